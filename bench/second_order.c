@@ -121,7 +121,7 @@ static void bench_fit(void)
     fit_job job = {0};
     double t[POINTS], y[POINTS];
     for (int i = 0; i < POINTS; i++) {
-        t[i] = 4.0 * i / POINTS;
+        t[i] = 4.0 * i / (int)POINTS;
         y[i] = 2.5 * exp(-1.3 * t[i]) + 0.5 + 0.02 * sin(37.0 * i);
     }
     for (int i = 0; i < 3; i++) job.b[i] = gd_require_grad(gd_scalar(ctx, GD_F64, 1));

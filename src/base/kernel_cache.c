@@ -1,8 +1,9 @@
 /* Compiled kernels on disk: the private folder, sealed files, limits. */
-#define _GNU_SOURCE /* memfd_create */
+#define _GNU_SOURCE /* mkostemps */
 #include "base/kernel_cache.h"
 
 #include "base/safe_folder.h"
+#include "base/system.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -277,7 +277,7 @@ static bool copy_checked(int fd, uint64_t size, const gd_digest *key, int copy)
     return size > sizeof found && digest_file(fd, length, copy, &digest) &&
            read_fully(fd, &found, sizeof found) && !memcmp(found.word, seal_word, sizeof found.word) &&
            found.length == length && same_digest(&found.digest, &digest) && same_digest(&found.key, key) &&
-           fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+           gd__freeze(copy);
 }
 
 int gd__cache_copy(const gd_cache *cache, const char *name, const gd_digest *key)
@@ -285,7 +285,7 @@ int gd__cache_copy(const gd_cache *cache, const char *name, const gd_digest *key
     struct stat s;
     int fd = open_ours(cache, name, O_RDONLY, &s);
     if (fd < 0) return -1;
-    int copy = memfd_create("gradus", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int copy = gd__memory_file();
     if (copy >= 0 && !copy_checked(fd, (uint64_t)s.st_size, key, copy)) {
         close(copy);
         copy = -1;
@@ -333,9 +333,9 @@ static census take_census(DIR *dir)
         struct stat s;
         if (fstatat(dirfd(dir), name, &s, AT_SYMLINK_NOFOLLOW) || S_ISDIR(s.st_mode)) continue;
         if (strncmp(name, "gd-", 3) != 0) continue;
-        if (!all.files++ || earlier(s.st_mtim, all.used)) {
+        if (!all.files++ || earlier(gd__written_at(&s), all.used)) {
             snprintf(all.oldest, sizeof all.oldest, "%s", name);
-            all.used = s.st_mtim;
+            all.used = gd__written_at(&s);
         }
         all.bytes += s.st_size;
     }

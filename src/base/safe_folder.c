@@ -2,7 +2,7 @@
  * whoever renames something meanwhile changes nothing.  Who may rename an entry: those who may write the folder it is in
  * (in a sticky one only the owners of folder and entry).  So when every folder and every link on the way is root's or
  * ours and not writable for others, or sticky, the same path also leads there the next time. */
-#define _GNU_SOURCE /* O_PATH */
+#define _GNU_SOURCE /* O_PATH, with which a folder need not be readable */
 #include "base/safe_folder.h"
 
 #include <errno.h>
@@ -14,6 +14,13 @@
 #include <unistd.h>
 
 #define MOST_LINKS 40 /* as the kernel */
+#if defined(O_PATH)
+#define PASSING O_PATH
+#elif defined(O_SEARCH)
+#define PASSING O_SEARCH
+#else
+#define PASSING O_RDONLY
+#endif
 
 typedef struct walk {
     int at; /* the folder reached */
@@ -37,7 +44,7 @@ static bool move_to(walk *w, int folder)
     return folder >= 0 && fstat(folder, &s) == 0 && is_steady(&s);
 }
 
-static bool start_at_root(walk *w) { return move_to(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)); }
+static bool start_at_root(walk *w) { return move_to(w, open("/", PASSING | O_DIRECTORY | O_CLOEXEC)); }
 
 /* Takes the first name off the rest; false at the end of the path. */
 static bool next_name(walk *w, char name[NAME_MAX + 1])
@@ -57,11 +64,11 @@ static bool is_near_end(const walk *w)
     return !strchr(w->rest + from, '/');
 }
 
-/* What the link says comes before the rest. */
-static bool follow(walk *w, int link)
+/* What the link says comes before the rest.  It is the one that was looked at: only those who are trusted may rename it. */
+static bool follow(walk *w, const char *link)
 {
     char target[PATH_MAX], path[PATH_MAX];
-    ssize_t length = readlinkat(link, "", target, sizeof target);
+    ssize_t length = readlinkat(w->at, link, target, sizeof target);
     if (length <= 0 || ++w->links > MOST_LINKS) return false;
     if (!w->rest[strspn(w->rest, "/")]) return false; /* the folder itself is no link */
     int n = snprintf(path, sizeof path, "%.*s%s", (int)length, target, w->rest);
@@ -73,17 +80,14 @@ static bool follow(walk *w, int link)
 static bool enter(walk *w, const char *name)
 {
     struct stat s;
-    int next = openat(w->at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (next < 0 && errno == ENOENT && is_near_end(w)) {
+    bool known = fstatat(w->at, name, &s, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!known && errno == ENOENT && is_near_end(w)) {
         (void)mkdirat(w->at, name, 0700);
-        next = openat(w->at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        known = fstatat(w->at, name, &s, AT_SYMLINK_NOFOLLOW) == 0;
     }
-    if (next < 0) return false;
-    bool known = fstat(next, &s) == 0;
-    if (known && !S_ISLNK(s.st_mode)) return move_to(w, next);
-    bool done = known && is_trusted(s.st_uid) && follow(w, next);
-    close(next);
-    return done;
+    if (!known) return false;
+    if (S_ISLNK(s.st_mode)) return is_trusted(s.st_uid) && follow(w, name);
+    return move_to(w, openat(w->at, name, PASSING | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 static bool begin(walk *w, const char *path)

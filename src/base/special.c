@@ -1,3 +1,4 @@
+#define _REENTRANT 1 /* for lgamma_r of macOS */
 #include "base/special.h"
 
 #include <math.h>

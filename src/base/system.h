@@ -1,13 +1,21 @@
-/* What one operating system tells and another does not.  Calls that only one C library has stay in this folder
- * (tools/check_portable). */
+/* What one operating system tells or does and another does not, or otherwise.  Calls that only one C library has stay in this
+ * folder (tools/check_portable). */
 #ifndef GD_BASE_SYSTEM_H
 #define GD_BASE_SYSTEM_H
 
+#include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/auxv.h>
+#endif
+#ifdef __APPLE__
+#include <sys/random.h> /* getentropy */
 #endif
 #ifdef __GLIBC__
 #include <gnu/libc-version.h>
@@ -46,5 +54,30 @@ static inline const char *gd__libc_version(void)
     return "unknown";
 #endif
 }
+
+/* When a file was written. */
+static inline struct timespec gd__written_at(const struct stat *s)
+{
+#ifdef __APPLE__
+    return s->st_mtimespec;
+#else
+    return s->st_mtim;
+#endif
+}
+
+/* A condition that can be waited for a while, whatever happens to the clock on the wall meanwhile. */
+void gd__patient_cond_init(pthread_cond_t *cond);
+void gd__cond_wait_for(pthread_cond_t *cond, pthread_mutex_t *lock, double seconds);
+
+/* Is all there that the loader will map?  It dies of a file that was cut off.  Where libraries are not ELF files: there is one. */
+bool gd__is_whole_library(FILE *f);
+
+/* A file in memory that has no name; -1 where the system has none. */
+int gd__memory_file(void);
+bool gd__has_memory_files(void);
+/* From here on nobody can change it. */
+bool gd__freeze(int memory_file);
+/* Loads a library from a descriptor, which may be closed then; as dlopen.  No other library may have the same key. */
+void *gd__load_library(int fd, const uint64_t key[2]);
 
 #endif

@@ -19,7 +19,7 @@ static void wake_in(int milliseconds)
 static void note(int signal_number)
 {
     interrupted = signal_number;
-    wake_in(patience);
+    wake_in((int)patience);
 }
 
 /* Nobody looked: dies of the signal that came, whose action is the usual one again (SA_RESETHAND). */
@@ -28,7 +28,7 @@ static void give_up(int alarm_number)
     static const char text[] = "gradus: interrupted in the middle of a step\n";
     (void)alarm_number;
     (void)!write(STDERR_FILENO, text, sizeof text - 1);
-    (void)raise(interrupted);
+    (void)raise((int)interrupted);
 }
 
 void gd__interrupt_catch(double grace)

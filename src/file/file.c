@@ -1,6 +1,8 @@
 /* Durable writes and bounded reads; see file.h. */
 #include "file/file.h"
 
+#include "base/system.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -184,7 +186,7 @@ static void keep_permissions(int fd, const struct stat *old)
     if (fstat(fd, &now) != 0) return;
     bool kept = (now.st_uid == old->st_uid && now.st_gid == old->st_gid) ||
                 fchown(fd, old->st_uid, old->st_gid) == 0 || fchown(fd, (uid_t)-1, old->st_gid) == 0;
-    if (!kept && now.st_gid != old->st_gid) mode = (mode & ~(mode_t)070) | (mode & 07) << 3;
+    if (!kept && now.st_gid != old->st_gid) mode = (mode_t)((mode & 0707) | (mode & 07) << 3);
     (void)fchmod(fd, mode);
 }
 

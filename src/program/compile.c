@@ -251,12 +251,14 @@ static bool find_compiler(const gd_ctx *ctx, kernels *all)
     if (all->looked) return !all->broken;
     all->looked = all->broken = true;
     if (gd__is_privileged()) return note(all, "not compiling in a program with raised privileges");
+    if (!gd__has_memory_files()) return note(all, "not compiling: this system has no files in memory");
     if (!find_program(ctx->compiler, all->compiler))
         return note(all, "compiler '%s' not found", ctx->compiler);
     if (!realpath(all->compiler, real) || stat(real, &s))
         return note(all, "compiler '%s' not readable", ctx->compiler);
     gd__digest_text(&all->identity, real);
-    int64_t facts[] = {(int64_t)s.st_dev, (int64_t)s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
+    struct timespec written = gd__written_at(&s);
+    int64_t facts[] = {(int64_t)s.st_dev, (int64_t)s.st_ino, s.st_size, written.tv_sec, written.tv_nsec};
     gd__digest_add(&all->identity, facts, sizeof facts);
     for (size_t i = 0; i < FLAGS; i++) gd__digest_text(&all->identity, flags[i]);
     add_cpu(&all->identity);
@@ -344,26 +346,12 @@ typedef struct order {
     gd_kernel_fn fn;
 } order;
 
-/* A name of the descriptor that no other object has: the loader knows objects by their name, and would take a number that
- * was used before for the object it then meant.  Every bit of the key becomes a piece of path that leads nowhere. */
-static void spell_path(const order *o, int fd, char path[512])
-{
-    int n = snprintf(path, 512, "/proc/self/fd");
-    for (int bit = 0; bit < 128; bit++) {
-        uint64_t half = bit < 64 ? o->key.a : o->key.b;
-        n += snprintf(path + n, 512 - (size_t)n, half >> bit % 64 & 1 ? "/." : "/");
-    }
-    snprintf(path + n, 512 - (size_t)n, "/%d", fd);
-}
-
 /* Loads the checked copy of a file; false when there is none, or none that is right. */
 static bool load(order *o, const gd_cache *cache, const char *name)
 {
-    char path[512];
     int copy = gd__cache_copy(cache, name, &o->key);
     if (copy < 0) return note(o->all, "cannot read back %s/%s", cache->path, name);
-    spell_path(o, copy, path);
-    o->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    o->handle = gd__load_library(copy, (uint64_t[]){o->key.a, o->key.b});
     close(copy); /* what is loaded stays */
     if (!o->handle) {
         const char *why = dlerror();

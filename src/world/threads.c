@@ -2,13 +2,13 @@
  *
  * A send is put on the list of the rank it goes to; that rank's receive takes it from there and copies the bytes while the
  * sender waits, so nothing is stored in between. */
+#include "base/system.h"
 #include "base/team.h"
 #include "world/world.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct seat {
     gd_message *first; /* sends for this rank that it has not taken yet */
@@ -103,13 +103,8 @@ static void threads_idle(gd_endpoint *e, double seconds)
 {
     meeting *t = e->state;
     seat *own = &t->seat[e->rank];
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t ns = until.tv_nsec + (int64_t)(seconds * 1e9);
-    until.tv_sec += ns / 1000000000;
-    until.tv_nsec = ns % 1000000000;
     pthread_mutex_lock(&t->lock);
-    if (own->seen == t->changes) (void)pthread_cond_timedwait(&t->changed, &t->lock, &until);
+    if (own->seen == t->changes) gd__cond_wait_for(&t->changed, &t->lock, seconds);
     own->seen = t->changes;
     pthread_mutex_unlock(&t->lock);
 }
@@ -196,12 +191,8 @@ static meeting *meeting_new(gd_ctx *ctx, int size)
 {
     meeting *t = gd__calloc(ctx, sizeof *t + (size_t)size * sizeof(seat));
     if (!t) return NULL;
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    gd__patient_cond_init(&t->changed);
     t->size = size;
     return t;
 }

@@ -39,6 +39,7 @@ refuses check_layers backends/mpi/mpi.c '#include "world/world.h"'
 refuses check_portable src/tensor/shape.c 'static void *end(const char *s) { return strchrnul(s, 0); }'
 refuses check_portable src/cli/data/csv.c '#include <endian.h>'
 refuses check_portable include/gradus/tensor.h '#define WHO program_invocation_name'
+refuses check_portable src/program/program.c 'static long at(const struct stat *s) { return s->st_mtim.tv_nsec; }'
 refuses_name()
 {
     local i

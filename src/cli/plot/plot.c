@@ -553,7 +553,8 @@ static void draw_contours(gd_plot *p, const series *s)
     contour_line c = {.p = p, .s = s};
     double last = NAN;
     for (int k = 0; k < GD_LEVEL_INKS && count; k++) {
-        double level = sorted[(size_t)(pow((k + 1.0) / (GD_LEVEL_INKS + 0.5), 1.8) * (double)(count - 1))];
+        double level =
+            sorted[(size_t)(pow((k + 1.0) / ((int)GD_LEVEL_INKS + 0.5), 1.8) * (double)(count - 1))];
         if (level == last || level == sorted[0]) continue;
         c.ink = GD_INK_LEVEL + k;
         if (gd__contour(p->ctx, s->y, s->columns, s->rows, level, draw_contour_line, &c)) break;

@@ -3,14 +3,13 @@
  * Everything that may be wrong with a file is looked at before a class of it is registered: a context has all of a plugin or
  * nothing.  The version is the first thing that is read, for the rest may lie elsewhere in another version. */
 #include "gradus/plugin.h"
+#include "base/system.h"
 #include "optim/link/classes.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define MOST_CLASSES 4096
 
@@ -32,24 +31,6 @@ static void libraries_free(gd_ctx *ctx, void *data)
     gd__free(ctx, l, sizeof *l);
 }
 
-/* Is all there that the loader will map?  It dies of a file that was cut off. */
-static bool is_whole(FILE *f)
-{
-    struct stat about;
-    ElfW(Ehdr) head;
-    ElfW(Phdr) part;
-    if (fstat(fileno(f), &about) != 0 || fread(&head, sizeof head, 1, f) != 1) return false;
-    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof part) return false;
-    uint64_t size = (uint64_t)about.st_size;
-    bool whole = head.e_phoff < size && fseek(f, (long)head.e_phoff, SEEK_SET) == 0;
-    for (int i = 0; i < head.e_phnum && whole; i++) {
-        whole = fread(&part, sizeof part, 1, f) == 1;
-        if (whole && part.p_type == PT_LOAD)
-            whole = part.p_offset <= size && part.p_filesz <= size - part.p_offset;
-    }
-    return whole;
-}
-
 static void *open_library(gd_ctx *ctx, const char *path)
 {
     char file[4096];
@@ -59,7 +40,7 @@ static void *open_library(gd_ctx *ctx, const char *path)
         if (strerror_r(errno, why, sizeof why) != 0) (void)snprintf(why, sizeof why, "error %d", errno);
         return gd__refuse(ctx, GD_IO, "plugin %.200s: cannot read: %s", path, why);
     }
-    bool whole = is_whole(f);
+    bool whole = gd__is_whole_library(f);
     (void)fclose(f);
     if (!whole)
         return gd__refuse(ctx, GD_FORMAT, "plugin %.200s: it is no shared library, or not all of one", path);

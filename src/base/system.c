@@ -1,0 +1,117 @@
+/* See system.h. */
+#define _GNU_SOURCE /* memfd_create */
+#include "base/system.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#ifdef __ELF__
+#include <link.h>
+#endif
+
+/* ---- waiting ---- */
+
+void gd__patient_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+#ifndef __APPLE__
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+#endif
+    pthread_cond_init(cond, &clock);
+    pthread_condattr_destroy(&clock);
+}
+
+void gd__cond_wait_for(pthread_cond_t *cond, pthread_mutex_t *lock, double seconds)
+{
+    struct timespec until = {0};
+#ifndef __APPLE__
+    clock_gettime(CLOCK_MONOTONIC, &until);
+#endif
+    int64_t ns = until.tv_nsec + (int64_t)(seconds * 1e9);
+    until.tv_sec += (time_t)(ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
+#ifdef __APPLE__
+    (void)pthread_cond_timedwait_relative_np(cond, lock, &until);
+#else
+    (void)pthread_cond_timedwait(cond, lock, &until);
+#endif
+}
+
+/* ---- libraries ---- */
+
+#ifdef __ELF__
+#if defined(__OpenBSD__)
+#define HEAD Elf_Ehdr
+#define PART Elf_Phdr
+#else
+#define HEAD ElfW(Ehdr)
+#define PART ElfW(Phdr)
+#endif
+
+bool gd__is_whole_library(FILE *f)
+{
+    struct stat about;
+    HEAD head;
+    PART part;
+    if (fstat(fileno(f), &about) != 0 || fread(&head, sizeof head, 1, f) != 1) return false;
+    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof part) return false;
+    uint64_t size = (uint64_t)about.st_size;
+    bool whole = head.e_phoff < size && fseek(f, (long)head.e_phoff, SEEK_SET) == 0;
+    for (int i = 0; i < head.e_phnum && whole; i++) {
+        whole = fread(&part, sizeof part, 1, f) == 1;
+        if (whole && part.p_type == PT_LOAD)
+            whole = part.p_offset <= size && part.p_filesz <= size - part.p_offset;
+    }
+    return whole;
+}
+#else
+bool gd__is_whole_library(FILE *f) { return f; }
+#endif
+
+#ifdef MFD_ALLOW_SEALING
+bool gd__has_memory_files(void) { return true; }
+
+int gd__memory_file(void) { return memfd_create("gradus", MFD_CLOEXEC | MFD_ALLOW_SEALING); }
+
+bool gd__freeze(int memory_file)
+{
+    return fcntl(memory_file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+}
+#else
+bool gd__has_memory_files(void) { return false; }
+
+int gd__memory_file(void)
+{
+    errno = ENOSYS;
+    return -1;
+}
+
+bool gd__freeze(int memory_file)
+{
+    (void)memory_file;
+    return false;
+}
+#endif
+
+#ifdef __FreeBSD__
+void *gd__load_library(int fd, const uint64_t key[2])
+{
+    (void)key;
+    return fdlopen(fd, RTLD_NOW | RTLD_LOCAL);
+}
+#else
+/* By a name of the descriptor that no other library has: the loader knows libraries by their name, and would take a number that
+ * was used before for the library it then meant.  Every bit of the key becomes a piece of path that leads nowhere. */
+void *gd__load_library(int fd, const uint64_t key[2])
+{
+    char path[512];
+    int n = snprintf(path, sizeof path, "/proc/self/fd");
+    for (int bit = 0; bit < 128; bit++)
+        n += snprintf(path + n, sizeof path - (size_t)n, key[bit / 64] >> bit % 64 & 1 ? "/." : "/");
+    (void)snprintf(path + n, sizeof path - (size_t)n, "/%d", fd);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+#endif
