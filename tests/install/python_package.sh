@@ -13,6 +13,11 @@ if [[ $package == *.tar.gz ]] && ! empty/bin/python -m pip download -q --no-deps
     exit 0
 fi
 empty/bin/python -m pip install -q "$package"
+if [[ $package == *.whl ]]; then # what is inside is listed, with its licences
+    for name in gradus.spdx.json libopenblas-pthread-dev.txt liblapacke-dev.txt libjansson-dev.txt; do
+        [[ -s $(echo empty/lib/python*/site-packages/gradus/licenses)/$name ]] || { echo "$name is not in the wheel"; exit 1; }
+    done
+fi
 cat >try.py <<'TRY'
 import os
 import sys
