@@ -3,6 +3,7 @@
 #include "world/transport.h"
 
 #include <limits.h>
+#include <math.h>
 #include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
@@ -10,18 +11,31 @@
 #include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define TAGS   32768 /* the least that MPI promises */
+#define TAGS   32767 /* and one for notes: MPI promises no more */
 #define BLOCK  (1 << 20)
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request fits into its message");
+
+/* What is known of another rank; times of its notes, 0: there was none. */
+typedef struct peer {
+    double waits, left;
+} peer;
 
 typedef struct state {
     MPI_Comm comm;
     bool started; /* MPI, by us */
     int64_t idle; /* calls since a message was done */
+    peer *peer;
 } state;
 
 static state *state_of(gd_endpoint *e) { return e->state; }
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static gd_status told(gd_endpoint *e, const char *what, int code)
 {
@@ -75,15 +89,19 @@ static gd_status mpi_post(gd_endpoint *e, gd_message *m)
     return told(e, m->sends ? "sending" : "receiving", code);
 }
 
+#define LAST_WORDS 0.2 /* seconds that what was sent before leaving may take */
+
 static bool mpi_test(gd_endpoint *e, gd_message *m)
 {
+    state *s = e->state;
     MPI_Request request = request_of(m);
     int done = 0;
     if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
     keep(m, request);
     m->done = done;
-    if (done) state_of(e)->idle = 0;
-    return true;
+    if (done) s->idle = 0;
+    double left = done ? 0 : s->peer[m->sends ? m->to : m->from].left;
+    return left <= 0 || seconds_now() - left < LAST_WORDS;
 }
 
 static void mpi_cancel(gd_endpoint *e, gd_message *m)
@@ -118,23 +136,79 @@ static gd_status mpi_sum(gd_endpoint *e, gd_message *m, gd_dtype dtype)
     return e->host->fail(e->ctx, GD_DTYPE, "world 'mpi': no fast sum of this dtype");
 }
 
+/* ---- notes: that a rank waits, that it leaves, that it has said why nobody can go on ---- */
+
+static const char waits = 'w', leaves = 'l', gives_up = 'g';
+
+static void note(gd_endpoint *e, const char *what)
+{
+    MPI_Request request;
+    for (int r = 0; r < e->size; r++)
+        if (r != e->rank && MPI_Isend(what, 1, MPI_BYTE, r, TAGS, state_of(e)->comm, &request) == MPI_SUCCESS)
+            MPI_Request_free(&request);
+}
+
+static void read_notes(gd_endpoint *e)
+{
+    state *s = e->state;
+    int there = 1;
+    while (there) {
+        MPI_Status from;
+        char what = 0;
+        if (MPI_Iprobe(MPI_ANY_SOURCE, TAGS, s->comm, &there, &from) != MPI_SUCCESS || !there) return;
+        if (MPI_Recv(&what, 1, MPI_BYTE, from.MPI_SOURCE, TAGS, s->comm, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return;
+        if (what == gives_up) MPI_Abort(s->comm, 1); /* a launcher may end nobody */
+        peer *p = &s->peer[from.MPI_SOURCE];
+        *(what == leaves ? &p->left : &p->waits) = seconds_now();
+    }
+}
+
+static void mpi_say_waiting(gd_endpoint *e) { note(e, &waits); }
+
+static double mpi_heard(gd_endpoint *e, int rank)
+{
+    double at = state_of(e)->peer[rank].waits;
+    return at > 0 ? seconds_now() - at : INFINITY;
+}
+
+static void pause_shortly(void) { nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL); }
+
 /* MPI moves bytes only inside its functions: never long, and longer where nothing comes. */
 static void mpi_idle(gd_endpoint *e, double seconds)
 {
     (void)seconds;
-    if (state_of(e)->idle++ < 1000)
+    if (state_of(e)->idle++ < 1000) {
         sched_yield();
-    else
-        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        return;
+    }
+    read_notes(e);
+    pause_shortly();
 }
 
 /* ---- the end ---- */
+
+/* Whoever still waits for this rank hears of it.  All do the same, so that no note stays unread; MPI_Finalize would wait as well. */
+static void take_leave(gd_endpoint *e)
+{
+    state *s = e->state;
+    double begun = seconds_now();
+    bool all = false;
+    note(e, &leaves);
+    while (!all && seconds_now() - begun < e->timeout) {
+        read_notes(e);
+        all = true;
+        for (int r = 0; r < e->size; r++) all = all && (r == e->rank || s->peer[r].left > 0);
+        if (!all) pause_shortly();
+    }
+}
 
 /* What is missing will not come: no process can go on, and the launcher ends them all. */
 static void mpi_give_up(gd_endpoint *e, const char *text)
 {
     (void)fprintf(stderr, "gradus: %s\n", text);
     (void)fflush(stderr);
+    note(e, &gives_up);
     MPI_Abort(state_of(e)->comm, 1);
 }
 
@@ -143,8 +217,10 @@ static const char *mpi_given_up(gd_endpoint *e) { return (void)e, NULL; }
 static void mpi_close(gd_endpoint *e)
 {
     state *s = e->state;
+    if (s->started) take_leave(e);
     MPI_Comm_free(&s->comm);
     if (s->started) MPI_Finalize();
+    e->host->free(e->ctx, s->peer, (size_t)e->size * sizeof *s->peer);
     e->host->free(e->ctx, s, sizeof *s);
 }
 
@@ -153,6 +229,8 @@ static const gd_transport transport = {.post = mpi_post,
                                        .cancel = mpi_cancel,
                                        .sum = mpi_sum,
                                        .idle = mpi_idle,
+                                       .say_waiting = mpi_say_waiting,
+                                       .heard = mpi_heard,
                                        .give_up = mpi_give_up,
                                        .given_up = mpi_given_up,
                                        .close = mpi_close};
@@ -192,8 +270,11 @@ static gd_status join(gd_endpoint *e, state *s)
     if (!code) code = MPI_Comm_set_errhandler(s->comm, MPI_ERRORS_RETURN);
     if (!code) code = MPI_Comm_rank(s->comm, &e->rank);
     if (!code) code = MPI_Comm_size(s->comm, &e->size);
-    if (code && s->started) MPI_Finalize();
-    return told(e, "joining", code);
+    status = told(e, "joining", code);
+    if (!status && !(s->peer = e->host->alloc(e->ctx, (size_t)e->size * sizeof *s->peer))) status = GD_NOMEM;
+    for (int r = 0; r < e->size && !status; r++) s->peer[r] = (peer){0};
+    if (status && s->started) MPI_Finalize();
+    return status;
 }
 
 EXPORT gd_status gd_plugin_join(gd_endpoint *e);

@@ -1,6 +1,7 @@
 /* Messages and collectives of NCCL, see plugin.h. */
 #include "plugin.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -261,6 +262,19 @@ static void nccl_give_up(gd_endpoint *e, const char *text)
 
 static const char *nccl_given_up(gd_endpoint *e) { return nccl_of(e)->why[0] ? nccl_of(e)->why : NULL; }
 
+/* Notes go as the host's bytes do; without MPI nobody hears anything. */
+static void nccl_say_waiting(gd_endpoint *e)
+{
+    gd_endpoint *under = &nccl_of(e)->under;
+    if (under->transport) under->transport->say_waiting(under);
+}
+
+static double nccl_heard(gd_endpoint *e, int rank)
+{
+    gd_endpoint *under = &nccl_of(e)->under;
+    return under->transport ? under->transport->heard(under, rank) : INFINITY;
+}
+
 static void end_comm(gd_endpoint *e)
 {
     nccl_state *s = nccl_of(e);
@@ -298,6 +312,8 @@ static const gd_transport transport = {.post = nccl_post,
                                        .idle = nccl_idle,
                                        .give_up = nccl_give_up,
                                        .given_up = nccl_given_up,
+                                       .say_waiting = nccl_say_waiting,
+                                       .heard = nccl_heard,
                                        .close = nccl_close};
 
 /* ---- joining ---- */

@@ -12,7 +12,7 @@
  *
  * Every rank calls the same collectives in the same order, with tensors of the same shape and dtype.  Ranks that disagree are
  * told so, by name, at that collective: all of them get the error, no tensor is changed, and the world can be used on.  One
- * that waits longer than the time-out names who is missing; then, and where a rank leaves while others wait for it, the world
+ * that waits longer than the time-out names who is missing, not who waits as well; then, and where a rank leaves while others wait for it, the world
  * is given up and tensors of collectives under way have no defined contents.  A world, like its context, belongs to one thread.
  *
  * A world of threads reports that it was given up as an error (STATE).  One of processes cannot go on without the missing:
@@ -94,7 +94,8 @@ GD_NODISCARD gd_status gd_world_broadcast(gd_world *world, gd_tensor *tensor, in
 GD_NODISCARD gd_status gd_world_barrier(gd_world *world);
 /* The same where each may have failed: brings how its own work went.  Where one of them did, all get the error of the lowest such
  * rank, which its text names; a rank that failed itself keeps its own error.  A failure that all have from the collective before
- * is not told again. */
+ * is not told again.  Others may be at another collective, and have started more: all of these end with that error, and nothing
+ * can be started before gd_world_wait has told it of the first. */
 GD_NODISCARD gd_status gd_world_agree(gd_world *world, gd_status status);
 
 /* What ranks do together. */

@@ -91,29 +91,79 @@ static gd_status left_by(gd_exchange *work, const gd_message *m)
     return give_up(w);
 }
 
-/* Each rank that something is awaited from, once; where it is not its turn yet, by the one that is. */
+/* Is something awaited from it?  A message to oneself is the transport's own collective: of all. */
+static bool is_awaited(const gd_exchange *work, int r)
+{
+    int own = work->world->end.rank;
+    for (int i = 0; i < work->messages; i++) {
+        const gd_message *m = &work->message[i];
+        int other = m->sends ? m->to : m->from;
+        if (!m->done && (other == r || (other == own && r != own))) return true;
+    }
+    return false;
+}
+
+static bool waits_too(gd_world *w, int r)
+{
+    const gd_transport *t = w->end.transport;
+    return t->heard && t->heard(&w->end, r) < w->timeout / 2;
+}
+
+/* The one whose turn it is. */
+static gd_exchange *in_turn(gd_exchange *work)
+{
+    for (gd_exchange *k = work->world->first; k && work->stage == GD_QUEUED; k = k->next)
+        if (k->stage < GD_FINISHED) work = k;
+    return work;
+}
+
+static bool misses_somebody(gd_exchange *work)
+{
+    gd_world *w = work->world;
+    work = in_turn(work);
+    for (int r = 0; r < w->end.size; r++)
+        if (is_awaited(work, r) && !waits_too(w, r)) return true;
+    return false;
+}
+
+/* Each rank that something is awaited from; one that waits itself only where all of them do. */
 static gd_status too_late(gd_exchange *work, double seconds)
 {
     gd_world *w = work->world;
-    for (gd_exchange *k = w->first; k && work->stage == GD_QUEUED; k = k->next)
-        if (k->stage < GD_FINISHED) work = k;
+    bool one = misses_somebody(work);
     const char *sign = "rank ";
+    work = in_turn(work);
     int used = gd__format(w->why, sizeof w->why, "%s: rank %d waited %g seconds for ",
                           gd__collective_name((int)work->what.kind), w->end.rank, seconds);
     for (int r = 0; r < w->end.size && used < (int)sizeof w->why; r++) {
-        bool missing = false;
-        for (int i = 0; i < work->messages; i++) {
-            const gd_message *m = &work->message[i];
-            missing |= !m->done && (m->sends ? m->to : m->from) == r;
-        }
-        if (!missing) continue;
+        if (!is_awaited(work, r) || (one && waits_too(w, r))) continue;
         used += snprintf(w->why + used, sizeof w->why - (size_t)used, "%s%d", sign, r);
         sign = ", rank ";
     }
     return give_up(w);
 }
 
+/* ---- those under way, in the order of their start ---- */
+
+static void append(gd_world *w, gd_exchange *work)
+{
+    work->next = NULL;
+    *w->last = work;
+    w->last = &work->next;
+}
+
+static void unlink_exchange(gd_world *w, gd_exchange *work)
+{
+    gd_exchange **at = &w->first;
+    while (*at != work) at = &(*at)->next;
+    *at = work->next;
+    w->last = &w->first;
+    while (*w->last) w->last = &(*w->last)->next;
+}
+
 /* ---- stages ---- */
+
+static gd_status next_stage(gd_exchange *work);
 
 bool gd__all_roll(const gd_world *w)
 {
@@ -156,14 +206,66 @@ static gd_status conclude(gd_exchange *work)
     return status;
 }
 
+/* ---- ranks that are at different things ---- */
+
+/* How many it has started; until its caller has seen why, no more. */
+static gd_status post_counts(gd_exchange *work)
+{
+    gd_world *w = work->world;
+    gd_status status = GD_OK;
+    w->unseen = work;
+    work->mine.total = w->ops;
+    for (int r = 0; r < w->end.size && !status; r++) {
+        status = gd__message(work, r, true, 2, &work->mine.total, sizeof work->mine.total);
+        if (!status) status = gd__message(work, r, false, 2, &work->sheet[r].total, sizeof work->mine.total);
+    }
+    return status;
+}
+
+static bool is_filling(const gd_world *w) { return w->filler->stage < GD_FINISHED; }
+
+/* Says at those that others have started, and this rank has not, why there is nothing to wait for. */
+static gd_status even_out(gd_exchange *work)
+{
+    gd_world *w = work->world;
+    gd_exchange *filler = w->filler;
+    int64_t most = w->ops;
+    for (int r = 0; r < w->end.size; r++)
+        if (r != w->end.rank && work->sheet[r].total > most) most = work->sheet[r].total;
+    if (most == w->ops) return GD_OK;
+    filler->op = w->ops;
+    filler->end = w->ops = most;
+    filler->stage = GD_QUEUED;
+    gd__sheet_fill(filler);
+    filler->mine.fills = true;
+    filler->mine.failed = work->verdict.status;
+    memcpy(filler->mine.why, work->verdict.text, sizeof filler->mine.why - 1);
+    append(w, filler);
+    return w->end.transport->in_order ? GD_OK : next_stage(filler);
+}
+
+/* The next number of a filler, or its end. */
+static gd_status next_filled(gd_exchange *filler)
+{
+    bool more = ++filler->op < filler->end;
+    filler->stage = more ? GD_ROLL : GD_FINISHED;
+    if (more) return post_roll(filler);
+    unlink_exchange(filler->world, filler);
+    return GD_OK;
+}
+
 /* All of a stage is done: what is next. */
 static gd_status next_stage(gd_exchange *work)
 {
     work->messages = 0;
     if (++work->stage == GD_ROLL) return post_roll(work);
     if (work->stage == GD_VERDICT) return post_verdict(work);
+    if (work == work->world->filler) return next_filled(work);
+    if (work->stage == GD_COUNT && work->verdict.uneven) return post_counts(work);
+    gd_status status = work->stage == GD_FIRST && work->verdict.uneven ? even_out(work) : GD_OK;
+    if (work->stage == GD_COUNT) work->stage = GD_FIRST;
     if (work->stage == GD_FIRST && work->verdict.status) work->stage = GD_FINISHED;
-    if (work->stage == GD_FINISHED) return conclude(work);
+    if (work->stage == GD_FINISHED) return status ? status : conclude(work);
     return gd__exchange_post(work);
 }
 
@@ -188,6 +290,7 @@ static void advance(gd_exchange *work, bool *moved)
     bool all = true;
     while (work->stage < GD_FINISHED && all) {
         work->status = test_messages(work, &all, moved);
+        if (work->stage == GD_COUNT && is_filling(work->world)) return; /* for another one still */
         if (!work->status && all) work->status = next_stage(work);
         if (work->status) work->stage = GD_FINISHED;
     }
@@ -198,29 +301,14 @@ static void advance(gd_exchange *work, bool *moved)
 static void progress(gd_world *w, bool *moved)
 {
     bool in_order = w->end.transport->in_order;
-    for (gd_exchange *k = w->first; k; k = k->next) {
+    for (gd_exchange *k = w->first, *next; k; k = next) {
         if (k->stage < GD_FINISHED) advance(k, moved);
+        next = k->next; /* a filler that has ended keeps it */
         if (k->stage < (in_order ? GD_FINISHED : GD_FIRST)) return;
     }
 }
 
 /* ---- starting and waiting ---- */
-
-static void append(gd_world *w, gd_exchange *work)
-{
-    work->next = NULL;
-    *w->last = work;
-    w->last = &work->next;
-}
-
-static void unlink_exchange(gd_world *w, gd_exchange *work)
-{
-    gd_exchange **at = &w->first;
-    while (*at != work) at = &(*at)->next;
-    *at = work->next;
-    w->last = &w->first;
-    while (*w->last) w->last = &(*w->last)->next;
-}
 
 static gd_exchange *spare_of(gd_world *w)
 {
@@ -244,6 +332,8 @@ gd_exchange *gd_world_start(gd_world *world, const gd_collective *what)
     if (!world) return NULL;
     if (!what) return gd__none(gd__null(world->ctx, "world: the collective is NULL"));
     if (given_up(world)) return gd__none(over(world));
+    const gd_verdict *unseen = world->unseen ? &world->unseen->verdict : NULL;
+    if (unseen) return gd__none(gd_fail(world->ctx, (gd_status)unseen->status, "%s", unseen->text));
     gd_exchange *work = gd__exchange_new(world);
     bool made = work != NULL;
     if (!made && !(work = spare_of(world))) return NULL;
@@ -268,6 +358,7 @@ gd_exchange *gd_world_start(gd_world *world, const gd_collective *what)
 static void end_exchange(gd_exchange *work)
 {
     gd_world *w = work->world;
+    if (w->unseen == work) w->unseen = NULL;
     clear_messages(work);
     unlink_exchange(w, work);
     if (!work->spare) {
@@ -285,14 +376,19 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Who waits for the one that is missing says so; others wait for those that do, and leave them the time: rank 0 knows who is
- * missing from the roll, then who waits for slices who has not sent them. */
-static double patience(const gd_exchange *work)
+/* Rank 0 speaks first: one sentence is enough.  Where all that it waits for wait themselves, who misses somebody is given the time. */
+static double patience(gd_exchange *work)
 {
     double timeout = work->world->timeout;
-    bool in_roll = work->stage <= GD_VERDICT;
-    if (in_roll && work->world->end.rank == 0) return timeout;
-    return in_roll || work->stage == GD_SECOND ? 2 * timeout + 1 : 1.25 * timeout + 0.25;
+    if (!misses_somebody(work)) return 2 * timeout + 1;
+    return work->world->end.rank ? 1.25 * timeout + 0.25 : timeout;
+}
+
+static void say_waiting(gd_world *w, double now)
+{
+    if (!w->end.transport->say_waiting || now - w->said < w->timeout / 4) return;
+    w->said = now;
+    w->end.transport->say_waiting(&w->end);
 }
 
 static gd_status wait_for(gd_exchange *work)
@@ -303,10 +399,12 @@ static gd_status wait_for(gd_exchange *work)
         bool moved = false;
         gd_stage before = work->stage;
         progress(w, &moved);
-        if (work->stage != before || moved) begun = seconds_now();
+        double now = seconds_now();
+        if (work->stage != before || moved) begun = now;
         if (work->stage == GD_FINISHED) break;
         if (given_up(w)) return over(w);
-        if (seconds_now() - begun > patience(work)) return too_late(work, w->timeout);
+        if (now - begun > w->timeout / 4) say_waiting(w, now);
+        if (now - begun > w->timeout && now - begun > patience(work)) return too_late(work, w->timeout);
         if (!moved) w->end.transport->idle(&w->end, IDLE_SECONDS < w->timeout ? IDLE_SECONDS : w->timeout);
     }
     return work->status;
@@ -323,6 +421,9 @@ gd_status gd_world_wait(gd_exchange *work)
 {
     if (!work) return GD_ARGUMENT;
     gd_status status = work->world->over && work->stage < GD_FINISHED ? over(work->world) : wait_for(work);
+    /* what others have started is over for them before this rank goes on, or leaves */
+    if (work->world->unseen == work && is_filling(work->world) && !work->world->over)
+        (void)!wait_for(work->world->filler);
     if (work->mine.failed) status = (gd_status)work->mine.failed;
     end_exchange(work);
     return status;

@@ -117,7 +117,9 @@ static void compare(const gd_sheet *a, const gd_sheet *b, int rank, gd_verdict *
 /* A barrier that is told of a failure is asked for it: what it says is not about the barrier. */
 static void judge_failure(const gd_sheet *s, int rank, gd_verdict *v)
 {
-    if (s->kind == GD_BARRIER)
+    if (s->fills)
+        JUDGE(s->failed, "%s", s->why); /* as it was heard before */
+    else if (s->kind == GD_BARRIER)
         JUDGE(s->failed, "rank %d: %s", rank, s->why);
     else
         JUDGE(s->failed, "%s: rank %d cannot take part: %s", gd__collective_name(s->kind), rank, s->why);
@@ -132,6 +134,11 @@ void gd__roll_judge(gd_exchange *work)
     for (int r = 0; r < size && !v->status; r++)
         if (work->sheet[r].failed) judge_failure(&work->sheet[r], r, v);
     for (int r = 1; r < size && !v->status; r++) compare(&work->sheet[0], &work->sheet[r], r, v);
+    for (int r = 1; r < size; r++)
+        if (work->sheet[r].kind != work->sheet[0].kind || strcmp(work->sheet[r].name, work->sheet[0].name))
+            v->uneven = true;
+    for (int r = 0; r < size; r++)
+        if (work->sheet[r].fills) v->uneven = false; /* they have counted */
     uint64_t over = 0;
     for (int r = 0; r < size; r++) over += (uint64_t)work->sheet[r].cuts;
     if (!v->status && work->mine.kind == GD_ALL_TO_ALL && over)

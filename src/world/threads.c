@@ -6,6 +6,7 @@
 #include "base/team.h"
 #include "world/world.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@ typedef struct seat {
     gd_message *first; /* sends for this rank that it has not taken yet */
     uint64_t seen;     /* what its idle has seen of `changes`; its own */
     char why[512];     /* copy of the meeting's, its own */
+    double said;       /* when it last said that it waits */
     bool left;
 } seat;
 
@@ -109,6 +111,30 @@ static void threads_idle(gd_endpoint *e, double seconds)
     pthread_mutex_unlock(&t->lock);
 }
 
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void threads_say_waiting(gd_endpoint *e)
+{
+    meeting *t = e->state;
+    pthread_mutex_lock(&t->lock);
+    t->seat[e->rank].said = seconds_now();
+    pthread_mutex_unlock(&t->lock);
+}
+
+static double threads_heard(gd_endpoint *e, int rank)
+{
+    meeting *t = e->state;
+    pthread_mutex_lock(&t->lock);
+    double said = t->seat[rank].said;
+    pthread_mutex_unlock(&t->lock);
+    return said > 0 ? seconds_now() - said : INFINITY;
+}
+
 static void threads_give_up(gd_endpoint *e, const char *text)
 {
     meeting *t = e->state;
@@ -141,6 +167,8 @@ static const gd_transport transport_threads = {.post = threads_post,
                                                .test = threads_test,
                                                .cancel = threads_cancel,
                                                .idle = threads_idle,
+                                               .say_waiting = threads_say_waiting,
+                                               .heard = threads_heard,
                                                .give_up = threads_give_up,
                                                .given_up = threads_given_up,
                                                .close = threads_close};

@@ -40,6 +40,10 @@ typedef struct gd_transport {
     bool (*reaches)(gd_endpoint *e, const gd_device *device);
     bool in_order; /* messages have no names there: one collective after the other */
     void (*idle)(gd_endpoint *e, double seconds); /* until something has happened, or that long */
+    /* Who waits long says so now and then: it is not the one that is missing.  Seconds since another has, INFINITY: it has not.
+     * NULL, both: nobody can know. */
+    void (*say_waiting)(gd_endpoint *e);
+    double (*heard)(gd_endpoint *e, int rank);
     /* Nobody can go on: tells the others why.  May end the process. */
     void (*give_up)(gd_endpoint *e, const char *text);
     /* Why somebody else has given up; NULL: nobody has. */

@@ -23,10 +23,15 @@ gd_world *gd__world_over(const gd_endpoint *end, const char *name, const gd_worl
         w->last = &w->first;
         (void)snprintf(w->name, sizeof w->name, "%s", name);
         w->spare = gd__exchange_new(w);
+        w->filler = w->spare ? gd__exchange_new(w) : NULL;
     }
-    if (w && w->spare) return w;
+    if (w && w->filler) {
+        w->filler->stage = GD_FINISHED;
+        return w;
+    }
     gd_endpoint closing = *end;
     closing.transport->close(&closing);
+    if (w && w->spare) gd__exchange_free(w->spare);
     if (w) gd__free(end->ctx, w, sizeof *w);
     return NULL;
 }
@@ -142,10 +147,11 @@ void gd_world_free(gd_world *world)
             if (!work->message[i].done) world->end.transport->cancel(&world->end, &work->message[i]);
         if (work->spare)
             world->spare = work;
-        else
+        else if (work != world->filler)
             gd__exchange_free(work);
     }
     if (world->spare) gd__exchange_free(world->spare);
+    gd__exchange_free(world->filler);
     world->end.transport->close(&world->end);
     gd__free(world->ctx, world, sizeof *world);
 }

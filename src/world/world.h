@@ -5,13 +5,21 @@
  *     QUEUED    it waits for its turn
  *     ROLL      every rank sends its sheet (what it is about to do) to all, in large worlds to rank 0
  *     VERDICT   who has all sheets compares them, rank 0 of a large world tells all: go on, or who disagrees
+ *     COUNT     only where they are at different things: how many each has started
  *     FIRST     bytes move (slices of sums to their owners, pieces, down the tree of a broadcast)
  *     SECOND    finished slices go to all; a broadcast goes further down
  *
  * A few numbers travel on the sheets themselves, and nothing moves after the roll: small sums, gathers and broadcasts take one message
  * from each to each.
  *
- * All memory is there before the roll, and a rank that cannot take part says so on its sheet: nobody waits for it in vain. */
+ * All memory is there before the roll, and a rank that cannot take part says so on its sheet: nobody waits for it in vain.
+ *
+ * A rank that has failed elsewhere says so in place of what the others do next, and these may have started more after it:
+ *
+ *     others    [ 7 all_reduce ][ 8 all_reduce ][ 9 all_reduce ]
+ *     rank 2    [ 7 I failed   ]                                   all count: 10, 10, 8; rank 2 says the same at 8 and 9
+ *
+ * and all go on with number 10.  What a rank would start before its caller has seen the end of 7 is refused. */
 #ifndef GD_WORLD_WORLD_H
 #define GD_WORLD_WORLD_H
 
@@ -29,6 +37,7 @@ typedef struct gd_sheet {
     int64_t cuts;  /* a number made of them */
     int32_t kind, dtype, ndim, root, how;
     int32_t failed; /* gd_status: it cannot take part, `why` */
+    int32_t fills;  /* it has not even started this one, others have */
     char name[120]; /* of what it is about */
     char why[400];
     char machine[48]; /* of exact sums: what computes */
@@ -37,10 +46,11 @@ typedef struct gd_sheet {
 
 typedef struct gd_verdict {
     int32_t status;
-    char text[508];
+    int32_t uneven; /* ranks are at different things: they count */
+    char text[504];
 } gd_verdict;
 
-typedef enum gd_stage { GD_QUEUED, GD_ROLL, GD_VERDICT, GD_FIRST, GD_SECOND, GD_FINISHED } gd_stage;
+typedef enum gd_stage { GD_QUEUED, GD_ROLL, GD_VERDICT, GD_COUNT, GD_FIRST, GD_SECOND, GD_FINISHED } gd_stage;
 
 struct gd_exchange {
     gd_world *world;
@@ -49,6 +59,7 @@ struct gd_exchange {
     gd_stage stage;
     gd_status status; /* what it ended with */
     bool spare;       /* part of the world */
+    int64_t end;      /* of a filler: it stands for numbers op ... end - 1 */
     bool small;       /* its data are on the sheets */
     gd_collective what;
     gd_sheet mine, *sheet; /* all of them, at rank 0 */
@@ -73,6 +84,9 @@ struct gd_world {
     int64_t ops;
     gd_exchange *first, **last; /* under way */
     gd_exchange *spare;         /* for telling that there is no memory */
+    gd_exchange *filler;        /* for those that others have started and this rank has not; of the world */
+    gd_exchange *unseen;        /* has ended because of such a rank, and nobody has waited for it yet */
+    double said;                /* when it told others that it waits */
     bool failed;                /* the last collective ended with an error that all ranks have; */
     uint64_t told;              /* its number in the context */
     bool over;                  /* given up */

@@ -329,6 +329,51 @@ static void a_rank_that_fails_in_a_step_tells_the_others_and_nothing_changes(voi
     run_in(CTX(state), 3, fails_alone, &options);
 }
 
+/* What it has of a loss is summed over all ranks while the backward pass of the others goes on, in seven buckets. */
+static gd_status learns(gd_optimizer *o, gd_tensor **p)
+{
+    gd_tensor *loss = gd_add(gd_sum(gd_mul(p[2], p[2]), NULL, false), gd_sum(p[1], NULL, false));
+    TRY(gd_backward(gd_add(loss, gd_sum(p[0], NULL, false)), NULL, 0));
+    return gd_optimizer_step(o, NULL, NULL);
+}
+
+/* tells: it says so by itself, as a step does, or leaves that to the step. */
+static gd_status has_no_loss(gd_world *w, void *user)
+{
+    const bool *tells = user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_optimizer *o;
+    gd_tensor *p[PARAMS];
+    gd_scope_begin(ctx);
+    TRY(make(ctx, "lr(1)", &o, p));
+    gd_distribute_options options = gd_distribute_defaults();
+    options.shard = GD_SHARD_GRADIENTS;
+    options.bucket = 32000;
+    TRY(gd_optimizer_distribute(o, w, &options));
+    for (int i = 0; i < 3; i++) {
+        bool fails = gd_world_rank(w) == i;
+        gd_status status = fails ? gd_fail(ctx, GD_CALLBACK, "no such file") : learns(o, p);
+        if (fails) status = *tells ? gd_world_agree(w, status) : gd_optimizer_step(o, NULL, NULL);
+        EXPECT(ctx, status == GD_CALLBACK && strstr(gd_error_text(ctx), "no such file"));
+        if (!*tells) EXPECT(ctx, gd_optimizer_step(o, NULL, NULL) == GD_CALLBACK); /* nobody is told twice */
+        gd_clear_error(ctx);
+        gd_optimizer_zero_grad(o);
+    }
+    TRY(learns(o, p));
+    double n = gd_world_size(w);
+    EXPECT(ctx, ((const float *)gd_data(p[0]))[4] == (float)(0.5 - n));
+    EXPECT(ctx, ((const float *)gd_data(p[1]))[39999] == (float)(1.5 - n));
+    EXPECT(ctx, ((const float *)gd_data(p[2]))[2] == (float)(2.5 - n * 2 * 2.5));
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void a_rank_that_fails_while_gradients_are_under_way_leaves_nobody_waiting(void **state)
+{
+    for (int tells = 0; tells < 2; tells++) run_in(CTX(state), 3, has_no_loss, (bool[]){tells});
+}
+
 /* ---- decisions ---- */
 
 /* All make as many steps, and have the same time in their state. */
@@ -503,6 +548,7 @@ int main(void)
         TEST(gradients_leave_their_parameters_when_they_are_complete),
         TEST(ranks_that_differ_are_named_when_work_is_distributed),
         TEST(a_rank_that_fails_in_a_step_tells_the_others_and_nothing_changes),
+        TEST(a_rank_that_fails_while_gradients_are_under_way_leaves_nobody_waiting),
         TEST(ranks_decide_the_same_by_the_time),
         TEST(a_link_that_says_it_spreads_by_tensors_and_does_not_is_told_so),
         TEST(state_that_another_rank_keeps_is_refused_until_work_is_no_longer_shared),

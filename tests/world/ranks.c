@@ -145,11 +145,35 @@ static void disagreeing(gd_world *w, gd_device *device)
     gd_scope_end(ctx);
 }
 
+/* The last rank fails where the others have started several sums: all of these end, and all go on together. */
+static void failing_alone(gd_world *w, gd_device *device)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    bool fails = gd_world_rank(w) == gd_world_size(w) - 1;
+    gd_exchange *work[4] = {NULL};
+    if (gd_world_size(w) == 1) return;
+    for (int count = 1; count <= 4; count++) {
+        gd_scope_begin(ctx);
+        for (int i = 0; i < count && !fails; i++) {
+            gd_tensor *t = gd_to_device(gd_ones(ctx, GD_F64, 1, (int64_t[]){1000}), device);
+            work[i] = gd_world_start(w, &(gd_collective){.kind = GD_ALL_REDUCE, .tensor = t});
+        }
+        if (fails) CHECK(gd_world_agree(w, gd_fail(ctx, GD_VALUE, "there is no loss")) == GD_VALUE);
+        for (int i = 0; i < count && !fails; i++)
+            CHECK((work[i] ? gd_world_wait(work[i]) : gd_error(ctx)) == GD_VALUE);
+        CHECK(strstr(gd_error_text(ctx), "there is no loss"));
+        gd_clear_error(ctx);
+        CHECK(gd_world_barrier(w) == GD_OK);
+        gd_scope_end(ctx);
+    }
+}
+
 /* What a rank does. */
 typedef struct job {
     const char *device; /* "gpu"; NULL: on the host */
     bool quick;         /* for valgrind */
     bool missing;       /* rank 2 comes too late */
+    bool leaves;        /* rank 2 does not come: it has failed, and ends */
 } job;
 
 static gd_status run_rank(gd_world *w, void *user)
@@ -164,9 +188,14 @@ static gd_status run_rank(gd_world *w, void *user)
         gd_world_free(alone);
         return gd_world_barrier(w);
     }
+    if (j->leaves) {
+        gd_world_free(alone);
+        return gd_world_rank(w) == 2 ? gd_fail(ctx, GD_VALUE, "no such file") : gd_world_barrier(w);
+    }
     every_collective(w, device);
     several_under_way(w, device, j->quick ? 3 : 30);
     disagreeing(w, device);
+    failing_alone(w, device);
     same_bits_as_alone(w, alone, device, j->quick);
     CHECK(gd_world_barrier(w) == GD_OK && !gd_error(ctx));
     gd_world_free(alone);
@@ -183,11 +212,13 @@ int main(int argc, char **argv)
             j.quick = true;
         else if (!strcmp(argv[i], "missing"))
             j.missing = true;
+        else if (!strcmp(argv[i], "leaves"))
+            j.leaves = true;
         else
             j.device = argv[i];
     }
     if (argc < 2) {
-        fprintf(stderr, "test_world_ranks WORLD [DEVICE] [quick] [missing]\n");
+        fprintf(stderr, "test_world_ranks WORLD [DEVICE] [quick] [missing] [leaves]\n");
         return 2;
     }
     gd_ctx *ctx = gd_ctx_new(&options);

@@ -357,7 +357,9 @@ void gd__scatter_forget(gd_optimizer *o)
 {
     o->share->harvested = false;
     if (!o->share->scatter) return;
+    gd_status before = gd_error(o->ctx);
     (void)!land_all(o, GD_OK);
+    if (!before) gd_clear_error(o->ctx); /* what nobody wants may have failed */
     empty(o, &o->share->scatter->waiting);
     o->share->scatter->bytes = 0;
     for (int i = 0; i < o->count; i++) o->param[i].summed = false;

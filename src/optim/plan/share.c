@@ -17,9 +17,8 @@ gd_status gd__share_call(gd_share *share, const gd_collective *what)
 gd_status gd__share_tell(gd_optimizer *o, gd_status status)
 {
     gd_share *share = o->share;
-    if (!share->told && gd_world_size(share->world) > 1)
-        (void)!gd__share_call(share,
-                              &(gd_collective){.kind = GD_BARRIER, .failed = status, .name = "a step"});
+    if (!share->told && gd_world_size(share->world) > 1) (void)!gd_world_agree(share->world, status);
+    share->told = true;
     return status;
 }
 
