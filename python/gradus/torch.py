@@ -69,7 +69,8 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         self._links = [_Link(i, row) for i, row in enumerate(self._lent.links())]
         self._keys, defaults = _group_keys(self._links)
         self._slots = _slot_names(self._links)
-        self._needs_closure = any(link.needs_closure for link in self._links)
+        # who asks for a gradient that was forgotten evaluates
+        self._needs_closure = any(link.needs_closure or link.name == "grad_to_none" for link in self._links[:-1]) or self._links[-1].needs_closure
         self._pushed: list[dict[str, Any]] = []
         self._group_numbers: list[int] = []
         self._first: list[int] = []
