@@ -2,6 +2,7 @@
 import copy
 import gc
 import io
+import math
 import pickle
 import warnings
 import weakref
