@@ -176,6 +176,8 @@ static const char *const long_runs[] = {
     "minimize '(x-3)^2' --param x=1 --chain 'lr(1e-6)' --until 'loss<0' --steps 1000000000 --out m.safetensors",
     "fit 'x' d.csv --param x=1 --chain 'lr(1e-7)' --steps 1000000000 --out m.safetensors",
     "fit 'x' d.csv --param x=1 --bound 'x<10' --chain 'lr(1e-8)' --steps 1000000000 --out m.safetensors",
+    "fit 'x' d.csv --param x=1 --starts 100000 --out m.safetensors",
+    "fit 'x' d.csv --param x=1 --intervals bootstrap:1000000 --out m.safetensors",
 };
 
 static void a_signal_saves_the_best_point_and_ends(void **state)
@@ -199,6 +201,10 @@ static void a_signal_saves_the_best_point_and_ends(void **state)
                 fail_msg("gradus %s: %d: %s", long_runs[i], code, err);
             double x = saved("m.safetensors", "x");
             if (!(x > 1 && x < 3.5)) fail_msg("gradus %s: x is %g", long_runs[i], x);
+            /* what was not judged has no likelihood to compare */
+            assert_int_not_equal(gradus("compare m.safetensors m.safetensors"), 0);
+            assert_non_null(
+                strstr(err, *long_runs[i] == 'f' ? "the fit did not come to its end" : "no 'fit.rss'"));
         }
     }
 }

@@ -67,6 +67,34 @@ static void profiles_agree_with_those_of_others(void **state)
     close_fit(&f, NULL);
 }
 
+static bool stop(void *user, const gd_progress *progress)
+{
+    (void)user;
+    (void)progress;
+    return false;
+}
+
+/* The status alone would leave a caller that asks the context with no error at all. */
+static void what_a_callback_stops_says_so_and_leaves_the_parameters(void **state)
+{
+    (void)state;
+    static const double x[] = {0, 1, 2, 3, 4, 5}, y[] = {5, 3.1, 1.7, 1.2, 0.6, 0.5};
+    fit f = open_fit(NULL, decay, 4, 0.4, 6, x, y);
+    gd_fit_options o = gd_fit_defaults();
+    gd_fit_result r;
+    double ends[2], samples[8];
+    assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
+    double a = gd_item(f.p[0]), b = gd_item(f.p[1]);
+    o.solve.callback = stop;
+    assert_int_equal(gd_fit_profile(f.p, 2, residuals, &f, &o, &r, 0, 2.8, ends, NULL), GD_INTERRUPTED);
+    assert_error(f.ctx, GD_INTERRUPTED, "profile: the callback stopped it");
+    assert_int_equal(gd_fit_resample(f.p, 2, residuals, &f, &o, &r, false, 1, 0, 4, samples), GD_INTERRUPTED);
+    assert_error(f.ctx, GD_INTERRUPTED, "bootstrap: the callback stopped it");
+    assert_true(gd_item(f.p[0]) == a && gd_item(f.p[1]) == b);
+    gd_fit_result_clear(&r);
+    close_fit(&f, NULL);
+}
+
 /* Errors that are skew and grow with x: percentiles of the slope would be 0.8713 .. 1.3662. */
 static const double skew_y[60] = {
     1.066,  1.299,  2.0011, 2.5987, 1.4644, 1.471,  1.6565, 1.4878, 2.1973, 1.5828, 1.9328,  4.2228,
@@ -361,6 +389,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(profiles_agree_with_those_of_others),
+        cmocka_unit_test(what_a_callback_stops_says_so_and_leaves_the_parameters),
         cmocka_unit_test(resampled_rows_agree_with_those_of_others),
         cmocka_unit_test(resampled_residuals_spread_as_the_errors_say),
         cmocka_unit_test(intervals_hold_the_truth_as_often_as_they_say),

@@ -25,6 +25,9 @@ static gd_status read_number(gd_ctx *ctx, const fit_file *f, const char *key, do
 {
     const char *text = gd_archive_get_meta(f->archive, key);
     if (text && gd__parse_number(text, strlen(text), true, out) == strlen(text)) return GD_OK;
+    if (gd__fit_is_saved(f->archive))
+        return gd_fail(ctx, GD_VALUE, "compare: %.200s: the fit did not come to its end: nothing to compare",
+                       f->path);
     return gd_fail(ctx, GD_FORMAT, "compare: %.200s: no '%s': a file that gradus fit --out wrote is needed",
                    f->path, key);
 }

@@ -89,9 +89,8 @@ static gd_status check_outputs(gd_fit_job *j)
 
 static gd_status prepare_fit(gd_fit_job *j)
 {
-    int64_t seed = 0, threads = 0;
+    int64_t seed = 0;
     gd_status status = gd__args_integer(j->args, "seed", 0, INT64_MAX, &seed);
-    if (!status) status = gd__args_integer(j->args, "threads", 1, 1024, &threads);
     gd_seed(j->ctx, j->seed = (uint64_t)seed);
     if (!status) status = check_outputs(j);
     if (!status) status = gd__fit_read(j);
@@ -139,7 +138,7 @@ static gd_status finish_fit(gd_fit_job *j, gd_status status)
 
 static int run_fit(gd_cli *cli, const gd_args *args)
 {
-    gd_fit_job j = {.cli = cli, .args = args, .ctx = cli->ctx, .reached = NAN};
+    gd_fit_job j = {.cli = cli, .args = args, .ctx = cli->ctx, .reached = NAN, .numbers = {.aic = NAN}};
     gd_status status = prepare_fit(&j);
     if (!status) status = gd__fit_run(&j);
     if (!status || cli->running) status = finish_fit(&j, status);

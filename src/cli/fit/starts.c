@@ -81,8 +81,12 @@ static gd_status try_all(gd_fit_job *j, const gd_fit_options *o, const double *p
         status = gd__list_read(j->param, j->params, best);
     }
     for (int64_t k = 0; k < j->starts && !status; k++) j->agreed += costs[k] <= least + SAME * fabs(least);
-    gd_status back = gd__list_write(j->param, j->params, best);
-    return status ? status : back;
+    /* also where it was interrupted: the best so far is what there is */
+    gd_trouble why = {.status = GD_OK};
+    gd__put_aside(j->ctx, status, &why);
+    status = gd__list_write(j->param, j->params, best);
+    if (!status && isfinite(least)) j->reached = least;
+    return why.status ? gd__tell(j->ctx, &why, NULL, NULL) : status;
 }
 
 gd_status gd__fit_try_starts(gd_fit_job *j, const gd_fit_options *options)

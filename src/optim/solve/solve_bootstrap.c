@@ -183,7 +183,8 @@ static gd_status fit_resample(bootstrap *b, const gd_fit_options *o, uint64_t se
     if (!status) gd_fit_result_clear(&result); /* its tensors belong to this scope */
     gd_scope_end(b->ctx);
     if (status) return status;
-    if (reason == GD_STOP_CALLER) return GD_INTERRUPTED;
+    if (reason == GD_STOP_CALLER)
+        return gd_fail(b->ctx, GD_INTERRUPTED, "bootstrap: the callback stopped it");
     status = gd__list_read(b->params, b->count, out);
     /* one that cannot be trusted says so */
     for (int64_t i = 0; i < b->n && !gd_stop_converged(reason) && reason != GD_STOP_STUCK; i++) out[i] = NAN;

@@ -38,7 +38,8 @@ static gd_status excess(profile *q, double z, double *out)
     if (status) return status;
     double rss = fit.rss;
     bool finite = fit.solve.reason != GD_STOP_NOT_FINITE && isfinite(rss);
-    if (fit.solve.reason == GD_STOP_CALLER) status = GD_INTERRUPTED;
+    if (fit.solve.reason == GD_STOP_CALLER)
+        status = gd_fail(q->ctx, GD_INTERRUPTED, "profile: the callback stopped it");
     gd_fit_result_clear(&fit);
     if (status || !finite) return status;
     /* more than rounding: the fit had not found the lowest point */
