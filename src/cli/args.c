@@ -71,7 +71,8 @@ gd_status gd__args_parse(gd_ctx *ctx, const gd_command *command, int argc, char 
     out->argument = gd__alloc(ctx, out->bytes);
     out->option = gd__alloc(ctx, out->bytes);
     out->value = gd__alloc(ctx, out->bytes);
-    gd_status status = out->argument && out->option && out->value ? GD_OK : GD_NOMEM;
+    out->asked = gd__calloc(ctx, out->bytes);
+    gd_status status = out->argument && out->option && out->value && out->asked ? GD_OK : GD_NOMEM;
     bool ended = false;
     for (int i = 0; i < argc && !status; i++) {
         if (ended || strncmp(argv[i], "--", 2) != 0) {
@@ -95,9 +96,18 @@ void gd__args_drop_outputs(gd_args *a)
         gd_path_role role = a->option[i]->path;
         if (role == GD_PATH_WRITE || role == GD_PATH_FOLDER) continue;
         a->option[kept] = a->option[i];
+        a->asked[kept] = a->asked[i];
         a->value[kept++] = a->value[i];
     }
     a->options = kept;
+}
+
+void gd__args_warn(const gd_args *a)
+{
+    for (int i = 0; i < a->options; i++)
+        if (!a->asked[i])
+            gd_warn(a->ctx, "%s: --%s%s%.60s has no effect here", a->command->name, a->option[i]->name,
+                    a->value[i] ? " " : "", a->value[i] ? a->value[i] : "");
 }
 
 void gd__args_free(gd_args *a)
@@ -105,25 +115,30 @@ void gd__args_free(gd_args *a)
     gd__free(a->ctx, a->argument, a->bytes);
     gd__free(a->ctx, a->option, a->bytes);
     gd__free(a->ctx, a->value, a->bytes);
+    gd__free(a->ctx, a->asked, a->bytes);
     *a = (gd_args){.ctx = a->ctx};
 }
 
 /* ---- asking ---- */
 
-bool gd__args_has(const gd_args *a, const char *name)
+/* The place of an option from `at` on, which is then asked for; -1: not given. */
+static int ask(const gd_args *a, const char *name, int at)
 {
-    for (int i = 0; i < a->options; i++)
-        if (!strcmp(a->option[i]->name, name)) return true;
-    return false;
+    for (; at < a->options; at++)
+        if (!strcmp(a->option[at]->name, name)) {
+            a->asked[at] = true;
+            return at;
+        }
+    return -1;
 }
+
+bool gd__args_has(const gd_args *a, const char *name) { return ask(a, name, 0) >= 0; }
 
 const char *gd__args_next(const gd_args *a, const char *name, int *at)
 {
-    while (*at < a->options) {
-        int i = (*at)++;
-        if (!strcmp(a->option[i]->name, name)) return a->value[i];
-    }
-    return NULL;
+    int i = ask(a, name, *at);
+    *at = i < 0 ? a->options : i + 1;
+    return i < 0 ? NULL : a->value[i];
 }
 
 const char *gd__args_get(const gd_args *a, const char *name)

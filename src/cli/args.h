@@ -89,6 +89,7 @@ struct gd_args {
     int arguments;
     const gd_option **option; /* in the order given */
     const char **value;       /* NULL for a switch */
+    bool *asked;              /* somebody wanted to know: what nobody asks for has no effect */
     int options;
     size_t bytes;
     bool help;
@@ -98,6 +99,8 @@ struct gd_args {
 GD_NODISCARD gd_status gd__args_parse(gd_ctx *ctx, const gd_command *command, int argc, char *const *argv,
                                       gd_args *out);
 void gd__args_free(gd_args *args);
+/* After a run that went well: a warning for each option that nobody asked for. */
+void gd__args_warn(const gd_args *args);
 /* Forgets the options that name outputs, but those that may go on from what they read. */
 void gd__args_drop_outputs(gd_args *args);
 

@@ -89,7 +89,9 @@ static int run_command(gd_cli *cli, const gd_command *command, int argc, char *c
 {
     gd_args args;
     int code;
+    int64_t threads = 0; /* the context has them already */
     gd_status status = gd__args_parse(cli->ctx, command, argc, argv, &args);
+    if (!status) status = gd__args_integer(&args, "threads", 1, 1024, &threads);
     if (status) {
         code = gd__cli_code(cli, status);
     } else if (args.help) {
@@ -101,6 +103,7 @@ static int run_command(gd_cli *cli, const gd_command *command, int argc, char *c
         code = gd__cli_code(cli, status);
     } else {
         code = gd__cli_leave(cli, command->run(cli, &args));
+        if (code == GD_EXIT_DONE) gd__args_warn(&args);
     }
     gd__args_free(&args);
     return code;

@@ -286,6 +286,8 @@ static void broken_bounds_constraints_and_conditions_are_refused(void **state)
     } rows[] = {
 #define MINIMIZE "minimize 'sum(x^2)' --param x=[1,2] --out old --trace new.jsonl "
 #define FIT      "fit 'a*x' good.csv --param a=1 --out old --plot new.svg "
+#define PREDICT  "predict fit.safetensors good.csv "
+#define TRAIN    "train good.csv --target y --model linear "
         {MINIMIZE, "--bound 'y>0'", "--bound: no parameter 'y'"},
         {MINIMIZE, "--bound x", "--bound: column 2: '<' or '>' expected"},
         {MINIMIZE, "--bound 'x>'", "--bound: column 3: a number expected"},
@@ -332,6 +334,13 @@ static void broken_bounds_constraints_and_conditions_are_refused(void **state)
         {MINIMIZE, "--def functions.txt --below 'thrice(x)'", "--below: column 1: unknown function 'thrice'"},
         {"eval 'twice(2)' ", "--def broken.txt", "broken.txt: line 1, column 1"},
         {FIT, "--def broken.txt", "broken.txt: line 1, column 1"},
+        {MINIMIZE, "--data q=1", "--data q: the expression does not use it"},
+        {MINIMIZE, "--param y=1e400", "--param y: column 1: the number 1e400 is too large"},
+        {MINIMIZE, "--below 'x - 1e400'", "--below: column 5: the number 1e400 is too large"},
+        {MINIMIZE, "--chain 'adam | lr(0.1)' --group 'x: '", "--group 'x': it has no setting"},
+        {"eval '1+1' ", "--data q=1", "--data q: the expression does not use it"},
+        {"plot trace.jsonl --out new.svg ", "--expr 'p[0]*p[1]' --data q=1",
+         "--data q: the expression does not use it"},
         {FIT, "--bound 'b>0'", "--bound: no parameter 'b'"},
         {FIT, "--bound 'a>5'", "--bound: a starts at 1, outside its bound"},
         {FIT, "--exclude 'q>1'", "--exclude: column 1: unknown name 'q'"},
@@ -364,6 +373,20 @@ static void broken_bounds_constraints_and_conditions_are_refused(void **state)
         {"eval '1+1' ", "--decimal comma", "--decimal: no value is a table"},
         {FIT, "--absolute-sigma", "--absolute-sigma says something of --sigma, which is not given"},
         {FIT, "--absolute-sigma --weights x", "--absolute-sigma says something of --sigma"},
+        {PREDICT, "--proba", "--proba is for models of gradus train, fit.safetensors is a fit"},
+        {PREDICT, "--score --roc new.svg", "--roc is for models of gradus train"},
+        {PREDICT, "--score --calibration new.svg", "--calibration is for models of gradus train"},
+        {"predict model.safetensors good.csv --score ", "--proba",
+         "--score prints no predictions for --proba"},
+        {PREDICT, "--threads 0", "--threads: '0' is not a whole number from 1"},
+        {"devices ", "--threads many", "--threads: 'many' is not a whole number from 1"},
+        {TRAIN, "--epochs 1 --validation 0 --patience 2", "--patience wants rows to validate with"},
+        {TRAIN, "--save-every 3", "--save-every is for --out, which is not given"},
+        {TRAIN, "--features x --ignore y", "--features and --ignore do not go together"},
+        {"train array.npy --target array.npy ", "--features x",
+         "--features is for tables, array.npy is an array"},
+        {"train array.npy --target array.npy ", "--ignore x", "--ignore is for tables"},
+        {"train array.npy --target array.npy ", "--text x", "--text is for tables"},
         {"compare small.safetensors ", "", "compare: FIT_A.safetensors FIT_B.safetensors is missing"},
         {"compare small.safetensors large.safetensors ", "old", "'old' is one argument too many"},
         {"compare small.safetensors ", "missing.safetensors", "'missing.safetensors': cannot open"},
@@ -374,12 +397,47 @@ static void broken_bounds_constraints_and_conditions_are_refused(void **state)
         {"compare small.safetensors ", "fewer.safetensors", "the fits are of different data: 6 and 5 rows"},
 #undef MINIMIZE
 #undef FIT
+#undef PREDICT
+#undef TRAIN
     };
     for (int i = 0; i < COUNT_OF(rows); i++) {
         char arguments[1024];
         snprintf(arguments, sizeof arguments, "%s%s", rows[i].command, rows[i].option);
         refuses(arguments, rows[i].text);
     }
+}
+
+/* What a command has no use for on the way it went is not passed over in silence. */
+static void options_that_nobody_asked_for_are_told(void **state)
+{
+    (void)state;
+    make_files();
+    static const struct {
+        const char *command, *text;
+    } rows[] = {
+        {"links adam --search moments", "links: --search moments has no effect here"},
+        {"plot trace.jsonl --out a.svg --label one --label two", "plot: --label two has no effect here"},
+        {"plot trace.jsonl --out a.svg --data q=1", "plot: --data q=1 has no effect here"},
+        {"plot trace.jsonl --out a.svg --seed 1", "plot: --seed 1 has no effect here"},
+    };
+    for (int i = 0; i < COUNT_OF(rows); i++) {
+        assert_int_equal(gradus(rows[i].command), 0);
+        if (strncmp(err, "gradus: warning: ", 17) != 0 || !strstr(err, rows[i].text))
+            fail_msg("gradus %s says '%s'", rows[i].command, err);
+    }
+}
+
+/* A bound whose ends are the same holds the parameter, however it is written; one start is the one that is given. */
+static void the_least_of_what_can_be_asked_for_works(void **state)
+{
+    (void)state;
+    make_files();
+    works("fit 'a*x + b' good.csv --param a=2 --param b=0 --bound '2<a<2' --json");
+    assert_non_null(strstr(out, "\"params\": {\"a\": 2,"));
+    works("minimize '(x-1)^2+(y-x)^2' --param x=2 --param y=1 --bound '2<=x<=2' --json");
+    assert_non_null(strstr(out, "\"params\": {\"x\": 2, \"y\": 2}"));
+    works("fit 'a*x' good.csv --param a=1 --starts 1");
+    assert_null(strstr(out, "starts"));
 }
 
 /* ---- outputs ---- */
@@ -544,6 +602,8 @@ int main(void)
         PROGRAM_TEST(broken_arrays_models_and_traces_are_refused),
         PROGRAM_TEST(options_that_are_not_there_are_refused),
         PROGRAM_TEST(broken_bounds_constraints_and_conditions_are_refused),
+        PROGRAM_TEST(options_that_nobody_asked_for_are_told),
+        PROGRAM_TEST(the_least_of_what_can_be_asked_for_works),
         PROGRAM_TEST(outputs_that_cannot_be_written_are_reported),
         PROGRAM_TEST(a_disk_that_fills_up_leaves_the_old_file),
         PROGRAM_TEST(every_command_reports_a_standard_output_that_fails),

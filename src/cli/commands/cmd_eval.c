@@ -1,6 +1,6 @@
 /* gradus eval: the value and the gradient of an expression. */
 #include "cli/cli.h"
-#include "cli/problem/problem.h"
+#include "cli/problem/constraints.h"
 #include "cli/data/trace.h"
 #include "gradus/autograd.h"
 
@@ -94,6 +94,7 @@ static int run_eval(gd_cli *cli, const gd_args *args)
     gd_problem p;
     results r = {0};
     gd_status status = gd__problem_open(&p, cli->ctx, args, args->argument[0], NULL, 0);
+    if (!status) status = gd__data_check(&p, NULL, NULL);
     size_t bytes = ((size_t)p.params + 1) * sizeof *r.gradient;
     gd_scope_begin(cli->ctx);
     if (!status && !(r.gradient = gd__calloc(cli->ctx, bytes))) status = GD_NOMEM;

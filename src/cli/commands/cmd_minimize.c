@@ -261,6 +261,7 @@ static gd_status prepare_minimize(job *j)
         status = gd_fail(ctx, GD_ARGUMENT, "minimize: no --param given: nothing to change");
     if (!status) status = gd__constraints_read(&j->problem, j->args, "equal", &j->equal);
     if (!status) status = gd__constraints_read(&j->problem, j->args, "below", &j->below);
+    if (!status) status = gd__data_check(&j->problem, &j->equal, &j->below);
     if (!status) status = check_options(j);
     if (!status) status = gd__grains_open(&j->problem, j->cli, j->args, &j->grains);
     if (!status) status = make_optimizer(j);

@@ -1,7 +1,7 @@
 /* gradus plot: pictures of runs. */
 #include "cli/cli.h"
 #include "cli/files.h"
-#include "cli/problem/problem.h"
+#include "cli/problem/constraints.h"
 #include "cli/data/trace.h"
 #include "cli/words.h"
 
@@ -131,6 +131,7 @@ static gd_status contours(job *j, gd_plot *plot, const double box[4])
     if (status) return status;
     gd_problem p;
     status = gd__problem_open(&p, j->cli->ctx, j->args, gd__args_get(j->args, "expr"), specs, count);
+    if (!status) status = gd__data_check(&p, NULL, NULL);
     if (!status) status = gd__problem_contours(&p, plot, box);
     gd__problem_close(&p);
     return status;

@@ -76,13 +76,12 @@ static gd_status read_data(job *j)
 
 static gd_status prepare_predict(job *j, gd_archive *archive)
 {
-    int64_t threads = 0;
     const char *device = gd__args_get(j->args, "device");
     j->json = gd__args_has(j->args, "json");
     j->score = gd__args_has(j->args, "score");
     j->probabilities = gd__args_has(j->args, "proba") || gd__args_has(j->args, "probabilities");
-    gd_status status = gd__args_integer(j->args, "threads", 1, 1024, &threads);
-    if (!status && !(j->device = gd_device_get(j->ctx, device ? device : "cpu"))) status = gd_error(j->ctx);
+    j->device = gd_device_get(j->ctx, device ? device : "cpu");
+    gd_status status = j->device ? GD_OK : gd_error(j->ctx);
     if (!status) status = gd__checkpoint_read(j->ctx, j->args->argument[0], archive, &j->point);
     if (!status && j->probabilities && j->point.recipe.task != GD_TASK_CLASSIFY)
         status = gd_fail(j->ctx, GD_ARGUMENT,
@@ -305,8 +304,11 @@ static gd_status check_output(job *j)
 {
     j->score = gd__args_has(j->args, "score");
     j->out = gd__args_get(j->args, "out");
-    if (j->out && j->score)
-        return gd_fail(j->ctx, GD_ARGUMENT, "predict: --score prints no predictions for --out");
+    static const char *const of_rows[] = {"out", "proba", "probabilities"};
+    for (int i = 0; i < 3 && j->score; i++)
+        if (gd__args_has(j->args, of_rows[i]))
+            return gd_fail(j->ctx, GD_ARGUMENT, "predict: --score prints no predictions for --%s",
+                           of_rows[i]);
     gd_status status = check_pictures(j);
     if (status) return status;
     return j->out ? gd__check_output(j->ctx, j->out) : GD_OK;

@@ -16,13 +16,15 @@ gd_status gd__train_check_options(const job *j)
         {"find-lr", "out", "resume", "trace", "events", "folds", "seeds", "importance", "roc", "calibration"},
         {"folds", "out", "resume", "trace", "events", "seeds", "importance", "roc", "calibration"},
         {"seeds", "resume", "trace", "events"},
+        {"features", "ignore"},
     };
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
         for (int k = 1; apart[i][k] && gd__args_has(j->args, apart[i][0]); k++)
             if (gd__args_has(j->args, apart[i][k]))
                 return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --%s and --%s do not go together", apart[i][0],
                                apart[i][k]);
-    static const char *const needs[][4] = {{"plot", "find-lr"}, {"dark", "plot", "roc", "calibration"}};
+    static const char *const needs[][4] = {
+        {"plot", "find-lr"}, {"save-every", "out", "resume"}, {"dark", "plot", "roc", "calibration"}};
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
         bool met = !gd__args_has(j->args, needs[i][0]);
         for (int k = 1; k < 4 && needs[i][k]; k++) met = met || gd__args_has(j->args, needs[i][k]);

@@ -25,6 +25,17 @@ static bool is_large(const char *path)
     return S_ISREG(about.st_mode) && (double)about.st_size * 16 > (double)pages * (double)page;
 }
 
+/* Arrays have no columns to name. */
+static gd_status check_columns(const job *j)
+{
+    static const char *const of_tables[] = {"features", "ignore", "text"};
+    for (int i = 0; i < 3 && !gd__dataset_is_table(j->args->argument[0]); i++)
+        if (gd__args_has(j->args, of_tables[i]))
+            return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --%s is for tables, %.200s is an array",
+                           of_tables[i], j->args->argument[0]);
+    return GD_OK;
+}
+
 static gd_status read_data(job *j, gd_task task)
 {
     gd_recipe *r = &j->t.point.recipe;
@@ -44,7 +55,8 @@ static gd_status read_data(job *j, gd_task task)
                          .text = &r->text,
                          .columns = &r->columns,
                          .classes = &r->classes};
-    gd_status status = gd__csv_options(j->args, &q.csv);
+    gd_status status = check_columns(j);
+    if (!status) status = gd__csv_options(j->args, &q.csv);
     if (!status) status = gd__shape_option(j->args, &q.row_axes, q.row);
     if (!status && !q.row_axes && j->resume) {
         q.row_axes = r->row_axes;
@@ -406,11 +418,10 @@ static gd_status open_data(job *j)
 gd_status gd__train_open(job *j)
 {
     gd_trainer *t = &j->t;
-    int64_t threads = 0;
     const char *device = gd__args_get(j->args, "device");
     j->resume = gd__args_get(j->args, "resume");
-    gd_status status = gd__args_integer(j->args, "threads", 1, 1024, &threads);
-    if (!status && !(t->device = gd_device_get(t->ctx, device ? device : "cpu"))) status = gd_error(t->ctx);
+    t->device = gd_device_get(t->ctx, device ? device : "cpu");
+    gd_status status = t->device ? GD_OK : gd_error(t->ctx);
     if (!status) status = gd__args_integer(j->args, "folds", 2, 1000, &j->folds);
     if (!status) status = gd__args_integer(j->args, "seeds", 1, 1000, &j->seeds);
     if (!status) status = check_outputs(j);

@@ -259,5 +259,8 @@ gd_status gd__train_settings(job *j, int *task, int *standardise)
     if (!status) status = set_world(j);
     if (!status) status = set_number(j, "epochs", &r->epochs);
     if (!status && !j->resume) default_length(j);
-    return status ? status : set_number(j, "patience", &r->patience);
+    if (!status) status = set_number(j, "patience", &r->patience);
+    if (!status && gd__args_has(j->args, "patience") && r->patience > 0 && !(r->validation > 0))
+        status = gd_fail(j->t.ctx, GD_ARGUMENT, "train: --patience wants rows to validate with");
+    return status;
 }

@@ -138,8 +138,9 @@ gd_status gd__tune_group(gd_optimizer *optimizer, const char *text)
     scoped p;
     gd_text settings, own;
     gd_status status = open_group(gd_optimizer_ctx(optimizer), text, &p, &settings, &own);
-    if (!status)
-        status = gd_optimizer_regroup(optimizer, p.glob, settings.used || !own.used ? settings.data : NULL);
+    if (!status && !settings.used && !own.used)
+        status = gd_fail(gd_optimizer_ctx(optimizer), GD_PARSE, "--group '%.80s': it has no setting", p.glob);
+    if (!status) status = gd_optimizer_regroup(optimizer, p.glob, settings.used ? settings.data : NULL);
     gd__text_free(&settings);
     gd__text_free(&own);
     return status;

@@ -10,6 +10,7 @@
 #include "file/safetensors.h"
 #include "base/text/suggest.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,6 +70,8 @@ static bool read_number(reader *r, double *value)
         if (r->at == r->size) return fail_at(r, r->at, "a number expected, the end found");
         return fail_at(r, r->at, "a number expected, '%.20s' found", r->text + r->at);
     }
+    if (!isfinite(*value))
+        return fail_at(r, r->at, "the number %.*s is too large", used < 40 ? (int)used : 40, r->text + r->at);
     r->at += used;
     return true;
 }

@@ -444,6 +444,9 @@ int gd__parser_primary(gd_expr_parser *p)
         double value = 0;
         size_t used = gd__parse_number(p->text + at, p->size - at, false, &value);
         if (!used) return gd__parser_expected(p, "a number");
+        if (!isfinite(value))
+            return gd__parser_fail(p, at, "the number %.*s is too large", used < 40 ? (int)used : 40,
+                                   p->text + at);
         p->at += used;
         return gd__expr_number(p->e, (int)at, value);
     }

@@ -325,8 +325,8 @@ static gd_status put_results(saved *s)
 /* Options that say nothing of a fit. */
 static gd_status check_options(const gd_args *args)
 {
-    static const char *const other[] = {"probabilities", "device"};
-    for (int i = 0; i < 2; i++)
+    static const char *const other[] = {"probabilities", "proba", "roc", "calibration", "device"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         if (gd__args_has(args, other[i]))
             return gd_fail(args->ctx, GD_ARGUMENT,
                            "predict: --%s is for models of gradus train, %.200s is a fit", other[i],

@@ -190,7 +190,8 @@ int gd__fit_only_column(const gd_fit_job *j)
 static gd_status read_starts(gd_fit_job *j)
 {
     j->guess = gd__args_has(j->args, "guess");
-    gd_status status = gd__args_integer(j->args, "starts", 2, 100000, &j->starts);
+    gd_status status = gd__args_integer(j->args, "starts", 1, 100000, &j->starts);
+    if (j->starts == 1) j->starts = 0; /* the one that is given */
     if (!status && gd__args_has(j->args, "chain") && (j->starts || j->guess))
         status = gd_fail(j->ctx, GD_ARGUMENT, "fit: --%s is for the method of fit itself, not for --chain",
                          j->guess ? "guess" : "starts");

@@ -104,7 +104,7 @@ gd_status gd__bound_parse(gd_ctx *ctx, const char *text, const char **name, size
     }
     skip(&r);
     if (text[r.at]) return bad_bound(&r, "nothing more");
-    if (out->has_low && out->has_high && !(out->low < out->high))
+    if (out->has_low && out->has_high && !(out->low <= out->high))
         return gd_fail(ctx, GD_PARSE, "--bound: nothing lies between %g and %g", out->low, out->high);
     return GD_OK;
 }

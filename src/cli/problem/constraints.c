@@ -24,6 +24,21 @@ gd_status gd__constraints_read(const gd_problem *p, const gd_args *args, const c
     return GD_OK;
 }
 
+static bool uses(const gd_constraints *c, int name)
+{
+    bool any = false;
+    for (int i = 0; c && i < c->count; i++) any = any || gd__expr_uses(c->expr[i], name);
+    return any;
+}
+
+gd_status gd__data_check(const gd_problem *p, const gd_constraints *equal, const gd_constraints *below)
+{
+    for (int i = p->params; i < p->count; i++)
+        if (!gd__expr_uses(p->expr, i) && !uses(equal, i) && !uses(below, i))
+            return gd_fail(p->ctx, GD_ARGUMENT, "--data %.60s: the expression does not use it", p->name[i]);
+    return GD_OK;
+}
+
 void gd__constraints_free(gd_ctx *ctx, gd_constraints *c)
 {
     for (int i = 0; i < c->count; i++) gd__expr_free(c->expr[i]);

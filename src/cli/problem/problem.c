@@ -49,12 +49,10 @@ static gd_status add(gd_problem *p, const char *option, const char *spec)
 static gd_status read_settings(gd_problem *p, const gd_args *args)
 {
     int choice = 1;
-    int64_t seed = 0, threads = 0;
+    int64_t seed = 0;
     gd_status status = gd__args_choice(args, "dtype", "f32 f64", &choice);
     if (!status) status = gd__csv_options(args, &p->tables.csv);
     if (!status) status = gd__args_integer(args, "seed", 0, INT64_MAX, &seed);
-    if (!status)
-        status = gd__args_integer(args, "threads", 1, 1024, &threads); /* the context has it already */
     if (status) return status;
     p->dtype = choice ? GD_F64 : GD_F32;
     gd_seed(p->ctx, (uint64_t)seed);
