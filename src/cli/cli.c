@@ -103,6 +103,7 @@ static int run_command(gd_cli *cli, const gd_command *command, int argc, char *c
         code = gd__cli_code(cli, status);
     } else {
         code = gd__cli_leave(cli, command->run(cli, &args));
+        if (code == GD_EXIT_DONE && cli->out.failed) code = GD_EXIT_FAILED;
         if (code == GD_EXIT_DONE) gd__args_warn(&args);
     }
     gd__args_free(&args);
