@@ -82,7 +82,7 @@ static double solve(problem *p, const char *method, double *x)
     (void)AddIpoptIntOption(ipopt, "print_level", 0);
     (void)AddIpoptStrOption(ipopt, "sb", "yes");
     (void)AddIpoptIntOption(ipopt, "max_iter", 10000);
-    (void)AddIpoptNumOption(ipopt, "max_cpu_time", n > 1000 ? 10 : 1);
+    (void)AddIpoptNumOption(ipopt, "max_cpu_time", problem_seconds(p));
     (void)AddIpoptNumOption(ipopt, "tol", solve_tolerance(p));
     (void)IpoptSolve(ipopt, x, NULL, &loss, NULL, NULL, NULL, &r);
     FreeIpoptProblem(ipopt);

@@ -106,10 +106,12 @@ const double *problem_start(const problem *p) { return p->start; }
 const double *problem_low(const problem *p) { return p->low; }
 const double *problem_high(const problem *p) { return p->high; }
 int problem_evals(const problem *p) { return p->evals; }
+double problem_seconds(const problem *p) { return p->n > 1000 ? 10 : 1; }
+
 int problem_over(const problem *p)
 {
     bool told = !p->minima && !p->certified; /* by the gradient, and not by where it ends */
-    return p->evals >= PROBLEM_EVALS - 100 || (told && p->reached);
+    return p->evals >= PROBLEM_EVALS - 100 || (told && p->reached) || now() - p->begun > problem_seconds(p);
 }
 
 void problem_record(problem *p, double loss)

@@ -6,11 +6,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from machine import BUSY
 from reasons import REASONS
-from works import ABOUT, GROUPS
+from works import ABOUT, GROUPS, SOLVING
 
 DRAW = 0.05  # medians nearer than this, with rounds that overlap, are a draw
-SOLVING = ("minimize", "bounds")
 
 
 # ---- figures ----
@@ -81,10 +81,8 @@ def reason_for(work, label):
     return None
 
 
-def left_out(work):
-    """A work that the time was over for."""
-    sides = [{"label": s.label, "peer": s.peer, "missing": "the time was over"} for s in work.sides]
-    return {"name": work.name, "group": work.group, "note": work.note, "curve": list(work.curve), "sides": sides}
+def named(work):
+    return {"name": work.name, "group": work.group, "note": work.note, "curve": list(work.curve)}
 
 
 # ---- words ----
@@ -240,18 +238,56 @@ def draw(found, picture, gradus, out):
 
 # ---- the page ----
 
-def head(found):
+def machine_text(found):
     m = found["machine"]
+    built = [f"gradus built from {m['commit']} by {m['compiler']}"] if m.get("compiler") else []
+    return ", ".join([m["processor"], f"{m['threads']} threads for everybody", m["memory"], m["system"], *([f"Python {m['python']}"] if "python" in m else []),
+                      *built])
+
+
+def limits_text(found):
+    """What anybody may take."""
+    if "limit" not in found:
+        return []
+    return ["", f"Everybody has {found['limit']} s for a work: who needs more is stopped, and his row says so. Once the rounds of a side have taken "
+            f"{found['enough']} s there are no more of them, but there is one. A problem of a set may take {SOLVING}."]
+
+
+def load_text(found):
+    """Load averages, and what others used meanwhile."""
+    loads = found.get("loads", [])
+    if not loads:
+        return []
+    out = ["", f"Load average: {loads[0]['start']:.2f} at the start, {loads[-1]['end']:.2f} at the end, {max(x['most'] for x in loads):.2f} at most, this run's own "
+           f"{found['machine']['threads']} threads included."]
+    told = {w["name"]: w["others"] for w in found["works"] if w.get("others") is not None}
+    if not told and max(x["most"] for x in loads) > found["machine"]["threads"] + BUSY:
+        return [*out, "", f"**Other work ran on the machine: a load of more than {found['machine']['threads'] + BUSY:g}. Figures may be too large.**"]
+    busy = {name: value for name, value in told.items() if value > BUSY}
+    if busy:
+        most = max(busy, key=busy.get)
+        out += ["", f"**Other work ran on the machine, more than {BUSY:g} of a processor, during {len(busy)} of {len(found['works'])} works (most during "
+                f"\"{most}\": {busy[most]:.1f} processors). Their figures may be too large.**"]
+    elif told:
+        out[-1] += f" Nobody else kept more than {max(told.values()):.2f} processors busy during any work."
+    return out
+
+
+def head(found):
     there = [f"{name} {version}".strip() for name, version in found["versions"].items() if name not in ("floor", "gradus program", "gradus.torch")]
+    when = found["date"] + (f" to {found['until']}" if "until" in found else "")
     out = ["# Beside the peers", "",
-           f"Made by `./dev bench peers` on {found['date']} in {found['seconds'] // 60} minutes: {m['processor']}, {m['threads']} threads for everybody, "
-           f"{m['memory']}, {m['system']}. All sides of a work are measured in turn, round after round; times are medians of the rounds. Start-up is the time "
-           "from the start of a process to its first result, imports and compilation included. Peak memory is that of the process, libraries included.", "",
-           "Versions: " + ", ".join(there) + "."]
+           f"Made by `./dev bench peers` on {when} in {round(found['seconds'] / 60)} minutes: {machine_text(found)}. "
+           "All sides of a work are measured in turn, round after round; times are medians of the rounds. Start-up is the time "
+           "from the start of a process to its first result, imports and compilation included; of sets of problems, to their beginning. Peak memory is that "
+           "of the process, libraries included.", "",
+           "Versions: " + ", ".join(there) + ".", *limits_text(found), *load_text(found)]
     if found["missing"]:
         out += ["", "Not there: " + "; ".join(f"{name} ({why})" for name, why in found["missing"].items()) + "."]
     if found["quick"]:
         out += ["", "**A quick run: small sizes, one round. These figures say that it runs, nothing else.**"]
+    if found.get("left"):
+        out += ["", f"**Stopped before its end. Not measured: {'; '.join(found['left'])}.**"]
     return out
 
 

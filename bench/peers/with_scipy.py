@@ -33,7 +33,7 @@ else:
 # ---- problems ----
 
 class Over(Exception):
-    """Far more evaluations than anybody needs."""
+    """More time or evaluations than a problem may take."""
 
 
 class Library:

@@ -1,6 +1,10 @@
 """The tables of ./dev bench peers: who is compared, and on what."""
 import dataclasses
 
+LIMIT = 60  # seconds that one side may have for one work, everybody alike: then it is stopped
+ENOUGH = 10  # and once its rounds have taken that long there are no more of them
+SOLVING = "1 s, one of more than 1000 numbers 10 s, and 20,000 evaluations (problem.c, for all solvers alike); IPOPT counts the processor's time"
+
 
 @dataclasses.dataclass
 class Peer:
@@ -116,7 +120,7 @@ FITTERS = [GRADUS, *others("SciPy", "lmfit", "GSL", "Ceres")]
 
 
 def start(name, sides):
-    return Work(name, "start", "command", [Side("gradus program", label, f"line={line}") for label, line in sides], seconds=0, rounds=3, quick="command warm=0")
+    return Work(name, "start", "command warm=0", [Side("gradus program", label, f"line={line}") for label, line in sides], seconds=0, rounds=3, quick="command warm=0")
 
 
 VALLEY = "(1-x)^2 + 100*(y-x^2)^2"
@@ -173,7 +177,8 @@ WORKS = [
             note="To a largest element of x - P(x - gradient) of 1e-5."),
     solving("NIST, 54 runs", "fit", "set=nist", [GRADUS, *others(Side("SciPy", "SciPy trf", "method=trf"), Side("SciPy", "SciPy lm", "method=lm"), "lmfit",
                                                                      "GSL", "Ceres")]),
-    *[Work(rows_name(10**k), "fit", f"fit rows=1e{k}", FITTERS, seconds=0.2 if k < 7 else 0, rounds={6: 3, 7: 1}.get(k, 5), apart=k > 5, quick="" if k < 4 else "-",
+    *[Work(rows_name(10**k), "fit", f"fit rows=1e{k}" + (" warm=0" if k > 5 else ""), FITTERS, seconds=0.2 if k < 6 else 0, rounds={6: 3, 7: 1}.get(k, 5),
+           apart=k > 5, quick="" if k < 4 else "-",
            curve=("fit", k)) for k in range(3, 8)],
     Work("4000 rows of 12 numbers, three classes", "train", "train train={data}/train.csv test={data}/test.csv",
          [Side("gradus program", "gradus"), Side("scikit-learn")], seconds=0, rounds=3, quick="train train={data}/train.csv test={data}/test.csv"),
