@@ -42,7 +42,6 @@ static double solve(problem *p, const char *method, double *x)
     nlopt_set_ftol_rel(r.o, 1e-15);
     nlopt_set_xtol_rel(r.o, 1e-15);
     nlopt_set_maxeval(r.o, 19000);
-    nlopt_set_maxtime(r.o, problem_seconds(p));
     (void)nlopt_optimize(r.o, x, &loss);
     nlopt_destroy(r.o);
     return loss;

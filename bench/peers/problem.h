@@ -32,7 +32,7 @@ void problem_residuals(problem *p, const double *x, double *r, double *j);
 int problem_solved(problem *p, const double *x, double loss, double *seconds);
 double problem_digits(const problem *p, const double *x); /* of certified parameters that x has */
 int problem_evals(const problem *p);
-/* What a run may take, everybody's alike: 1 s, 10 s of more than 1000 numbers. */
+/* What a run may take of the processor, everybody's alike: 1 s, 10 s of more than 1000 numbers.  Not by the clock, which others slow. */
 double problem_seconds(const problem *p);
 /* 1: a run may end: its time is over, far more evaluations than anybody needs, or a large problem is solved. */
 int problem_over(const problem *p);

@@ -23,7 +23,7 @@ struct problem {
     int minima;
     double *loss, *time; /* of each evaluation */
     int evals, reached;  /* the first evaluation that was good enough by itself, for classes that tell */
-    double begun, reached_at;
+    double begun, used, reached_at;
 };
 
 /* One for each set.  `open` fills the problem, false: there is none of that number. */

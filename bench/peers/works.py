@@ -3,7 +3,7 @@ import dataclasses
 
 LIMIT = 60  # seconds that one side may have for one work, everybody alike: then it is stopped
 ENOUGH = 10  # and once its rounds have taken that long there are no more of them
-SOLVING = "1 s, one of more than 1000 numbers 10 s, and 20,000 evaluations (problem.c, for all solvers alike); IPOPT counts the processor's time"
+SOLVING = "1 s of the processor, one of more than 1000 numbers 10 s, and 20,000 evaluations, for all solvers alike"
 
 
 @dataclasses.dataclass

@@ -137,7 +137,7 @@ expect("| slow |  |  |  | stopped after 60 s |" in report.work_page({"name": "x"
     {"label": "slow", "peer": "slow", "missing": "stopped after 60 s"}]}, []), "a row that was stopped")
 
 # the page says what the machine was, what anybody may take and whether it was alone
-for text in (found["machine"]["processor"], found["machine"]["compiler"], found["date"], "has 60 s", "1 s, one of more than 1000 numbers 10 s", "Load average"):
+for text in (found["machine"]["processor"], found["machine"]["compiler"], found["date"], "has 60 s", "1 s of the processor, one of more than 1000 numbers 10 s", "Load average"):
     expect(text in page, f"the page does not say '{text}'")
 loads = [{"start": 0.1, "end": 2.0, "most": 2.1}]
 for others, busy in ((0.1, False), (1.3, True)):
