@@ -101,6 +101,21 @@ static void assigning_broadcasts_and_casts(void **state)
     assert_error(ctx, GD_SHAPE, "assign: [2, 3] does not broadcast into [3]");
 }
 
+/* Elements of one, two, four and eight bytes; what lies between stays. */
+static void assigning_to_spaced_places_of_every_dtype(void **state)
+{
+    (void)state;
+    for (int dtype = 0; dtype < GD_DTYPE_COUNT; dtype++) {
+        gd_tensor *x = gd_zeros(ctx, (gd_dtype)dtype, 2, (int64_t[]){3, 2});
+        gd_tensor *ones = gd_ones(ctx, (gd_dtype)dtype, 1, (int64_t[]){3});
+        assert_int_equal(gd_fill(gd_index(ones, "0", 1), 0), GD_OK);
+        assert_int_equal(gd_assign(gd_index(x, "1", 1), ones), GD_OK);
+        assert_values(x, 0, 1, 0, 0, 0, 1);
+        assert_int_equal(gd_fill(gd_index(x, "1", 0), 1), GD_OK);
+        assert_values(x, 1, 1, 1, 0, 1, 1);
+    }
+}
+
 /* Overlapping source and destination: the values before the assignment count. */
 static void assigning_a_tensor_to_itself_reversed(void **state)
 {
@@ -237,6 +252,7 @@ int main(void)
         TEST(strides_tell_the_layout),
         TEST(a_change_is_seen_through_every_view),
         TEST(assigning_broadcasts_and_casts),
+        TEST(assigning_to_spaced_places_of_every_dtype),
         TEST(assigning_a_tensor_to_itself_reversed),
         TEST(reshape_copies_only_where_it_must),
         TEST(random_reshapes_keep_the_order_of_elements),

@@ -78,22 +78,28 @@ static void repeat(char *to, const char *from, int64_t n, size_t item)
     for (; done < bytes; done *= 2) memcpy(to + done, to, done < bytes - done ? done : bytes - done);
 }
 
+/* n elements spaced by bytes, here and there.  By types: a memcpy of a size known late is a call for every element. */
+static void move_spaced(char *to, int64_t there, const char *from, int64_t here, int64_t n, size_t item)
+{
+#define MOVE(type)                  \
+    for (int64_t i = 0; i < n; i++) \
+    *(type *)(void *)(to + i * there) = *(const type *)(const void *)(from + i * here)
+    switch (item) {
+    case 4: MOVE(uint32_t); break;
+    case 8: MOVE(uint64_t); break;
+    case 2: MOVE(uint16_t); break;
+    default: MOVE(uint8_t); break;
+    }
+#undef MOVE
+}
+
 /* n elements spaced by `step` bytes into a dense array. */
 static void collect(char *to, const char *from, int64_t n, int64_t step, size_t item)
 {
-    if (step == 0 && n > 0) {
+    if (step == 0 && n > 0)
         repeat(to, from, n, item);
-        return;
-    }
-#define COLLECT(type) \
-    for (int64_t i = 0; i < n; i++) ((type *)(void *)to)[i] = *(const type *)(const void *)(from + i * step)
-    switch (item) {
-    case 4: COLLECT(uint32_t); break;
-    case 8: COLLECT(uint64_t); break;
-    case 2: COLLECT(uint16_t); break;
-    default: COLLECT(uint8_t); break;
-    }
-#undef COLLECT
+    else
+        move_spaced(to, (int64_t)item, from, step, n, item);
 }
 
 /* Reads n elements from linear position `start` into out, as the compute type (or raw). */
@@ -259,8 +265,7 @@ static void write_block(const operand *o, int64_t start, int64_t n, const char *
         if (step == 1)
             memcpy(to, data, (size_t)run * o->item);
         else
-            for (int64_t i = 0; i < run; i++)
-                memcpy(to + i * step * (int64_t)o->item, data + i * (int64_t)o->item, o->item);
+            move_spaced(to, step * (int64_t)o->item, data, (int64_t)o->item, run, o->item);
         data += (size_t)run * o->item;
         n -= run;
         if (last < 0 || n == 0) return;
