@@ -2,6 +2,7 @@
  * triangles of tall matrices; chains over rows; failures. */
 #include "gradus/solve.h"
 #include "optim/vector/blocks.h"
+#include "optim/vector/linear.h"
 #include "optim/vector/triangle.h"
 #include "support/support.h"
 
@@ -312,6 +313,30 @@ static void a_tall_triangle_takes_numbers_of_any_size(void **state)
     assert_true(isnan(t[2 * N + 2]));
 }
 
+/* The triangle has the products of the columns, in less memory than another copy of them takes: no Q is formed. */
+static void the_triangle_of_few_rows_needs_no_copy_of_them(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    enum { M = 1000, N = 6 };
+    gd_tensor *a = gd_empty(ctx, GD_F64, 2, (int64_t[]){M, N}), *b = gd_empty(ctx, GD_F64, 1, (int64_t[]){M});
+    double *v = gd_data_mut(a), *w = gd_data_mut(b), t[N * (N + 1)];
+    uint64_t seed = 7;
+    for (int i = 0; i < M * N; i++) v[i] = random_unit(&seed) - 0.5;
+    for (int i = 0; i < M; i++) w[i] = random_unit(&seed) - 0.5;
+    memory *m = test_memory();
+    int64_t before = m->most = m->bytes;
+    gd_tensor *r = gd__triangle(a, b);
+    assert_true(m->most - before < (int64_t)(M * (N + 1) * sizeof(double)));
+    assert_int_equal(gd_read_f64(r, t, N * (N + 1)), GD_OK);
+    for (int i = 0; i < N; i++)
+        for (int j = i; j <= N; j++) {
+            long double want = 0, got = 0;
+            for (int k = 0; k < M; k++) want += (long double)v[k * N + i] * (j < N ? v[k * N + j] : w[k]);
+            for (int k = 0; k < N; k++) got += (long double)t[k * (N + 1) + i] * t[k * (N + 1) + j];
+            assert_near(got, want, 1e-12 * M);
+        }
+}
+
 /* ---- chains ---- */
 
 static void chains_take_rows_for_values_gradients_and_jacobians(void **state)
@@ -468,6 +493,7 @@ int main(void)
         cmocka_unit_test(passes_agree_with_closed_forms),
         SCOPED(a_tall_triangle_squares_nothing),
         SCOPED(a_tall_triangle_takes_numbers_of_any_size),
+        SCOPED(the_triangle_of_few_rows_needs_no_copy_of_them),
         cmocka_unit_test(chains_take_rows_for_values_gradients_and_jacobians),
         cmocka_unit_test(a_link_that_needs_the_graph_of_rows_is_refused),
         cmocka_unit_test(a_range_that_fails_is_the_error_and_the_parameters_stay),

@@ -477,6 +477,41 @@ static void graphs_of_points_that_were_tried_are_refused(void **state)
     end_context(ctx, NULL);
 }
 
+/* Memory asked for by a fit of a decay from a start that is near or far, with second derivatives or without. */
+static int64_t requests_of(double near, bool acceleration)
+{
+    enum { ROWS = 40 };
+    memory m = {0};
+    fit f = {.ctx = context(&m, 1, NULL), .model = decay};
+    gd_fit_options o = gd_fit_defaults();
+    gd_fit_result r;
+    double t[ROWS], y[ROWS], start[] = {2, 1 + near, 0.5};
+    for (int i = 0; i < ROWS; i++) t[i] = 0.1 * i, y[i] = 2 * exp(-t[i]) + 0.5 + 1e-3 * (i % 3);
+    gd_scope_begin(f.ctx);
+    for (int i = 0; i < 3; i++) f.p[i] = gd_require_grad(gd_scalar(f.ctx, GD_F64, start[i]));
+    f.t = gd_from_f64(f.ctx, GD_F64, 1, (int64_t[]){ROWS}, t);
+    f.y = gd_from_f64(f.ctx, GD_F64, 1, (int64_t[]){ROWS}, y);
+    o.acceleration = acceleration;
+    int64_t before = m.requests;
+    assert_int_equal(gd_least_squares(f.p, 3, residuals, &f, &o, &r), GD_OK);
+    int64_t asked = m.requests - before;
+    assert_true(r.solve.converged);
+    assert_near(gd_item(f.p[1]), 1, 0.01);
+    gd_fit_result_clear(&r);
+    gd_scope_end(f.ctx);
+    end_context(f.ctx, &m);
+    return asked;
+}
+
+/* They cost as much as several evaluations, and save none of a fit whose full steps are good. */
+static void full_steps_of_a_good_model_take_no_second_derivatives(void **state)
+{
+    (void)state;
+    assert_int_equal(requests_of(0.2, true), requests_of(0.2, false));
+    assert_true(requests_of(30, true) !=
+                requests_of(30, false)); /* where the region holds steps back they are taken */
+}
+
 /* ---- gd_minimize ---- */
 
 typedef struct bowl {
@@ -604,6 +639,7 @@ int main(void)
         cmocka_unit_test(an_exact_fit_ends_at_zero),
         cmocka_unit_test(graphs_of_points_that_were_tried_are_refused),
         cmocka_unit_test(a_start_that_is_the_solution_is_evaluated_once),
+        cmocka_unit_test(full_steps_of_a_good_model_take_no_second_derivatives),
         cmocka_unit_test(the_last_digits_are_found_also_with_large_residuals),
         cmocka_unit_test(parameters_that_are_not_determined_have_infinite_errors),
         cmocka_unit_test(fewer_residuals_than_parameters_are_solved_exactly),

@@ -243,8 +243,9 @@ static gd_status propose_step(gd_lsq *p)
     /* it is of the square of the step, so that a short one is as good without */
     bool straight = length <= STRAIGHT * gd__lsq_norm(p->x, p->model.scale, p->n);
     if (!p->options->acceleration || !(length > 0) || straight) return GD_OK;
-    /* of many rows it costs three evaluations, which only a valley that keeps turning is worth */
-    if (p->blocks && p->poor < 2) return GD_OK;
+    /* it costs three to five evaluations, which a step that the region does not hold back repays only where the model failed
+     * before; of many rows, only a valley that keeps turning */
+    if (p->poor < 2 && (p->blocks || p->lambda == 0)) return GD_OK;
     status = second_along(p, p->d, p->trial, &finite);
     if (status || !finite) return status;
     gd__lm_acceleration(&p->model, p->lambda, p->trial, p->a);

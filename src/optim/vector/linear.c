@@ -12,9 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#define TALL  1024  /* rows from which on they are taken in some at a time */
-#define LARGE 32768 /* numbers from which on */
-#define FEW   16    /* parameters whose SVD costs next to nothing */
+#define FEW 16 /* parameters whose SVD costs next to nothing */
 
 /* ---- Jacobian and residuals ---- */
 
@@ -66,11 +64,11 @@ static gd_tensor *joined(gd_tensor *a, gd_tensor *b)
     return b ? gd_cat((gd_tensor *[]){a, gd_unsqueeze(b, 1, NULL)}, 2, "1") : a;
 }
 
-/* Many rows of numbers: taken in some at a time. */
+/* More rows than columns are taken in some at a time: a QR forms Q, which costs as much again and which nobody wants. */
 static bool is_tall(gd_tensor *a)
 {
-    return (gd_size(a, 0) >= TALL || gd_numel(a) >= LARGE) && gd_size(a, 0) > 2 * gd_size(a, 1) &&
-           gd_tensor_dtype(a) == GD_F64 && gd_tensor_device(a) == gd__cpu(gd_tensor_ctx(a));
+    return gd_size(a, 0) > 2 * gd_size(a, 1) && gd_tensor_dtype(a) == GD_F64 &&
+           gd_tensor_device(a) == gd__cpu(gd_tensor_ctx(a));
 }
 
 gd_tensor *gd__triangle(gd_tensor *a, gd_tensor *b)
