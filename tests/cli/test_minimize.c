@@ -94,6 +94,38 @@ static void the_condition_is_that_of_the_hessian(void **state)
                 strstr(out, ": the gradient is as small as asked for"));
 }
 
+/* The gradient alone does not tell them from minima: (0, 0) is none of x^2 - y^2 + y^4, which are at y = -+1/sqrt(2), nor is 0 of
+ * cos, nor the plain far from the well of -exp(-x^2). */
+static void a_saddle_is_not_called_a_minimum(void **state)
+{
+    (void)state;
+    static const char *const ends[] = {
+        "minimize 'x^2 - y^2 + y^4' --param x=0 --param y=0",
+        "minimize 'x^2 - y^2 + y^4' --param x=1 --param y=0",
+        "minimize 'x^2 - y^2 + y^4' --param x=1 --param y=0 --dtype f32",
+        "minimize 'cos(x)' --param x=0",
+        "minimize '-exp(-x^2)' --param x=6",
+        "minimize 'sum(x^2) - 2*x[0]^2 + x[0]^4' --param x='zeros(16)'",
+    };
+    for (int i = 0; i < COUNT_OF(ends); i++) {
+        char command[400];
+        assert_int_equal(gradus(ends[i]), 1);
+        assert_non_null(strstr(err, "saddle after 1 steps: there is no gradient, but a direction in which"));
+        assert_non_null(strstr(out, "\nnot converged, gradient "));
+        assert_null(strstr(out, "condition"));
+        snprintf(command, sizeof command, "%s --json", ends[i]);
+        assert_int_equal(gradus(command), 1);
+        assert_non_null(strstr(out, "\"converged\": false, \"stopped\": \"saddle\""));
+        snprintf(command, sizeof command, "%s --steps 2 --json", ends[i]);
+        works(command); /* as many steps as asked for */
+        assert_non_null(strstr(out, "\"converged\": false"));
+    }
+    /* a valley is none, nor is a minimum whose curvature is 0 */
+    works("minimize '(x-y)^2' --param x=1 --param y=0");
+    works("minimize 'x^4 + (y-1)^4' --param x=1 --param y=0");
+    works("minimize 'x^2 - y^2 + y^4' --param x=1 --param y=0.1");
+}
+
 /* Where it would be that of another problem, or cost more than the run. */
 static void no_condition_is_said_where_none_is_known(void **state)
 {
@@ -152,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PROGRAM_TEST(lines_of_a_trace_belong_together),
         PROGRAM_TEST(the_condition_is_that_of_the_hessian),
+        PROGRAM_TEST(a_saddle_is_not_called_a_minimum),
         PROGRAM_TEST(no_condition_is_said_where_none_is_known),
         PROGRAM_TEST(an_unknown_name_lists_what_there_is),
         PROGRAM_TEST(many_names_are_listed_in_part),

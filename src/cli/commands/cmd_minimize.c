@@ -100,6 +100,7 @@ typedef struct job {
     gd_slow_save slow;
     gd_solve_result result;
     double condition; /* of the Hessian at the end; NAN: not known */
+    bool saddle;      /* there is no gradient at the end, but a way down */
     double last_loss;
     gd_meter progress;
     const char *plot, *out, *save;
@@ -488,7 +489,11 @@ static gd_status estimate_condition(job *j)
 {
     int64_t few = gd__list_numel(j->problem.value, j->problem.params) <= FEW ? FEW : j->result.evals / 8;
     if (j->bounded || j->gradient != EXACT || !isfinite(j->result.loss)) return GD_OK;
-    return gd__problem_condition(&j->problem, few, &j->condition);
+    bool falls;
+    gd_status status = gd__problem_condition(&j->problem, few, &j->condition, &falls);
+    j->saddle = falls && j->result.gradient_norm <= gradient_tolerance(j);
+    if (j->saddle) j->condition = NAN; /* it is one of minima */
+    return status;
 }
 
 /* ---- results ---- */
@@ -504,15 +509,15 @@ static const char *stopped_by(const job *j)
                                                      [GD_STOP_DIVERGED] = "diverged",
                                                      [GD_STOP_NOT_FINITE] = "not finite",
                                                      [GD_STOP_MAX_STEPS] = "steps"};
-    const char *word = words[j->result.reason];
+    const char *word = j->saddle ? "saddle" : words[j->result.reason];
     return j->stopped ? j->stopped : word ? word : gd_stop_name(j->result.reason);
 }
 
 /* It has stopped for that, or happens to be there. */
 static bool converged(const job *j)
 {
-    return (j->result.converged && j->result.reason != GD_STOP_LINK) ||
-           (j->result.gradient_norm <= gradient_tolerance(j) && !constrained(j));
+    return !j->saddle && ((j->result.converged && j->result.reason != GD_STOP_LINK) ||
+                          (j->result.gradient_norm <= gradient_tolerance(j) && !constrained(j)));
 }
 
 /* A search among many minima says how far it got. */
@@ -521,6 +526,8 @@ static const char *why(job *j)
     double starts = gd_optimizer_attr(j->optimizer, "starts", NAN),
            restarts = gd_optimizer_attr(j->optimizer, "restarts", NAN);
     if (j->stopped) return j->stopped;
+    if (j->saddle)
+        return "there is no gradient, but a direction in which the loss falls: a saddle or a maximum; start elsewhere";
     if (j->result.reason != GD_STOP_LINK || (isnan(starts) && isnan(restarts)))
         return gd_stop_text(j->result.reason);
     if (!isnan(starts))
@@ -676,14 +683,14 @@ static gd_status verdict(job *j)
     long long steps = (long long)j->result.steps;
     bool limit = reason == GD_STOP_MAX_STEPS && !gd__args_has(j->args, "steps") && !converged(j);
     bool lost = reason == GD_STOP_STUCK || reason == GD_STOP_INFEASIBLE || reason == GD_STOP_DIVERGED ||
-                reason == GD_STOP_NOT_FINITE;
+                reason == GD_STOP_NOT_FINITE || (j->saddle && !j->exact && !j->stopped);
     bool interrupted = j->stopped && !strcmp(j->stopped, "interrupted");
     if (isfinite(j->result.loss) && !lost && !limit && !interrupted) return GD_OK;
     if (interrupted) return gd_fail(ctx, GD_INTERRUPTED, "interrupted after %lld steps", steps);
     if (!isfinite(j->result.loss))
         return gd_fail(ctx, GD_VALUE, "the loss is %g after %lld steps", j->result.loss, steps);
     return gd_fail(ctx, GD_VALUE, "%s after %lld steps: %s%s", limit ? "not converged" : stopped_by(j), steps,
-                   gd_stop_text(reason), limit ? "; --steps N takes as many as you say" : "");
+                   why(j), limit ? "; --steps N takes as many as you say" : "");
 }
 
 /* The point where it ended, or of a run that was lost on the way the best before.  What has no finite loss replaces nothing. */
@@ -761,8 +768,8 @@ const gd_command gd__command_minimize = {
     .description =
         "EXPR is as for `gradus eval`. A vector counts as residuals: the sum of their squares is minimised. Steps are taken "
         "until no element of the gradient is larger than 1e-8 (f32: 1e-4) or rounding leaves nothing to gain; the best "
-        "point counts. Prints its loss and parameters, and why it stopped. Exit status 1 when it got stuck, diverged, or "
-        "had not converged after 1000 steps. Ctrl-C, SIGTERM, SIGHUP or an output that fails end it with the best point in "
+        "point counts. Prints its loss and parameters, and why it stopped. Exit status 1 when it got stuck, diverged, ended on a "
+        "saddle, or had not converged after 1000 steps. Ctrl-C, SIGTERM, SIGHUP or an output that fails end it with the best point in "
         "--out.",
     .options = options,
     .examples =

@@ -80,11 +80,11 @@ static gd_status iterate(lanczos *k, int *rows)
     return status;
 }
 
-/* Largest over smallest size of the eigenvalues of the tridiagonal matrix. */
-static gd_status spread_of(lanczos *k, int rows, double *condition)
+/* Largest over smallest size of the eigenvalues of the tridiagonal matrix, and whether one is below 0 by more than rounding. */
+static gd_status spread_of(lanczos *k, int rows, double *condition, bool *falls)
 {
     gd_ctx *ctx = k->p->ctx;
-    double matrix[MOST * MOST] = {0}, value[MOST], most = 0, least = INFINITY;
+    double matrix[MOST * MOST] = {0}, value[MOST], most = 0, least = INFINITY, lowest = 0;
     for (int i = 0; i < rows; i++) {
         matrix[i * rows + i] = k->alpha[i];
         if (i + 1 < rows) matrix[i * rows + i + 1] = matrix[(i + 1) * rows + i] = k->beta[i];
@@ -96,14 +96,16 @@ static gd_status spread_of(lanczos *k, int rows, double *condition)
     for (int i = 0; i < rows && !status; i++) {
         most = fmax(most, fabs(value[i]));
         least = fmin(least, fabs(value[i]));
+        lowest = fmin(lowest, value[i]);
     }
     double rounding = k->p->dtype == GD_F64 ? DBL_EPSILON : FLT_EPSILON;
     if (!status) *condition = least > rounding * (double)rows * most ? most / least : INFINITY;
     if (most == 0) *condition = NAN;
+    *falls = !status && lowest < -sqrt(rounding) * most;
     return status;
 }
 
-static gd_status run_lanczos(lanczos *k, double *condition)
+static gd_status run_lanczos(lanczos *k, double *condition, bool *falls)
 {
     gd_problem *p = k->p;
     int rows = 0;
@@ -112,14 +114,15 @@ static gd_status run_lanczos(lanczos *k, double *condition)
     if (!gd_requires_grad(loss)) return GD_OK;
     gd_status status = gd_grad(loss, NULL, p->value, p->params, GD_CREATE_GRAPH, k->grad);
     if (!status) status = iterate(k, &rows);
-    return status || rows < 1 ? status : spread_of(k, rows, condition);
+    return status || rows < 1 ? status : spread_of(k, rows, condition, falls);
 }
 
-gd_status gd__problem_condition(gd_problem *p, int64_t products, double *condition)
+gd_status gd__problem_condition(gd_problem *p, int64_t products, double *condition, bool *falls)
 {
     lanczos k = {.p = p, .n = gd__list_numel(p->value, p->params)};
     int64_t most = k.n < products ? k.n : products;
     *condition = NAN;
+    *falls = false;
     most = most < MOST ? most : MOST;
     k.most = (int)(most * k.n < ROOM ? most : ROOM / k.n);
     if (k.most < (k.n < 2 ? 1 : 2)) return GD_OK;
@@ -128,7 +131,7 @@ gd_status gd__problem_condition(gd_problem *p, int64_t products, double *conditi
     k.grad = gd__calloc(p->ctx, lists);
     k.list = k.grad ? k.grad + p->params : NULL;
     gd_scope_begin(p->ctx);
-    gd_status status = k.basis && k.grad ? run_lanczos(&k, condition) : GD_NOMEM;
+    gd_status status = k.basis && k.grad ? run_lanczos(&k, condition, falls) : GD_NOMEM;
     gd_scope_end(p->ctx);
     if (k.basis) gd__free(p->ctx, k.basis, basis * sizeof *k.basis);
     gd__free(p->ctx, k.grad, lists);
