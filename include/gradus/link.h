@@ -271,8 +271,11 @@ typedef enum gd_spread {
     GD_SPREAD_TENSOR, /* tensor by tensor: sums along axes, factorisations of a parameter.  Functions of tensors are called for
                          the tensors of one process alone: what they keep is state of parameters, they draw no random
                          numbers, and results have the dtype of what came in */
-    GD_SPREAD_VECTOR, /* all parameters as one vector: element by element but for dot products and evaluations */
-    GD_SPREAD_WHOLE /* every process does all of it: matrices over all parameters, decisions */
+    GD_SPREAD_VECTOR, /* all parameters as one vector: element by element but for dot products and evaluations.  Functions of tensors
+                         of a link that needs no objective are called with what one process has of each tensor: sums are
+                         taken by gd_list_dot and gd_list_norm, over lists of all of them, what is kept is state of parameters,
+                         and how large a parameter is its key tells */
+    GD_SPREAD_WHOLE   /* every process does all of it: matrices over all parameters, decisions */
 } gd_spread;
 
 /* What a link is: its settings and state, its texts for help and documentation, and the functions that do its work.  One of the

@@ -61,6 +61,7 @@ struct gd_ctx {
     void *cpu; /* the CPU gd_device, made on first use */
     gd_intern *names;
     gd_extension *extensions;
+    const struct gd_own_lists *own_lists; /* lists have a part of their tensors, see optim/vector/layout.h */
     struct gd_ready *ready; /* who is called when the gradient of a leaf is complete, see autograd/ready.h */
     const char *isa;
     char *compiler;

@@ -168,16 +168,40 @@ static int64_t held_by(const char *world, gd_shard shard)
     return held_with(world, shard, h);
 }
 
+/* Vectors: at least so many bytes an element with one process, beside the gradient; a quarter of it with four. */
+static void quarters_of(const char *chain, double least)
+{
+    held h = {.chain = chain, .shape = wide, .count = LARGE};
+    double elements = 0, alone = (double)held_with("self", GD_SHARD_NONE, h);
+    for (int i = 0; i < LARGE; i++) elements += (double)(wide[i][0] * wide[i][1]);
+    if (alone < (least + 4) * elements) fail_msg("%s: %g bytes an element", chain, alone / elements);
+    double kept = (double)held_with("threads:4", GD_SHARD_STATE, h) / 4,
+           both = (double)held_with("threads:4", GD_SHARD_GRADIENTS, h) / 4;
+    if (kept > 0.27 * (alone - 4 * elements) + 4 * elements || both > 0.27 * alone)
+        fail_msg("%s: a rank of 4 holds %.3f of what one does, %.3f with gradients shared", chain,
+                 kept / alone, both / alone);
+}
+
 static void four_ranks_hold_a_quarter_of_a_history_each(void **state)
 {
     (void)state;
-    held h = {.chain = "lbfgs(history_size=2) | lr(0.1)", .shape = wide, .count = LARGE};
-    double elements = 0, alone = (double)held_with("self", GD_SHARD_NONE, h);
-    for (int i = 0; i < LARGE; i++) elements += (double)(wide[i][0] * wide[i][1]);
-    assert_true(alone >= 36 * elements); /* three rows of s and y, what was before of both, the gradient */
-    double kept = (double)held_with("threads:4", GD_SHARD_STATE, h) / 4;
-    if (kept > 0.27 * (alone - 4 * elements) + 4 * elements)
-        fail_msg("a rank of 4 holds %.3f of what one does", kept / alone);
+    quarters_of("lbfgs(history_size=2) | lr(0.1)", 32); /* three rows of s and y, what was before of both */
+}
+
+/* Functions of lists that are one vector each: conjugate gradients, Barzilai and Borwein. */
+static void four_ranks_hold_a_quarter_of_previous_vectors_each(void **state)
+{
+    (void)state;
+    int count = 0, seen = 0;
+    const gd_link_class *const *all = gd_link_classes(&count);
+    for (int i = 0; i < count; i++) {
+        char chain[80];
+        bool lists = all[i]->spread == GD_SPREAD_VECTOR && all[i]->apply_tensors && !all[i]->needs_closure;
+        if (!lists || !all[i]->slot_count || (seen++ && i % test_share())) continue;
+        (void)snprintf(chain, sizeof chain, "%s | lr(0.1)", all[i]->name);
+        quarters_of(chain, 4 * all[i]->slot_count);
+    }
+    assert_true(seen >= 11);
 }
 
 /* A rank's share of what grows with the parameters. */
@@ -545,6 +569,7 @@ int main(void)
         TEST(four_ranks_hold_a_quarter_of_state_and_gradients_each),
         TEST(four_ranks_hold_a_quarter_where_links_work_on_whole_tensors),
         TEST(four_ranks_hold_a_quarter_of_a_history_each),
+        TEST(four_ranks_hold_a_quarter_of_previous_vectors_each),
         TEST(gradients_leave_their_parameters_when_they_are_complete),
         TEST(ranks_that_differ_are_named_when_work_is_distributed),
         TEST(a_rank_that_fails_in_a_step_tells_the_others_and_nothing_changes),

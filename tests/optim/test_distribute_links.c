@@ -223,8 +223,11 @@ static void what_n_ranks_saved_m_ranks_load(void **state)
 {
     static const int sizes[] = {1, 2, 3, 4, 8};
     static const char *const chains[] = {
-        "clip_norm(1, dim=\"global\") | adam | weight_decay(0.01) | lr(0.01)", "adafactor | lr(0.01)",
-        "adam(state=\"8bit\") | noise_sign | lr(0.01)", "adam(state=\"bf16\") | lbfgs | lr(0.01)",
+        "clip_norm(1, dim=\"global\") | adam | weight_decay(0.01) | lr(0.01)",
+        "adafactor | lr(0.01)",
+        "adam(state=\"8bit\") | noise_sign | lr(0.01)",
+        "dai_yuan | adgd | lr(0.01)",
+        "adam(state=\"bf16\") | lbfgs | lr(0.01)",
         "split(\"a\", adam, [nag(0.9) | shampoo(update_freq=2, max_dim=30) | orthogonalize]) | lr(0.01)"};
     char path[64];
     (void)snprintf(path, sizeof path, "/tmp/gradus-ranks-%ld.safetensors", (long)getpid());
@@ -341,10 +344,11 @@ static void long_ones(const gd_link_class *cls, const char *text)
     problem p = {.leaves = true, .count = 3, .ndim = {1, 2, 2}, .shape = {{20}, {170, 200}, {30, 40}}};
     bool tensors = cls->spread == GD_SPREAD_TENSOR;
     if (tensors) p.shape[1][0] = p.shape[1][1] = p.shape[2][0] = 9; /* their work grows with the cube */
-    if ((cls->rule || cls->update_rule || tensors) && !cls->needs_closure) add_case(text, false, p);
+    bool vector = cls->spread == GD_SPREAD_VECTOR && cls->apply_tensors;
+    if ((cls->rule || cls->update_rule || tensors || vector) && !cls->needs_closure) add_case(text, false, p);
 }
 
-static void every_rule_has_the_same_bits_where_tensors_are_cut(void **state)
+static void every_rule_and_function_of_lists_has_the_same_bits_where_tensors_are_cut(void **state)
 {
     static const int ranks[] = {3};
     the_ctx = CTX(state);
@@ -367,6 +371,10 @@ static void chains_with_links_over_whole_tensors_have_the_same_bits(void **state
         "soap_basis(adam, precond_freq=2, max_dim=30) | lion",
         "lbfgs(history_size=2)",
         "normalize | lsr1(history_size=3) | adam",
+        "split(\"axes>=2\", fletcher_reeves, [adam | barzilai_borwein(type=\"short\")])",
+        "polyak_step_size | hager_zhang(restart_interval=3) | backtracking",
+        "clip_norm(1, dim=\"global\") | dyhs | bb_stab(inf_iters=1) | adam",
+        "adgd(use_grad=false) | orthogonalize | polak_ribiere(inner=adam) | adgd",
     };
     problem p = {.count = 4, .ndim = {2, 1, 3, 2}, .shape = {{15, 20}, {17000}, {6, 5, 7}, {12, 30}}};
     the_ctx = CTX(state);
@@ -384,7 +392,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_n_ranks_saved_m_ranks_load),
         TEST(chains_with_links_over_whole_tensors_have_the_same_bits),
-        TEST(every_rule_has_the_same_bits_where_tensors_are_cut),
+        TEST(every_rule_and_function_of_lists_has_the_same_bits_where_tensors_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,6 +143,7 @@ static void a_few_numbers_take_one_message_from_each_to_each(void **state)
 #define WIDE 50000
 
 typedef struct wide_step {
+    const char *chain;
     gd_shard shard;
     int64_t bytes; /* that a step sends */
     gd_tensor *w;
@@ -171,7 +172,7 @@ static gd_status count_step(gd_world *w, void *user)
     options.shard = s.shard;
     gd_scope_begin(ctx);
     s.w = gd_require_grad(gd_ones(ctx, GD_F32, 1, (int64_t[]){WIDE}));
-    s.opt = gd_optimizer_new(ctx, gd_chain(ctx, "adam | lr(0.1)"));
+    s.opt = gd_optimizer_new(ctx, gd_chain(ctx, s.chain));
     s.batch = (gd_batch){.rows = 4, .grain = 1, .world = w, .user = s.w, .loss = wide_loss};
     gd_status status = gd_optimizer_add(s.opt, "w", s.w);
     if (!status) status = gd_optimizer_distribute(s.opt, w, &options);
@@ -181,7 +182,7 @@ static gd_status count_step(gd_world *w, void *user)
     gd_optimizer_free(s.opt);
     gd_scope_end(ctx);
     TRY(status);
-    EXPECT(ctx, fabs(moved - 0.8) < 0.01);
+    EXPECT(ctx, moved < 1);
     if (gd_world_rank(w) == 0) ((wide_step *)user)->bytes = atomic_load(&posted_bytes);
     return GD_OK;
 }
@@ -190,12 +191,19 @@ static gd_status count_step(gd_world *w, void *user)
 static void a_step_with_state_shared_sends_no_more_bytes(void **state)
 {
     for (int n = 2; n <= 4; n += 2) {
-        wide_step none = {.shard = GD_SHARD_NONE}, shared = {.shard = GD_SHARD_STATE};
-        run_in(CTX(state), n, count_step, &none);
-        run_in(CTX(state), n, count_step, &shared);
         int64_t sums = 2 * (int64_t)(n - 1) * WIDE * 4;
+        wide_step none = {.chain = "adam | lr(0.1)", .shard = GD_SHARD_NONE};
+        run_in(CTX(state), n, count_step, &none);
         assert_in_range(none.bytes, sums, sums + sums / 20);
-        assert_in_range(shared.bytes, sums, sums + sums / 10);
+        static const char *const chains[] = {"adam | lr(0.1)", "lbfgs | lr(0.1)", "polak_ribiere | lr(0.1)",
+                                             "clip_norm(1) | adgd | lsr1 | adam | lr(0.1)"};
+        for (int k = 0; k < 8; k++) {
+            wide_step shared = {.chain = chains[k / 2], .shard = k % 2 ? GD_SHARD_STATE : GD_SHARD_GRADIENTS};
+            run_in(CTX(state), n, count_step, &shared);
+            if (shared.bytes < sums || shared.bytes > sums + sums / 4) /* a vector more is half of it */
+                fail_msg("%s: %lld bytes instead of %lld", shared.chain, (long long)shared.bytes,
+                         (long long)sums);
+        }
     }
 }
 

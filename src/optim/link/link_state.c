@@ -345,11 +345,14 @@ static bool has_axes_of(const gd_tensor *t, const gd_tensor *param)
     return all;
 }
 
+static bool keeps_own(const gd_link *link) { return link->optimizer && link->optimizer->own_elements; }
+
 /* A value for a slot as it stands in the parameter's place: what has its axes, or must have them, meets it by name and label.
  * State of another form is the link's affair. */
 static gd_tensor *fit_slot(const gd_link *link, gd_tensor *param, gd_tensor *value)
 {
     bool must = gd__is_rule(link);
+    if (keeps_own(link)) return value;
     if (value && must && !gd__same_shape(value, param) && gd__slot_fits(link, -1, value, param)) return value;
     char what[80], got[256], want[256];
     (void)snprintf(what, sizeof what, "%.40s: the state", link->cls->name);
@@ -400,8 +403,10 @@ gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name,
         if (!t) return NULL;
         gd__entry_put(link, e, slot, t, false);
     }
-    if (e->apart[slot] && link->optimizer->make_whole(link, e, slot)) return NULL;
-    return e->slot[slot];
+    gd_status status = keeps_own(link)  ? link->optimizer->take_own(link, e, slot)
+                       : e->apart[slot] ? link->optimizer->make_whole(link, e, slot)
+                                        : GD_OK;
+    return status ? NULL : e->slot[slot];
 }
 
 gd_tensor *gd_link_state(gd_link *link, gd_tensor *param, const char *name)
@@ -429,6 +434,7 @@ gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *name, g
     gd_tensor *copy = here && value ? own_copy(link, param, value) : NULL;
     if (!here || (value && !copy)) return gd_error(ctx);
     gd__entry_put(link, e, slot, copy, false);
+    if (copy && keeps_own(link)) e->apart[slot] = GD_APART(0, false);
     return GD_OK;
 }
 

@@ -108,7 +108,10 @@ struct gd_optimizer {
      * set this. */
     gd_status (*make_whole)(gd_link *link, gd_entry *entry, int slot);
     gd_status (*make_columns_whole)(gd_link *link, gd_global *global); /* the same of a link-wide matrix */
+    /* The other way: of a slot what this rank owns. */
+    gd_status (*take_own)(gd_link *link, gd_entry *entry, int slot);
     bool apart; /* this rank works on the tensors it owns, by itself: nothing can be brought together */
+    bool own_elements; /* links keep of a parameter what this rank owns of it */
     gd_closure *closures;
     gd_tensor *first_loss; /* owned; what the step returns */
     gd_hook_fn watch;      /* called at the end of every step, NULL: nothing is */

@@ -50,8 +50,8 @@ static void history_forget(gd_link *link)
     if (gd_link_has_global(link, "pairs")) *gd_link_global(link, "pairs", 0) = 0;
 }
 
-/* update: what it is opened for; NULL: to be looked at whole. */
-static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, gd_tensor *const *update,
+/* update: what it is opened for, of which this rank may have what it owns; NULL: to be looked at whole. */
+static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, gd_tensor *const *update, bool own,
                               bool uses_ss)
 {
     gd_ctx *ctx = gd_var_ctx(var);
@@ -64,7 +64,10 @@ static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, gd_tens
     bool made = false;
     const int64_t size[2] = {h->rows, h->layout.total};
     h->width = h->layout.total;
-    if ((h->shared = gd__history_sharing(h, var, update))) gd__history_find_columns(h);
+    h->own = own;
+    if (own || (update && gd__history_is_shared(link, var) && gd__plain(&h->layout, update)))
+        h->shared = var->optimizer;
+    if (h->shared) gd__history_find_columns(h);
     h->s = h->shared ? gd__history_columns(h, "s_history", &made)
                      : gd__history_held(h, "s_history", &h->layout, 2, size, &made);
     h->y = h->shared ? gd__history_columns(h, "y_history", &made)
@@ -168,12 +171,15 @@ static void some_products(const piece_job *w, const int *row, int count)
 
 static double larger(double a, double b) { return b <= a || a != a ? a : b; }
 
-/* Of previous values this rank may have its stretch. */
+/* Of previous values, and of the update, this rank may have its stretch. */
 static void *before_at(const dots_job *j, gd_tensor *const *list, const gd_span *s)
 {
-    int64_t from = 0, to;
-    if (j->h->shared) (void)gd__share_of(j->h->shared, j->h->params[s->tensor], &from, &to);
-    return list[s->tensor]->data + (size_t)(s->begin - from) * j->h->layout.item;
+    return j->h->shared ? gd__history_own_at(j->h, list, s) : gd__in_list(&j->h->layout, list, s);
+}
+
+static void *update_at(const gd_history *h, gd_tensor *const *list, const gd_span *s)
+{
+    return h->own ? gd__history_own_at(h, list, s) : gd__in_list(&h->layout, list, s);
 }
 
 /* The new pair.  Long vectors: it is made in the room, from where its products are taken, and goes to its rows without
@@ -231,7 +237,7 @@ static void span_products(void *arg, const gd_span *span, int64_t index)
         w.span.begin += at;
         w.span.at += at;
         w.span.size = span->size - at < most ? span->size - at : most;
-        w.u = gd__in_list(l, j->update, &w.span);
+        w.u = update_at(j->h, j->update, &w.span);
         piece_products(&w);
     }
 }
@@ -337,7 +343,7 @@ static gd_status products_by_operators(dots_job *j, double *sum)
 static gd_status products(dots_job *j, double *sum)
 {
     gd_history *h = j->h;
-    bool plain = gd__plain(&h->layout, j->update);
+    bool plain = h->own || gd__plain(&h->layout, j->update);
     if (j->pair && !h->shared)
         plain = plain && gd__plain(&h->layout, j->before_p) && gd__plain(&h->layout, j->before_u);
     gd_status status = plain ? products_plain(j, sum) : products_by_operators(j, sum);
@@ -402,8 +408,8 @@ static gd_status first_time(gd_history *h, gd_tensor *const *update)
 {
     gd_status status = GD_OK;
     for (int i = 0; i < h->layout.count && !status && h->shared; i++) {
-        status = gd__history_keep(h, i, "previous_params", h->params[i]);
-        if (!status) status = gd__history_keep(h, i, "previous_update", update[i]);
+        status = gd__history_keep(h, i, "previous_params", h->params[i], false);
+        if (!status) status = gd__history_keep(h, i, "previous_update", update[i], h->own);
     }
     for (int i = 0; i < h->layout.count && !status && !h->shared; i++) {
         status = gd_link_set_state(h->link, h->params[i], "previous_params", h->params[i]);
@@ -510,8 +516,8 @@ static void combine_span(void *arg, const gd_span *span, int64_t index)
     gd_history *h = j->h;
     const gd_layout *l = &h->layout;
     if (span->at < 0) return;
-    void *out = gd__in_list(l, j->out, span);
-    const void *from = gd__in_list(l, j->update, span);
+    void *out = update_at(h, j->out, span);
+    const void *from = update_at(h, j->update, span);
     double c = j->c;
     bool past = is_long(l) && h->pairs <= GD_SOME_PAIRS;
     for (int at = 0; at == 0 || at < 2 * h->pairs; at += 2 * GD_SOME_PAIRS) {
@@ -559,16 +565,18 @@ gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c,
     gd_ctx *ctx = h->layout.ctx;
     size_t n = (size_t)h->pairs;
     double *coef = gd__alloc_array(ctx, 2 * n + 1, sizeof *coef);
-    gd_status status = coef ? gd__list_new(&h->layout, out, false) : GD_NOMEM;
+    gd_status status = !coef    ? GD_NOMEM
+                       : h->own ? gd__history_own_new(h, out)
+                                : gd__list_new(&h->layout, out, false);
     if (!status) {
         if (n) {
             memcpy(coef, cs, n * sizeof *cs);
             memcpy(coef + n, cy, n * sizeof *cy);
         }
         combine_job j = {.h = h, .update = update, .out = out, .c = c, .coef = coef};
-        if (gd__plain(&h->layout, update)) {
+        if (h->own || gd__plain(&h->layout, update)) {
             gd__each_span(&h->layout, combine_span, &j);
-            if (h->shared) status = gd__share_gather(h->shared, h->params, out, h->layout.count);
+            if (h->shared && !h->own) status = gd__share_gather(h->shared, h->params, out, h->layout.count);
         } else
             status = combine_by_operators(&j, out);
     }
@@ -600,6 +608,7 @@ static gd_linop *history_identity(const gd_history *h)
 static gd_status history_first(gd_history *h, gd_tensor *const *update, gd_tensor **out)
 {
     double sum = 0;
+    if (h->own) return gd__history_own_first(h, update, gd_link_flag(h->link, "scale_first"), out);
     gd_status status = gd_link_flag(h->link, "scale_first") ? gd__list_sum(&h->layout, update, &sum) : GD_OK;
     double scale = sum > 1 && isfinite(sum) ? 1 / sum : 1;
     return status ? status : gd__list_scaled(&h->layout, update, scale, out);
@@ -674,12 +683,14 @@ static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool ap
     gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);
     bool inner = gd_link_child(link, "inner") != NULL, bounded = gd__bounded(var);
-    gd_tensor *const *u = gd_var_read_update(var);
-    gd_tensor *const *learnt = gd__bounds_learnt(var, u);
+    /* half a step leaves the update as it is */
+    bool own = update && apply && !bounded && gd__history_is_shared(link, var);
+    gd_tensor *const *u = own ? gd__var_own_update(var) : gd_var_read_update(var);
+    gd_tensor *const *learnt = own ? u : gd__bounds_learnt(var, u);
     gd_tensor **out = gd_link_scratch(link, 2 * count);
     if (!u || !out) return gd_error(ctx);
     gd_history h;
-    gd_status status = history_open(&h, link, var, bounded ? NULL : u, m->uses_ss);
+    gd_status status = history_open(&h, link, var, bounded ? NULL : u, own, m->uses_ss);
     gd_pair_rules rules = pair_rules(link);
     bool dots = false;
     if (!status && update && due(link)) {
@@ -696,7 +707,9 @@ static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool ap
         status = bounded ? gd__history_direction_within(&h, var, m, u, out) : direction(&h, m, u, out);
     for (int i = 0; i < count && u == out + count; i++) gd__release(out[count + i]);
     history_close(&h);
-    return status || !apply ? status : gd_var_set_update(var, out);
+    if (status || !apply) return status;
+    return own ? gd__var_set_own_update(var, gd__tensors_share(ctx, out, count))
+               : gd_var_set_update(var, out);
 }
 
 gd_status gd_limited_memory_step(gd_link *link, gd_var *var, const gd_limited_memory *method)
@@ -723,7 +736,7 @@ gd_linop *gd_limited_memory_hessian(gd_link *link, gd_var *var, const gd_limited
     gd_linop *op = NULL;
     gd_tensor *s = NULL, *y = NULL;
     gd_scope_begin(ctx);
-    gd_status status = history_open(&h, link, var, NULL, method->uses_ss);
+    gd_status status = history_open(&h, link, var, NULL, false, method->uses_ss);
     if (!status && !h.pairs)
         op = history_identity(&h);
     else if (!status && !pairs_of(&h, false, &p) && !gd__history_matrices(&h, &s, &y))

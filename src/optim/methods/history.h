@@ -20,6 +20,7 @@ typedef struct gd_history {
     gd_optimizer
         *shared;   /* each rank has its own columns, spans that are others' begin at -1; NULL: all of them */
     int64_t width; /* columns that are here */
+    bool own;      /* then the update is what this rank owns of it, and so is the direction */
 } gd_history;
 
 /* Row of the k-th pair, the oldest being 0. */
@@ -46,14 +47,20 @@ gd_tensor *gd__history_held(gd_history *h, const char *name, const gd_layout *li
 
 /* ---- history_share.c ---- */
 
-/* Who shares a history for an update; NULL: every rank has all of it, as where operators run over whole vectors. */
-gd_optimizer *gd__history_sharing(const gd_history *h, const gd_var *var, gd_tensor *const *update);
+/* May ranks share the history for the update of a step?  Else every rank has all of it, as where operators run over whole vectors. */
+bool gd__history_is_shared(const gd_link *link, const gd_var *var);
+/* Where a span lies in a list of which this rank has what it owns. */
+void *gd__history_own_at(const gd_history *h, gd_tensor *const *list, const gd_span *span);
+/* New tensors of the current scope for what this rank owns of a list. */
+gd_status gd__history_own_new(const gd_history *h, gd_tensor **out);
+/* The update, shortened by its 1-norm where scale says so. */
+gd_status gd__history_own_first(const gd_history *h, gd_tensor *const *update, bool scale, gd_tensor **out);
 void gd__history_find_columns(gd_history *h);
 /* gd__history_held for a matrix of all columns, of which this rank keeps its own. */
 gd_tensor *gd__history_columns(gd_history *h, const char *name, bool *made);
 /* State of a parameter that was before, or what this rank owns of it; and what is now, kept as that. */
 gd_tensor *gd__history_previous(gd_history *h, int i, const char *name);
-gd_status gd__history_keep(gd_history *h, int i, const char *name, const gd_tensor *now);
+gd_status gd__history_keep(gd_history *h, int i, const char *name, const gd_tensor *now, bool own);
 
 /* The direction of the free block of the model: all products are over the free elements alone.  out has room for two lists. */
 gd_status gd__history_direction_within(gd_history *h, gd_var *var, const gd_limited_memory *m,

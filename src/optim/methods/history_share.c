@@ -3,7 +3,9 @@
 #include "optim/methods/history.h"
 #include "optim/plan/share.h"
 #include "optim/step/optimizer.h"
+#include "optim/step/transform.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool same_columns(const gd_column_owners *a, const gd_column_owners *b)
@@ -47,12 +49,38 @@ void gd__history_find_columns(gd_history *h)
     }
 }
 
-gd_optimizer *gd__history_sharing(const gd_history *h, const gd_var *var, gd_tensor *const *update)
+bool gd__history_is_shared(const gd_link *link, const gd_var *var)
 {
-    bool shared = update && var->keys == var->params && gd__var_is_owned(var) && h->layout.plain &&
-                  gd__plain(&h->layout, update) && !gd_link_child(h->link, "inner") &&
-                  gd_link_get(h->link, "damping", NULL)->kind != GD_SET_STRING;
-    return shared ? var->optimizer : NULL;
+    return var->keys == var->params && gd__keeps_columns(link) && gd__var_has_elements(var);
+}
+
+void *gd__history_own_at(const gd_history *h, gd_tensor *const *list, const gd_span *s)
+{
+    int64_t from = 0, to;
+    (void)gd__share_of(h->shared, h->params[s->tensor], &from, &to);
+    return list[s->tensor]->data + (size_t)(s->begin - from) * h->layout.item;
+}
+
+gd_status gd__history_own_new(const gd_history *h, gd_tensor **out)
+{
+    gd_tensor **list = gd__share_list(h->shared, h->params, h->params, h->layout.count, false);
+    if (!list) return gd_error(h->layout.ctx) ? gd_error(h->layout.ctx) : GD_NOMEM;
+    memcpy(out, list, (size_t)h->layout.count * sizeof *out);
+    gd__free(h->layout.ctx, list, (size_t)h->layout.count * sizeof *list);
+    return gd__give_out(h->layout.ctx, out, h->layout.count);
+}
+
+gd_status gd__history_own_first(const gd_history *h, gd_tensor *const *update, bool scale, gd_tensor **out)
+{
+    gd_own_lists own;
+    double sum = 0;
+    int count = h->layout.count;
+    gd_status status = gd__own_lists_begin(&own, h->shared, h->params, count);
+    if (status) return status;
+    if (scale) status = gd_list_norm(update, count, 1, &sum);
+    if (!status) status = gd_list_scaled(update, sum > 1 && isfinite(sum) ? 1 / sum : 1, count, out);
+    gd__own_lists_end(&own, h->shared);
+    return status;
 }
 
 gd_tensor *gd__history_previous(gd_history *h, int i, const char *name)
@@ -67,14 +95,14 @@ gd_tensor *gd__history_previous(gd_history *h, int i, const char *name)
     return e->slot[slot];
 }
 
-gd_status gd__history_keep(gd_history *h, int i, const char *name, const gd_tensor *now)
+gd_status gd__history_keep(gd_history *h, int i, const char *name, const gd_tensor *now, bool own)
 {
     gd_tensor *t = gd__history_previous(h, i, name);
     int64_t from = 0, to = 0;
     if (!t) return gd_error(h->layout.ctx);
     (void)gd__share_of(h->shared, h->params[i], &from, &to);
     size_t item = h->layout.item;
-    if (to > from) memcpy(t->data, now->data + (size_t)from * item, (size_t)(to - from) * item);
+    if (to > from) memcpy(t->data, now->data + (own ? 0 : (size_t)from * item), (size_t)(to - from) * item);
     gd__entry_put(h->link, gd__entry(h->link, h->params[i]), gd__slot_index(h->link->cls, name), t, false);
     return GD_OK;
 }

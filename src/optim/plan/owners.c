@@ -249,3 +249,38 @@ gd_status gd__share_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, c
                          : gd_fail(ctx, GD_MISMATCH, "%s: state '%s' does not fit its parameter",
                                    link->cls->name, link->cls->slots[slot].name);
 }
+
+gd_status gd__share_take_own(gd_link *link, gd_entry *e, int slot)
+{
+    int64_t from = 0, to = 0;
+    if (e->apart[slot] || !gd__share_of(link->optimizer, e->param, &from, &to)) return GD_OK;
+    if (to - from < e->param->numel)
+        return gd__share_slot(link, e, slot, e->slot[slot]->dtype, e->param, 0, from, to);
+    e->apart[slot] = GD_APART(0, false);
+    return GD_OK;
+}
+
+/* ---- lists of stretches ---- */
+
+gd_status gd__own_lists_begin(gd_own_lists *own, gd_optimizer *o, gd_tensor *const *keys, int count)
+{
+    *own = (gd_own_lists){.count = count, .share = &o->share->exec};
+    own->first = gd__alloc_array(o->ctx, (size_t)count, sizeof *own->first);
+    if (!own->first) return GD_NOMEM;
+    for (int i = 0; i < count; i++) {
+        int64_t from = 0, to = 0;
+        (void)gd__share_of(o, keys[i], &from, &to);
+        own->first[i] = own->spans + from / GD_SPAN;
+        own->spans += (keys[i]->numel + GD_SPAN - 1) / GD_SPAN;
+    }
+    o->ctx->own_lists = own;
+    o->own_elements = true;
+    return GD_OK;
+}
+
+void gd__own_lists_end(gd_own_lists *own, gd_optimizer *o)
+{
+    o->ctx->own_lists = NULL;
+    o->own_elements = false;
+    gd__free(o->ctx, own->first, own->first ? (size_t)own->count * sizeof *own->first : 0);
+}

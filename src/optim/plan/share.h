@@ -11,10 +11,11 @@
 #define GD_OPTIM_PLAN_SHARE_H
 
 #include "optim/link/owner.h"
+#include "optim/vector/layout.h"
 #include "program/execute.h"
 #include "world/world.h"
 
-#define GD_SHARE_BLOCK 16384 /* elements: chunks of every kind of pass end where it does */
+#define GD_SHARE_BLOCK GD_SPAN /* elements: chunks of every kind of pass end where it does */
 
 typedef struct gd_scatter gd_scatter; /* scatter.c */
 
@@ -99,6 +100,11 @@ int gd__share_owner(const gd_optimizer *optimizer, const gd_tensor *param);
  * fill: their numbers, not only room.  An owned list; NULL with the error recorded. */
 gd_tensor **gd__share_list(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *whole,
                            int count, bool fill);
+/* For gd_optimizer.take_own. */
+gd_status gd__share_take_own(gd_link *link, gd_entry *entry, int slot);
+/* Lists of tensors like these parameters have what this rank owns of them, until the end (gd_ctx.own_lists). */
+gd_status gd__own_lists_begin(gd_own_lists *own, gd_optimizer *optimizer, gd_tensor *const *keys, int count);
+void gd__own_lists_end(gd_own_lists *own, gd_optimizer *optimizer);
 /* A slot of a rule whose rank owns elements [from, to) of its parameter: made, or cut out of the whole. */
 gd_status gd__share_slot(gd_link *link, gd_entry *entry, int slot, gd_dtype dtype, const gd_tensor *param,
                          unsigned without, int64_t from, int64_t to);

@@ -188,6 +188,7 @@ static gd_status take_share(gd_optimizer *o, gd_world *world, const gd_distribut
     *share = (gd_share){.world = world, .options = *options, .exec = {.join = gd__share_join, .user = share}};
     o->share = share;
     o->make_whole = gd__share_make_whole;
+    o->take_own = gd__share_take_own;
     o->make_columns_whole = gd__columns_make_whole;
     gd__optimizer_changed(o, true);
     if (options->shard != GD_SHARD_GRADIENTS || gd_world_size(world) == 1) return GD_OK;

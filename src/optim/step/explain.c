@@ -13,7 +13,6 @@
 #include "base/text/text.h"
 #include "gradus/autograd.h"
 #include "gradus/projection.h"
-#include "gradus/quasi_newton.h"
 #include "optim/plan/plan.h"
 #include "optim/step/var.h"
 #include "optim/step/transform.h"
@@ -286,11 +285,16 @@ static bool own_params(explaining *x, const gd_link *link, gd_tensor **own)
     return shared;
 }
 
-/* Links with a history keep the columns of the elements that their rank owns. */
-static bool has_columns(const gd_link *link)
+/* Does each rank do the elements that it owns? */
+static bool by_elements(const explaining *x, const gd_link *link)
 {
-    return link->cls->state_bytes == gd_limited_memory_bytes && !gd_link_child(link, "inner") &&
-           gd_link_get(link, "damping", NULL)->kind != GD_SET_STRING;
+    bool plain = gd__keeps_columns(link) || gd__spreads_by_elements(link);
+    for (int i = 0; i < x->count && plain; i++) {
+        gd_dtype dtype = x->params[i]->dtype;
+        plain = dtype == x->params[0]->dtype && (dtype == GD_F32 || dtype == GD_F64) &&
+                gd__contiguous(x->params[i]);
+    }
+    return plain;
 }
 
 /* What this rank owns of the parameters. */
@@ -305,7 +309,7 @@ static int64_t own_elements(const explaining *x)
 static int64_t expected_here(explaining *x, const gd_link *link)
 {
     int64_t all = gd__list_numel(x->params, x->count);
-    if (has_columns(link) && gd__shares_state(x->o) && all)
+    if (by_elements(x, link) && gd__shares_state(x->o) && all)
         return (int64_t)((double)gd__state_expected(link, x->params, x->count) * (double)own_elements(x) /
                          (double)all);
     gd_tensor **own = gd__tensors_new(x->ctx, x->count + 1);
@@ -447,7 +451,7 @@ static gd_status put_break(explaining *x, gd_link *link)
         gd__text_add(&x->text, "; works on whole tensors");
     if (!gd__is_rule(link) && !link->cls->part && gd__shares_state(x->o))
         gd__text_add(&x->text, own_params(x, link, NULL) ? "; each rank does the tensors it owns"
-                               : has_columns(link)       ? "; each rank does the elements it owns"
+                               : by_elements(x, link)    ? "; each rank does the elements it owns"
                                                          : "; every rank does all of it");
     if (!gd__is_rule(link)) put_own_state(x, link);
     gd__text_add(&x->text, "\n");
@@ -521,11 +525,11 @@ typedef struct spreading {
 } spreading;
 
 /* What a link does over several processes: a rule or function may want whole tensors, all else every process does. */
-static gd_spread spread_of(const gd_link *link)
+static gd_spread spread_of(const explaining *x, const gd_link *link)
 {
     if (gd__is_rule(link)) return gd_link_spread(link);
     return gd__spreads_by_tensors(link) ? GD_SPREAD_TENSOR
-           : has_columns(link)          ? GD_SPREAD_VECTOR
+           : by_elements(x, link)       ? GD_SPREAD_VECTOR
                                         : GD_SPREAD_WHOLE;
 }
 
@@ -533,7 +537,7 @@ static gd_status put_spread(void *user, gd_link *link, const char *path)
 {
     spreading *s = user;
     (void)path;
-    if (gd__is_chain(link) || link->cls->part || spread_of(link) != s->which) return GD_OK;
+    if (gd__is_chain(link) || link->cls->part || spread_of(s->x, link) != s->which) return GD_OK;
     gd__text_put(&s->x->text, "%s%s", s->named++ ? ", " : "", link->cls->name);
     return GD_OK;
 }

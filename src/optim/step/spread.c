@@ -4,7 +4,9 @@
  *     functions   ( a    b )              of tensors, with lists of these alone
  *     update      [ a ][ b ][   ][   ]    stays so for the rules behind, which run their own elements; parameters are gathered
  *
- * Who wants all of the update (gd_var_read_update) gets it gathered. */
+ * Links that see all parameters as one vector have what their rank owns of every tensor instead, and sums over lists are those of all
+ * ranks (gd_own_lists).  Who wants all of the update (gd_var_read_update) gets it gathered. */
+#include "gradus/quasi_newton.h"
 #include "optim/plan/share.h"
 #include "optim/step/transform.h"
 #include "optim/step/var.h"
@@ -22,15 +24,29 @@ bool gd__spreads_by_tensors(const gd_link *link)
     return spreads;
 }
 
+bool gd__spreads_by_elements(const gd_link *link)
+{
+    const gd_link_class *cls = link->cls;
+    return cls->apply_tensors && !gd__is_rule(link) && !gd__concatenates(link) && !link->children &&
+           gd_link_spread(link) == GD_SPREAD_VECTOR && !cls->needs_closure;
+}
+
+bool gd__keeps_columns(const gd_link *link)
+{
+    return link->cls->state_bytes == gd_limited_memory_bytes && !gd_link_child(link, "inner") &&
+           gd_link_get(link, "damping", NULL)->kind != GD_SET_STRING;
+}
+
 bool gd__keeps_to_own(gd_link *link, const gd_var *var)
 {
     if (!gd__shares_state(var->optimizer) || gd__is_chain(link) || gd__fusable(link)) return false;
-    bool serves = link->cls->part || (gd__spreads_by_tensors(link) && !link->children);
+    bool serves = link->cls->part || (gd__spreads_by_tensors(link) && !link->children) ||
+                  (gd__spreads_by_elements(link) && gd__var_has_elements(var));
     return serves && !link->cls->pre_step && !link->cls->post_step &&
            !strcmp(gd__target_of(link), "update") && gd__var_is_owned(var);
 }
 
-bool gd__shares_tensors(const gd_call_args *c)
+static bool shares_tensors(const gd_call_args *c)
 {
     const gd_optimizer *o = c->link->optimizer;
     bool shared = gd__shares_state(o) && o->stepping && gd__spreads_by_tensors(c->link);
@@ -119,8 +135,8 @@ static gd_status run_own(const gd_call_args *c, gd_tensor **tensors, gd_tensor *
     return status;
 }
 
-gd_status gd__on_own_tensors(const gd_call_args *c, gd_tensor **tensors, bool gives,
-                             gd_status (*fn)(const gd_call_args *c, gd_tensor **tensors))
+static gd_status on_own_tensors(const gd_call_args *c, gd_tensor **tensors, bool gives,
+                                gd_status (*fn)(const gd_call_args *c, gd_tensor **tensors))
 {
     gd_ctx *ctx = c->link->head.ctx;
     gd_tensor **lists = gd__calloc(ctx, 4 * (size_t)c->count * sizeof *lists);
@@ -129,4 +145,53 @@ gd_status gd__on_own_tensors(const gd_call_args *c, gd_tensor **tensors, bool gi
     gd_status status = run_own(c, tensors, lists, gives, fn);
     gd__free(ctx, lists, 4 * (size_t)c->count * sizeof *lists);
     return status || !gives || c->own ? status : gather_results(c, tensors);
+}
+
+/* ---- links over all parameters as one vector ---- */
+
+/* This rank's stretch of a tensor like a parameter, in its memory; of the innermost scope. */
+static gd_tensor *stretch_of(const gd_optimizer *o, const gd_tensor *key, gd_tensor *t)
+{
+    int64_t from = 0, to = 0;
+    (void)gd__share_of(o, key, &from, &to);
+    if (to - from == t->numel) return t;
+    if (!gd__contiguous(t)) t = gd_copy(t);
+    return t ? gd__share_memory(o->ctx, t->dtype, t->data + (size_t)from * gd__item_size(t), to - from)
+             : NULL;
+}
+
+/* Of tensors this rank has what it owns already. */
+static gd_status on_own_elements(const gd_call_args *c, gd_tensor **tensors,
+                                 gd_status (*fn)(const gd_call_args *c, gd_tensor **tensors))
+{
+    gd_optimizer *o = c->link->optimizer;
+    gd_ctx *ctx = o->ctx;
+    size_t bytes = 2 * (size_t)c->count * sizeof(gd_tensor *);
+    gd_tensor **params = gd__alloc(ctx, bytes), **grads = params ? params + c->count : NULL;
+    gd_call_args some = *c;
+    gd_own_lists own;
+    gd_status status = params ? GD_OK : GD_NOMEM;
+    gd_scope_begin(ctx);
+    for (int i = 0; i < c->count && !status; i++) {
+        params[i] = stretch_of(o, c->keys[i], c->params[i]);
+        if (c->grads) grads[i] = c->own_grads ? c->grads[i] : stretch_of(o, c->keys[i], c->grads[i]);
+        if (!params[i] || (c->grads && !grads[i])) status = gd_error(ctx);
+    }
+    some.params = params;
+    if (c->grads) some.grads = grads;
+    if (!status) status = gd__own_lists_begin(&own, o, c->keys, c->count);
+    if (!status) {
+        status = fn(&some, tensors);
+        gd__own_lists_end(&own, o);
+    }
+    gd_scope_end(ctx);
+    gd__free(ctx, params, params ? bytes : 0);
+    return status;
+}
+
+gd_status gd__on_own(const gd_call_args *c, gd_tensor **tensors, bool gives,
+                     gd_status (*fn)(const gd_call_args *c, gd_tensor **tensors))
+{
+    if (c->own && gd__spreads_by_elements(c->link)) return on_own_elements(c, tensors, fn);
+    return shares_tensors(c) ? on_own_tensors(c, tensors, gives, fn) : fn(c, tensors);
 }

@@ -94,6 +94,10 @@ static gd_status target_own_update(gd_link *link, gd_var *var)
     gd_call_args c = call_in(link, var);
     c.own = true;
     if (!c.grads) c.grads = var->leaf_grad;
+    if (!c.grads && link->cls->uses_grad && !(c.grads = gd_var_grad(var))) {
+        gd__tensors_free(var->ctx, list, var->count);
+        return gd_error(var->ctx);
+    }
     c.own_grads = c.grads && c.grads == var->leaf_grad && var->stretches;
     bool loss = (link->cls->uses_loss || link->reads_loss) && !c.loss;
     gd_status status = loss && !(c.loss = gd_var_loss(var, false)) ? gd_error(var->ctx) : GD_OK;
@@ -196,7 +200,8 @@ gd_status gd_link_step(gd_link *link, gd_var *var)
     if (gd__is_chain(link)) return gd__each_link(link, var, gd_link_step);
     if (gd__keeps_to_own(link, var)) return target_own_update(link, var);
     /* it may ask for gradients, and change those of the leaves */
-    gd_status status = var->leaf_grad ? gd__var_need_grad(var, false) : GD_OK;
+    bool needs = var->leaf_grad && !(gd__keeps_columns(link) && gd__var_has_elements(var));
+    gd_status status = needs ? gd__var_need_grad(var, false) : GD_OK;
     if (!status) status = before_step(link, var);
     if (!status) status = step_itself(link, var);
     return status ? status : after_step(link, var);

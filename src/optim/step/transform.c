@@ -174,7 +174,7 @@ static gd_status apply_tensors(const gd_call_args *c, seen *s)
         gd__release(old[i]);
     }
     if (!status) status = gd__fit_like(ctx, c->link->cls->name, s->tensors, old, s->count);
-    if (!status && c->link->optimizer && c->link->optimizer->apart)
+    if (!status && c->link->optimizer && (c->link->optimizer->apart || c->link->optimizer->own_elements))
         status = keep_dtypes(c->link, s->tensors, old, s->count);
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
@@ -209,9 +209,7 @@ static gd_status functions_update(const gd_call_args *c, gd_tensor **tensors)
     gd_link *link = c->link;
     bool due = link->cls->updates_always || is_due(link);
     gd_status status = gd__list_entries(c);
-    if (link->cls->update_tensors && due && !status)
-        status = gd__shares_tensors(c) ? gd__on_own_tensors(c, tensors, false, update_these)
-                                       : update_these(c, tensors);
+    if (link->cls->update_tensors && due && !status) status = gd__on_own(c, tensors, false, update_these);
     if (!status) link->step++;
     return status;
 }
@@ -232,8 +230,7 @@ static gd_status functions_apply(const gd_call_args *c, gd_tensor **tensors)
     gd_status status = GD_OK;
     if (inner) status = gd__transform_with(inner, tensors, c);
     if (status) return status;
-    return gd__shares_tensors(c) ? gd__on_own_tensors(c, tensors, true, apply_to_these)
-                                 : apply_to_these(c, tensors);
+    return gd__on_own(c, tensors, true, apply_to_these);
 }
 
 /* ---- rules on lists of tensors ---- */

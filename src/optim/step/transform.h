@@ -37,11 +37,14 @@ gd_status gd__transform_part(gd_link *link, gd_tensor **tensors, const gd_call_a
 bool gd__keeps_to_own(gd_link *link, const gd_var *var);
 /* Is what a function of tensors keeps for a parameter of no other's concern? */
 bool gd__spreads_by_tensors(const gd_link *link);
-/* Are its tensors to be shared out among ranks? */
-bool gd__shares_tensors(const gd_call_args *c);
-/* fn over the tensors that this rank owns; gives: what it makes of them, and of the others what their owners make. */
-gd_status gd__on_own_tensors(const gd_call_args *c, gd_tensor **tensors, bool gives,
-                             gd_status (*fn)(const gd_call_args *c, gd_tensor **tensors));
+/* May its functions have what a rank owns of each tensor, with sums over lists of them? */
+bool gd__spreads_by_elements(const gd_link *link);
+/* Has it a history, of which each rank keeps the columns of the elements it owns? */
+bool gd__keeps_columns(const gd_link *link);
+/* fn over the tensors, or what of each, this rank owns, where the link spreads so; gives: what it makes of them, and of the others
+ * what their owners make. */
+gd_status gd__on_own(const gd_call_args *c, gd_tensor **tensors, bool gives,
+                     gd_status (*fn)(const gd_call_args *c, gd_tensor **tensors));
 /* Entries for all parameters, in their order: which rank has what of them, or whose tensors went together, leaves no trace. */
 gd_status gd__list_entries(const gd_call_args *c);
 

@@ -560,6 +560,16 @@ bool gd__var_is_owned(const gd_var *var)
     return owned;
 }
 
+bool gd__var_has_elements(const gd_var *var)
+{
+    bool plain = gd__var_is_owned(var), update = !var->pendings && !var->update_is_grad;
+    gd_dtype dtype = var->params[0]->dtype;
+    for (int i = 0; i < var->count && plain; i++)
+        plain = var->params[i]->dtype == dtype && gd__contiguous(var->params[i]) &&
+                (!update || var->update[i]->dtype == dtype) && (!var->grad || var->grad[i]->dtype == dtype);
+    return plain && (dtype == GD_F32 || dtype == GD_F64);
+}
+
 gd_status gd__var_set_own_update(gd_var *var, gd_tensor **list)
 {
     if (!list) return gd_error(var->ctx) ? gd_error(var->ctx) : GD_NOMEM;

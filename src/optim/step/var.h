@@ -88,6 +88,8 @@ struct gd_var {
 gd_status gd__var_flush(gd_var *var, gd_sink sink);
 /* Has every parameter an owner among several ranks, so that what a rank owns of the update can be all it has of it? */
 bool gd__var_is_owned(const gd_var *var);
+/* And do plain loops serve for their elements, the update and the gradient so far: all of one dtype, one after the other in memory? */
+bool gd__var_has_elements(const gd_var *var);
 /* What this rank owns of the update so far (gd__share_list); borrowed, NULL with the error recorded. */
 gd_tensor *const *gd__var_own_update(gd_var *var);
 /* The update is this, of which this rank has what it owns; takes the list over, also on failure. */

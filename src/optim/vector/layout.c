@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#define SPAN    16384 /* elements of a task; part of the results: sums are added span by span */
 #define IN_LINE 65536 /* shorter vectors are not worth waking threads for */
 
 const gd_vector_loops *gd__loops_for(const gd_ctx *ctx, gd_dtype dtype)
@@ -42,14 +41,14 @@ bool gd__plain(const gd_layout *l, gd_tensor *const *list)
 static gd_status make_spans(gd_layout *l)
 {
     int64_t spans = 0, at = 0;
-    for (int i = 0; i < l->count; i++) spans += (l->like[i]->numel + SPAN - 1) / SPAN;
+    for (int i = 0; i < l->count; i++) spans += (l->like[i]->numel + GD_SPAN - 1) / GD_SPAN;
     l->span = l->first;
     if (spans > (int64_t)(sizeof l->first / sizeof *l->first) &&
         !(l->span = gd__alloc_array(l->ctx, (size_t)spans, sizeof *l->span)))
         return GD_NOMEM;
     for (int i = 0; i < l->count; i++)
-        for (int64_t begin = 0, n = l->like[i]->numel; begin < n; begin += SPAN) {
-            int64_t size = n - begin < SPAN ? n - begin : SPAN;
+        for (int64_t begin = 0, n = l->like[i]->numel; begin < n; begin += GD_SPAN) {
+            int64_t size = n - begin < GD_SPAN ? n - begin : GD_SPAN;
             l->span[l->spans++] = (gd_span){.tensor = i, .begin = begin, .at = at, .size = size};
             at += size;
         }
@@ -76,6 +75,12 @@ int64_t gd__vector_item(gd_tensor *const *like, int count, int64_t *total)
     return (int64_t)gd_dtype_size(gd__list_dtype(like, count));
 }
 
+gd_status gd__not_own(gd_ctx *ctx)
+{
+    return gd_fail(ctx, GD_INTERNAL,
+                   "a link that spreads as a vector adds up other tensors than such as it was given");
+}
+
 gd_status gd__layout_init(gd_layout *l, gd_ctx *ctx, gd_tensor *const *like, int count)
 {
     *l = (gd_layout){.ctx = ctx, .like = like, .count = count, .dtype = gd__list_dtype(like, count)};
@@ -85,6 +90,8 @@ gd_status gd__layout_init(gd_layout *l, gd_ctx *ctx, gd_tensor *const *like, int
     l->plain = l->device == gd__cpu(ctx);
     if (l->plain) l->loops = gd__loops_for(ctx, l->dtype);
     for (int i = 0; i < count && l->plain; i++) l->plain = plain_tensor(l, like[i]);
+    l->own = ctx->own_lists;
+    if (l->own && (!l->plain || count != l->own->count)) return gd__not_own(ctx);
     return l->plain ? make_spans(l) : GD_OK;
 }
 
@@ -131,6 +138,7 @@ static void reduce_span(void *arg, const gd_span *s, int64_t index)
 {
     reduce_job *job = arg;
     const gd_layout *l = job->layout;
+    if (l->own) index = l->own->first[s->tensor] + s->begin / GD_SPAN;
     job->partial[index] = job->fn(gd__in_list(l, job->x, s), gd__in_list(l, job->y, s), s->size);
 }
 
@@ -140,15 +148,17 @@ static double larger(double a, double b) { return b <= a || a != a ? a : b; }
 static gd_status reduce(const gd_layout *l, gd_tensor *const *x, gd_tensor *const *y, reduce_fn fn,
                         double (*join)(double, double), double *out)
 {
-    double few[8], *partial = few;
-    if (l->spans > 8 && !(partial = gd__alloc_array(l->ctx, (size_t)l->spans, sizeof *partial)))
-        return GD_NOMEM;
+    double few[8] = {0}, *partial = few;
+    int64_t spans = l->own ? l->own->spans : l->spans;
+    gd_status status = GD_OK;
+    if (spans > 8 && !(partial = gd__calloc(l->ctx, (size_t)spans * sizeof *partial))) return GD_NOMEM;
     reduce_job job = {.layout = l, .x = x, .y = y, .fn = fn, .partial = partial};
     gd__each_span(l, reduce_span, &job);
+    if (l->own && spans) status = l->own->share->join(l->own->share->user, partial, spans);
     *out = 0;
-    for (int i = 0; i < l->spans; i++) *out = i ? join(*out, partial[i]) : partial[i];
-    if (partial != few) gd__free(l->ctx, partial, (size_t)l->spans * sizeof *partial);
-    return GD_OK;
+    for (int64_t i = 0; i < spans; i++) *out = i ? join(*out, partial[i]) : partial[i];
+    if (partial != few) gd__free(l->ctx, partial, (size_t)spans * sizeof *partial);
+    return status;
 }
 
 typedef gd_tensor *(*measure_fn)(gd_tensor *x, gd_tensor *y);
@@ -170,7 +180,7 @@ static gd_status measure(const gd_layout *l, gd_tensor *const *x, gd_tensor *con
                          double (*join)(double, double), double *out)
 {
     *out = 0;
-    gd_status status = GD_OK;
+    gd_status status = l->own ? gd__not_own(l->ctx) : GD_OK;
     gd_no_grad_begin(l->ctx);
     for (int i = 0; i < l->count && !status; i++) {
         if (!x[i]->numel) continue;

@@ -10,6 +10,7 @@
 #define GD_OPTIM_VECTOR_LAYOUT_H
 
 #include "gradus/link.h"
+#include "program/execute.h"
 #include "tensor/tensor.h"
 
 #define GD_PIECE_BYTES 16384 /* of a vector: some of them stay in cache while a history is read */
@@ -54,6 +55,18 @@ typedef struct gd_span {
     int64_t size;
 } gd_span;
 
+/* While functions of a link run that have, of every tensor of their lists, what this process owns (gd_ctx.own_lists): sums over a list
+ * are those of all processes, span by span as one process has them.  Stretches begin where spans of the whole do. */
+typedef struct gd_own_lists {
+    int count; /* tensors of every list */
+    int64_t *
+        first; /* [count] the first span of each that is this process's, among the spans of the whole; owned by who made it */
+    int64_t spans; /* of the whole */
+    const gd_exec_share *share;
+} gd_own_lists;
+
+#define GD_SPAN 16384 /* elements of a task; part of the results: sums are added span by span */
+
 /* How a list of tensors lies in the vector.  plain: all of them contiguous, of one dtype f32 or f64, on the CPU. */
 typedef struct gd_layout {
     gd_ctx *ctx;
@@ -65,6 +78,7 @@ typedef struct gd_layout {
     gd_device *device;
     size_t item;
     const gd_vector_loops *loops; /* for vectors of the layout; NULL: not on the CPU */
+    const gd_own_lists *own;      /* tensors are parts of others; NULL: they are whole */
     gd_span *span;
     int spans;
     gd_span first[4]; /* span points here when there are few */
@@ -73,6 +87,7 @@ typedef struct gd_layout {
 /* Bytes of an element of the vector of a list, and how many there are. */
 int64_t gd__vector_item(gd_tensor *const *like, int count, int64_t *total);
 GD_NODISCARD gd_status gd__layout_init(gd_layout *layout, gd_ctx *ctx, gd_tensor *const *like, int count);
+gd_status gd__not_own(gd_ctx *ctx); /* a sum over a list that cannot be one of all processes */
 void gd__layout_free(gd_layout *layout);
 /* True when the list can be used with the plain loops of this layout. */
 bool gd__plain(const gd_layout *layout, gd_tensor *const *list);

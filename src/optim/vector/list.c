@@ -67,7 +67,7 @@ gd_status gd_list_norm(gd_tensor *const *x, int count, double p, double *out)
     } else if (p == 1 || isinf(p))
         status = p == 1 ? gd__list_sum(&l, x, out) : gd__list_largest(&l, x, out);
     else
-        status = power_norm(l.ctx, x, count, p, out);
+        status = l.own ? gd__not_own(l.ctx) : power_norm(l.ctx, x, count, p, out);
     gd__layout_free(&l);
     return status;
 }

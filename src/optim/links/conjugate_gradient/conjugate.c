@@ -61,7 +61,7 @@ static bool restarts(const gd_transform *t)
 {
     const gd_setting *s = gd_link_get(t->link, "restart_interval", NULL);
     int64_t interval = s->kind == GD_SET_REAL ? (int64_t)s->real : s->kind == GD_SET_STRING ? 1 : 0;
-    for (int i = 0; s->kind == GD_SET_STRING && i < t->count; i++) interval += gd_numel(t->params[i]);
+    for (int i = 0; s->kind == GD_SET_STRING && i < t->count; i++) interval += gd_numel(t->keys[i]);
     return interval && gd_link_steps(t->link) % interval == 0;
 }
 
