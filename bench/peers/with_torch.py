@@ -1,6 +1,7 @@
 """PyTorch, and what is built on it: with_torch.py torch|torchzero|pytorch_optimizer|gradus."""
 import sys
 import warnings
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -8,6 +9,9 @@ from torch import nn
 
 from peer import THREADS, Missing, main
 from tensors import sizes
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from torch_transformer import labels, training_step
 
 warnings.filterwarnings("ignore")
 torch.set_num_threads(THREADS)
@@ -134,10 +138,6 @@ def rosenbrock():
 
 # ---- networks ----
 
-def labels(count, below):
-    return (torch.arange(count) * 7919 + 13) % below
-
-
 def backward_of(model, x, y):
     def run():
         for p in model.parameters():
@@ -157,45 +157,8 @@ def conv():
     return backward_of(model, torch.rand(128, 1, 28, 28), labels(128, 10))
 
 
-ROWS, TIME, SIZE, HEADS, BLOCKS, SYMBOLS = 8, 64, 128, 4, 2, 65
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(SIZE), nn.LayerNorm(SIZE)
-        self.qkv, self.out = nn.Linear(SIZE, 3 * SIZE), nn.Linear(SIZE, SIZE)
-        self.up, self.down = nn.Linear(SIZE, 4 * SIZE), nn.Linear(4 * SIZE, SIZE)
-
-    def forward(self, x):
-        n, t, _ = x.shape
-        q, k, v = (y.view(n, t, HEADS, SIZE // HEADS).transpose(1, 2) for y in self.qkv(self.norm1(x)).split(SIZE, 2))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(y.transpose(1, 2).reshape(n, t, SIZE))
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
-
-
-class Chars(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.symbols, self.places = nn.Embedding(SYMBOLS, SIZE), nn.Embedding(TIME, SIZE)
-        self.layers = nn.Sequential(*(Block() for _ in range(BLOCKS)), nn.LayerNorm(SIZE), nn.Linear(SIZE, SYMBOLS))
-
-    def forward(self, x):
-        return self.layers(self.symbols(x) + self.places(torch.arange(x.shape[1])))
-
-
 def transformer():
-    model = Chars()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01, fused=True)
-    x, y = labels(ROWS * TIME, SYMBOLS).view(ROWS, TIME), labels(ROWS * TIME, SYMBOLS)
-
-    def run():
-        optimizer.zero_grad()
-        F.cross_entropy(model(x).view(-1, SYMBOLS), y).backward()
-        optimizer.step()
-
-    return run
+    return training_step(rows=8, time=64, size=128, heads=4, blocks=2, symbols=65)
 
 
 # ---- derivatives ----

@@ -1,4 +1,5 @@
 /* Forward and backward of a small network and of a convolutional one, and a training step of a transformer, f32. */
+#include "transformer.h"
 #include "work.h"
 
 #include <stdlib.h>
@@ -7,10 +8,9 @@ enum { BATCH = 128, CLASSES = 10 };
 
 typedef struct network {
     gd_ctx *ctx;
-    gd_module *model, *second; /* the layers; of the transformer: embeddings of places */
-    gd_module *first;          /* embeddings of symbols */
+    gd_module *model;
     gd_optimizer *optimizer;
-    gd_tensor *x, *labels, *places;
+    gd_tensor *x, *labels;
 } network;
 
 static network *open_network(void)
@@ -19,15 +19,6 @@ static network *open_network(void)
     n->ctx = gradus_context();
     gd_seed(n->ctx, 1);
     return n;
-}
-
-static gd_tensor *numbers(gd_ctx *ctx, int64_t count, int64_t below)
-{
-    int64_t *list = gradus_memory((size_t)count * sizeof *list);
-    for (int64_t i = 0; i < count; i++) list[i] = below == count ? i : (i * 7919 + 13) % below;
-    gd_tensor *made = gd_from_data(ctx, GD_I64, 1, &count, list);
-    free(list);
-    return made;
 }
 
 static void add(gd_module *layers, gd_module *layer)
@@ -58,7 +49,7 @@ static void *open_mlp(void)
     network *n = open_network();
     n->model = gd_mlp_new(n->ctx, (int64_t[]){784, 256, CLASSES}, 3, NULL);
     n->x = gd_rand(n->ctx, GD_F32, 2, (int64_t[]){BATCH, 784});
-    n->labels = numbers(n->ctx, BATCH, CLASSES);
+    n->labels = bench_labels(n->ctx, BATCH, CLASSES);
     return ready(n);
 }
 
@@ -99,7 +90,7 @@ static void *open_conv(void)
     add(n->model, gd_module_new(flat));
     add(n->model, gd_linear_new(ctx, 32L * 7 * 7, CLASSES, NULL));
     n->x = gd_rand(ctx, GD_F32, 4, (int64_t[]){BATCH, 1, 28, 28});
-    n->labels = numbers(ctx, BATCH, CLASSES);
+    n->labels = bench_labels(ctx, BATCH, CLASSES);
     return ready(n);
 }
 
@@ -116,73 +107,36 @@ const peer_kind gradus_conv = {"conv", open_conv, backward, NULL, close_network}
 
 /* ---- a transformer of characters ---- */
 
-enum { ROWS = 8, TIME = 64, SIZE = 128, HEADS = 4, BLOCKS = 2, SYMBOLS = 65 };
-
-/* x + attention(norm(x)), then x + mlp(norm(x)). */
-static gd_object *block_forward(gd_object *self, gd_object *argument, const gd_kwargs *kwargs, void *user)
-{
-    (void)kwargs, (void)user;
-    gd_module *m = gd_object_module(self);
-    gd_tensor *x = gd_object_tensor(argument);
-    gd_ctx *ctx = gd_object_ctx(self);
-    gd_scope_begin(ctx);
-    gd_tensor *seen = gd_module_call(gd_module_get_module(m, "norm1"), x);
-    x = gd_add(x, gd_module_call(gd_module_get_module(m, "attention"), seen));
-    gd_tensor *thought = gd_module_call(gd_module_get_module(m, "norm2"), x);
-    x = gd_keep(gd_add(x, gd_module_call(gd_module_get_module(m, "mlp"), thought)));
-    gd_scope_end(ctx);
-    return gd_tensor_object(x);
-}
-
-static void set(gd_module *m, const char *name, gd_module *child)
-{
-    if (gd_module_set_module(m, name, child)) gradus_check(gd_module_ctx(m));
-}
-
-static gd_module *make_block(gd_ctx *ctx, gd_class *cls)
-{
-    gd_attention_options attention = gd_attention_defaults();
-    attention.causal = true;
-    gd_mlp_options mlp = gd_mlp_defaults();
-    mlp.activation = "gelu";
-    gd_module *m = gd_module_new(cls);
-    set(m, "norm1", gd_layer_norm_new(ctx, SIZE, NULL));
-    set(m, "attention", gd_attention_new(ctx, SIZE, HEADS, &attention));
-    set(m, "norm2", gd_layer_norm_new(ctx, SIZE, NULL));
-    set(m, "mlp", gd_mlp_new(ctx, (int64_t[]){SIZE, 4 * SIZE, SIZE}, 3, &mlp));
-    return m;
-}
+typedef struct training {
+    gd_ctx *ctx;
+    transformer t;
+} training;
 
 static void *open_transformer(void)
 {
-    network *n = open_network();
-    gd_ctx *ctx = n->ctx;
-    gd_class *block = layer_class(ctx, "Block", block_forward);
-    gd_module *layers = gd_sequential_new(ctx, NULL, 0);
-    for (int i = 0; i < BLOCKS; i++) add(layers, make_block(ctx, block));
-    add(layers, gd_layer_norm_new(ctx, SIZE, NULL));
-    add(layers, gd_linear_new(ctx, SIZE, SYMBOLS, NULL));
-    n->model = gd_module_new(gd_class_module(ctx));
-    set(n->model, "symbols", n->first = gd_embedding_new(ctx, SYMBOLS, SIZE, NULL));
-    set(n->model, "places", n->second = gd_embedding_new(ctx, TIME, SIZE, NULL));
-    set(n->model, "layers", layers);
-    n->x = gd_reshape(numbers(ctx, (int64_t)ROWS * TIME, SYMBOLS), 2, (int64_t[]){ROWS, TIME});
-    n->labels = numbers(ctx, (int64_t)ROWS * TIME, SYMBOLS);
-    n->places = numbers(ctx, TIME, TIME);
-    return ready(n);
+    static const transformer_sizes sizes = {8, 64, 128, 4, 2, 65};
+    training *job = gradus_memory(sizeof *job);
+    job->ctx = gradus_context();
+    gd_seed(job->ctx, 1);
+    job->t = transformer_new(job->ctx, "Block", sizes, GD_F32, NULL);
+    gradus_check(job->ctx);
+    return job;
 }
 
 static void train_step(void *job)
 {
-    network *n = job;
-    gd_scope_begin(n->ctx);
-    gd_optimizer_zero_grad(n->optimizer);
-    gd_tensor *x = gd_add(gd_module_call(n->first, n->x), gd_module_call(n->second, n->places));
-    x = gd_module_call(gd_module_get_module(n->model, "layers"), x);
-    gd_tensor *loss = gd_cross_entropy(gd_reshape(x, 2, (int64_t[]){ROWS * TIME, SYMBOLS}), n->labels);
-    if (!loss || gd_backward(loss, NULL, 0) || gd_optimizer_step(n->optimizer, NULL, NULL))
-        gradus_check(n->ctx);
-    gd_scope_end(n->ctx);
+    training *t = job;
+    gd_scope_begin(t->ctx);
+    if (!transformer_step(&t->t)) gradus_check(t->ctx);
+    gd_scope_end(t->ctx);
 }
 
-const peer_kind gradus_transformer = {"transformer", open_transformer, train_step, NULL, close_network};
+static void close_transformer(void *job)
+{
+    training *t = job;
+    transformer_end(&t->t);
+    gradus_end(t->ctx);
+    free(t);
+}
+
+const peer_kind gradus_transformer = {"transformer", open_transformer, train_step, NULL, close_transformer};
