@@ -337,6 +337,43 @@ static void first_steps_are_short_unless_told_otherwise(void **state)
 
 /* ---- plain steps, and optimizers of the caller's ---- */
 
+static gd_status bowl_gradient(void *user, double *loss, gd_tensor *const *grads)
+{
+    const double *x = gd_data(user);
+    double *g = gd_data_mut(grads[0]);
+    *loss = x[0] * x[0] + x[1] * x[1];
+    g[0] = 2 * x[0], g[1] = 2 * x[1];
+    return GD_OK;
+}
+
+/* Memory asked for by so many steps. */
+static int64_t requests_for(int64_t steps)
+{
+    memory m = {0};
+    gd_ctx *ctx = context(&m, 1, NULL);
+    gd_solve_options o = gd_solve_defaults();
+    gd_solve_result r;
+    gd_tensor *x = gd_require_grad(VECTOR(ctx, 3, -2));
+    gd_optimizer *optimizer = gd_optimizer_new(ctx, gd_chain(ctx, "lr(1e-3)"));
+    assert_int_equal(gd_optimizer_add(optimizer, "x", x), GD_OK);
+    o.max_steps = steps;
+    assert_int_equal(
+        gd_minimize_with(optimizer, &(gd_objective){.gradient = bowl_gradient, .user = x}, &o, &r), GD_OK);
+    assert_int_equal(r.steps, steps);
+    int64_t asked = m.requests;
+    gd_optimizer_free(optimizer);
+    gd_release(x);
+    end_context(ctx, &m);
+    return asked;
+}
+
+/* Norms of the step and of the point are loops, not a dozen tensors: on small problems looking must not cost more than stepping. */
+static void looking_at_a_step_asks_for_little_memory(void **state)
+{
+    (void)state;
+    assert_in_range(requests_for(60) - requests_for(20), 1, 40 * 25);
+}
+
 static void plain_steps_are_exactly_those_of_the_chain(void **state)
 {
     (void)state;
@@ -413,6 +450,7 @@ int main(void)
         cmocka_unit_test(a_search_that_fails_for_rounding_has_converged),
         cmocka_unit_test(an_uphill_update_is_replaced_by_the_links_curvature_or_the_gradient),
         cmocka_unit_test(first_steps_are_short_unless_told_otherwise),
+        cmocka_unit_test(looking_at_a_step_asks_for_little_memory),
         cmocka_unit_test(plain_steps_are_exactly_those_of_the_chain),
         cmocka_unit_test(groups_of_the_callers_optimizer_hold_and_limits_count_anew),
     };

@@ -212,20 +212,23 @@ static gd_status look_after(run *r)
 }
 
 /* Norms over all parameters: of their change in the step, and of themselves. */
-static void measure(run *r, double *moved, double *size)
+static gd_status measure(run *r, double *moved, double *size)
 {
-    *moved = *size = 0;
-    for (int i = 0; i < r->count; i++) {
+    gd_layout l;
+    gd_tensor **change = gd__tensors_new(r->ctx, r->count);
+    gd_status status = change ? gd__layout_init(&l, r->ctx, r->params, r->count) : GD_NOMEM;
+    if (!status) {
         gd__aside_begin(r->ctx);
-        gd_tensor *p = gd_detach(r->params[i]);
-        gd_tensor *change = gd_norm(gd_sub(p, r->before.value[i]), 2, NULL, false),
-                  *all = gd_norm(p, 2, NULL, false);
-        if (change && all) {
-            *moved = hypot(*moved, gd_item(change));
-            *size = hypot(*size, gd_item(all));
-        }
+        status = gd__list_combined(&l, r->params, 1, r->before.value, -1, change);
+        if (!status) status = gd__list_dot(&l, change, change, moved);
+        if (!status) status = gd__list_dot(&l, r->params, r->params, size);
         gd__aside_end(r->ctx);
+        gd__layout_free(&l);
     }
+    gd__free(r->ctx, change, (size_t)r->count * sizeof *change);
+    *moved = sqrt(*moved);
+    *size = sqrt(*size);
+    return status;
 }
 
 /* By the loss among points that violate no constraint by more than is allowed, else by the violation. */
@@ -379,7 +382,7 @@ static gd_status one_step(run *r)
     if (status) return status;
     r->began.loss = info.has_loss ? info.loss : NAN;
     r->failed = info.search_failed || info.skipped;
-    measure(r, &moved, &size);
+    if ((status = measure(r, &moved, &size))) return status;
     remember_best(r);
     status = look_after(r);
     if (!status) status = check(r, &info, last, moved, size);

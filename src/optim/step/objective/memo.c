@@ -31,6 +31,7 @@ struct gd_memo {
     int count, points;
     gd_point at[POINTS];
     int begin;    /* which of them the current step began with */
+    int latest;   /* which was asked for last */
     int before;   /* the step before; of many parameters: this one */
     int64_t step; /* of the optimizer, when a gradient was last asked for; the one before the first: never */
     uint64_t clock; /* counts uses of points */
@@ -133,7 +134,8 @@ static bool same_bits(const gd_tensor *a, const gd_tensor *b)
         return false;
     if (!a->numel) return true;
     if (a->storage->device != gd__cpu(ctx)) return same_there(ctx, a, b);
-    return !memcmp(a->data, b->data, bytes_of(a));
+    /* the first byte is the lowest of a mantissa: nearly all points differ there */
+    return a->data[0] == b->data[0] && !memcmp(a->data, b->data, bytes_of(a));
 }
 
 static bool is_here(const gd_memo *m, const gd_point *p)
@@ -157,10 +159,12 @@ static gd_status fetch_params(gd_memo *m)
 
 gd_point *gd__memo_find(gd_memo *m)
 {
-    int k = 0;
+    int k = m->latest; /* mostly that one */
     if (fetch_params(m)) return NULL;
-    while (k < m->points && !is_here(m, &m->at[k])) k++;
+    if (!is_here(m, &m->at[k]))
+        for (k = 0; k < m->points && !is_here(m, &m->at[k]);) k++;
     if (k == m->points) return NULL;
+    m->latest = k;
     for (int i = 0; i < m->count; i++) gd__as_before(m->params[i], m->at[k].version[i]);
     m->at[k].used = ++m->clock;
     return &m->at[k];
@@ -237,6 +241,7 @@ gd_point *gd__memo_place(gd_memo *m)
     if (status) gd_clear_error(m->ctx);
     p->step = m->step;
     p->used = ++m->clock;
+    m->latest = (int)(p - m->at);
     return status ? NULL : p;
 }
 
