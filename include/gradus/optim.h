@@ -309,8 +309,13 @@ GD_NODISCARD gd_status gd_optimizer_load_report(gd_optimizer *optimizer, const c
                                                 gd_load_report **report);
 /* The same in an archive, which may hold other things too; prefix (NULL: none) goes before every name.  The archive
  * shares the state's memory: what steps change before it is saved is saved changed.  Where ranks share state all of them call
- * it; only the archive of rank 0 has what is shared, and has room for all of it (gd_optimizer_save needs none). */
+ * it; only the archive of rank 0 has what is shared, and has room for all of it (gd_optimizer_save_in needs none). */
 GD_NODISCARD gd_status gd_optimizer_pack(gd_optimizer *optimizer, gd_archive *archive, const char *prefix);
+/* gd_optimizer_pack and gd_archive_save in one, for a checkpoint of model and optimizer.  Where ranks share state all of them call
+ * it with equal archives, and it writes as gd_optimizer_save does: each rank what it keeps, rank 0 the rest.  Not for a second
+ * saving: the archive has the names already (ARGUMENT). */
+GD_NODISCARD gd_status gd_optimizer_save_in(gd_optimizer *optimizer, gd_archive *archive, const char *prefix,
+                                            const char *path);
 GD_NODISCARD gd_status gd_optimizer_unpack(gd_optimizer *optimizer, const gd_archive *archive,
                                            const char *prefix, bool strict);
 GD_NODISCARD gd_status gd_optimizer_unpack_report(gd_optimizer *optimizer, const gd_archive *archive,

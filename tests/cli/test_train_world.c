@@ -1,26 +1,12 @@
 /* `gradus train` in every rank of a world of threads: the files of one process, and what it holds. */
 #include "cli/cli.h"
 #include "program.h"
+#include "support/ranks.h"
 
 #include <gradus/gradus.h>
 #include <stdatomic.h>
 
 /* ---- the command in a rank ---- */
-
-/* Of this thread: a rank whose context computes with one has all of its memory there. */
-static _Thread_local int64_t live, peak;
-
-static void *counting(void *user, void *old, size_t old_size, size_t size)
-{
-    (void)user;
-    void *block = size ? aligned_alloc(64, (size + 63) & ~(size_t)63) : NULL;
-    if (size && !block) return NULL;
-    if (size && old) memcpy(block, old, old_size < size ? old_size : size);
-    free(old);
-    live += (int64_t)size - (old ? (int64_t)old_size : 0);
-    if (live > peak) peak = live;
-    return block;
-}
 
 typedef struct launch {
     const char *words;
@@ -36,8 +22,7 @@ static gd_status train_here(gd_world *w, void *user)
     (void)snprintf(text, sizeof text, "train %s --json --world self", l->words);
     peak = live;
     int code = gd__cli_dispatch(&cli, split_words(text, words, 64), words);
-    int64_t before = l->most, own = peak;
-    while (before < own && !atomic_compare_exchange_weak(&l->most, &before, own)) {}
+    most_of(&l->most, peak);
     gd__text_free(&cli.out);
     return !code ? GD_OK : gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
 }
@@ -49,7 +34,7 @@ static int64_t train_in(int ranks, int threads, const char *words)
     char world[16];
     options.threads = threads;
     options.pool = options.compile = false;
-    if (threads == 1) options.allocator.fn = counting;
+    if (threads == 1) options.allocator.fn = counted;
     gd_ctx *ctx = gd_ctx_new(&options);
     (void)snprintf(world, sizeof world, "threads:%d", ranks);
     if (gd_world_run(ctx, world, NULL, train_here, &l))

@@ -1,6 +1,8 @@
 /* Optimizers over a world of threads: the same bits as one process, and ranks that disagree. */
 #include "support/ranks.h"
 
+#include <unistd.h>
+
 /* ---- gradients of all ranks are added ---- */
 
 enum { PARAMS = 3 };
@@ -74,19 +76,6 @@ static void gradients_of_all_ranks_are_added_in_one_order(void **state)
 
 /* ---- memory ---- */
 
-static _Atomic int64_t live;
-
-static void *counted(void *user, void *old, size_t old_size, size_t size)
-{
-    (void)user;
-    void *block = size ? aligned_alloc(64, (size + 63) & ~(size_t)63) : NULL;
-    if (size && !block) return NULL;
-    if (size && old) memcpy(block, old, old_size < size ? old_size : size);
-    free(old);
-    live += (int64_t)size - (old ? (int64_t)old_size : 0);
-    return block;
-}
-
 enum { LARGE = 4 };
 static const int64_t wide[LARGE][2] = {{1000, 400}, {300, 1000}, {1, 500}, {700, 500}};
 
@@ -128,7 +117,7 @@ static gd_status hold(gd_world *w, void *user)
     }
     TRY(gd_optimizer_distribute(o, w, &h->options));
     TRY(gd_world_barrier(w));
-    if (!gd_world_rank(w)) h->bytes = -live;
+    if (!gd_world_rank(w)) h->bytes = -live_of_all;
     TRY(gd_world_barrier(w));
     for (int step = 0; step < 2; step++) {
         gd_scope_begin(ctx);
@@ -138,7 +127,7 @@ static gd_status hold(gd_world *w, void *user)
         TRY(gd_optimizer_step(o, NULL, NULL));
     }
     TRY(gd_world_barrier(w));
-    if (!gd_world_rank(w)) h->bytes += live;
+    if (!gd_world_rank(w)) h->bytes += live_of_all;
     TRY(gd_world_barrier(w));
     gd_optimizer_free(o);
     gd_scope_end(ctx);
@@ -147,7 +136,7 @@ static gd_status hold(gd_world *w, void *user)
 
 static int64_t held_with(const char *world, gd_shard shard, held h)
 {
-    live = 0;
+    live_of_all = 0;
     gd_options options = gd_options_default();
     options.allocator.fn = counted;
     options.pool = false;
@@ -158,7 +147,7 @@ static int64_t held_with(const char *world, gd_shard shard, held h)
     h.options.bucket = 100000;
     if (gd_world_run(ctx, world, NULL, hold, &h)) fail_msg("%s: %s", world, gd_error_text(ctx));
     gd_ctx_free(ctx);
-    assert_int_equal(live, 0);
+    assert_int_equal(live_of_all, 0);
     return h.bytes;
 }
 
@@ -247,6 +236,64 @@ static void four_ranks_hold_a_quarter_of_state_and_gradients_each(void **state)
                  (long long)alone);
     assert_true((double)state_only / 4 <= (0.27 * 8 + 4) / 12 * (double)alone);
     assert_true((double)held_by("threads:4", GD_SHARD_NONE) / 4 >= 0.99 * (double)alone);
+}
+
+/* Bytes that a rank needs to save model and optimizer in one archive. */
+static gd_status save_in_one_file(gd_world *w, void *user)
+{
+    static _Atomic int failed;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_tensor *p[LARGE];
+    char path[64];
+    (void)snprintf(path, sizeof path, "/tmp/gradus-one-file-%ld.safetensors", (long)getpid());
+    gd_scope_begin(ctx);
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "adam | lr(0.1)"));
+    gd_distribute_options options = gd_distribute_defaults();
+    options.shard = GD_SHARD_STATE;
+    gd_archive *archive = gd_archive_new(ctx);
+    for (int i = 0; i < LARGE; i++) {
+        const char name[] = {'p', (char)('0' + i), 0};
+        p[i] = gd_require_grad(gd_full(ctx, GD_F32, 2, wide[i], 0.5));
+        TRY(gd_optimizer_add(o, name, p[i]));
+        TRY(gd_archive_put(archive, name, p[i]));
+    }
+    TRY(gd_optimizer_distribute(o, w, &options));
+    TRY(gd_backward(squares(p, LARGE), NULL, 0));
+    TRY(gd_optimizer_step(o, NULL, NULL));
+    int64_t before = peak = live;
+    TRY(gd_optimizer_save_in(o, archive, "optimizer/", path));
+    most_of(user, peak - before);
+    gd_archive_free(archive);
+    /* one that has no archive does not leave the others waiting */
+    archive = gd_world_rank(w) == 2 ? NULL : gd_archive_new(ctx);
+    gd_status status = gd_optimizer_save_in(o, archive, NULL, "/tmp/gradus-never-written");
+    failed += status == GD_ARGUMENT && strstr(gd_error_text(ctx), "the archive is NULL");
+    gd_clear_error(ctx);
+    TRY(gd_world_barrier(w));
+    EXPECT(ctx, failed == gd_world_size(w) && access("/tmp/gradus-never-written", F_OK));
+    gd_archive_free(archive);
+    gd_optimizer_free(o);
+    (void)remove(path);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void a_file_of_model_and_optimizer_needs_no_room_for_what_others_keep(void **state)
+{
+    (void)state;
+    _Atomic int64_t most = 0;
+    double elements = 0;
+    for (int i = 0; i < LARGE; i++) elements += (double)(wide[i][0] * wide[i][1]);
+    gd_options options = gd_options_default();
+    options.allocator.fn = counted;
+    options.pool = false;
+    options.threads = 1;
+    gd_ctx *ctx = gd_ctx_new(&options);
+    if (gd_world_run(ctx, "threads:4", NULL, save_in_one_file, &most)) fail_msg("%s", gd_error_text(ctx));
+    gd_ctx_free(ctx);
+    /* both moments of all are 8 bytes an element */
+    if ((double)most > 0.05 * 8 * elements)
+        fail_msg("%lld bytes, %.3f of the state", (long long)most, (double)most / (8 * elements));
 }
 
 /* ---- a gradient that is complete leaves its parameter ---- */
@@ -570,6 +617,7 @@ int main(void)
         TEST(four_ranks_hold_a_quarter_where_links_work_on_whole_tensors),
         TEST(four_ranks_hold_a_quarter_of_a_history_each),
         TEST(four_ranks_hold_a_quarter_of_previous_vectors_each),
+        TEST(a_file_of_model_and_optimizer_needs_no_room_for_what_others_keep),
         TEST(gradients_leave_their_parameters_when_they_are_complete),
         TEST(ranks_that_differ_are_named_when_work_is_distributed),
         TEST(a_rank_that_fails_in_a_step_tells_the_others_and_nothing_changes),

@@ -166,10 +166,37 @@ typedef struct checkpoint {
     const problem *of;
     const char *path;
     gd_distribute_options options;
-    int from, to; /* steps */
-    char *params; /* those saved beside it */
+    int from, to;    /* steps */
+    bool in_archive; /* the parameters are in the same file */
+    char *params;    /* those saved beside it */
     const outcome *want;
 } checkpoint;
+
+static gd_status save_all(const checkpoint *c, run *r)
+{
+    gd_ctx *ctx = gd_optimizer_ctx(r->o);
+    gd_archive *archive = gd_archive_new(ctx);
+    gd_status status = archive ? GD_OK : gd_error(ctx);
+    for (int i = 0; i < c->of->count && !status; i++)
+        status = gd_archive_put(archive, (char[]){'p', (char)('0' + i), 0}, r->p[i]);
+    if (!status) status = gd_optimizer_save_in(r->o, archive, "optimizer/", c->path);
+    gd_archive_free(archive);
+    return status;
+}
+
+static gd_status load_all(const checkpoint *c, run *r)
+{
+    gd_ctx *ctx = gd_optimizer_ctx(r->o);
+    gd_archive *archive = gd_archive_load(ctx, c->path);
+    gd_status status = archive ? GD_OK : gd_error(ctx);
+    gd_no_grad_begin(ctx);
+    for (int i = 0; i < c->of->count && !status; i++)
+        status = gd_assign(r->p[i], gd_archive_find(archive, (char[]){'p', (char)('0' + i), 0}));
+    gd_no_grad_end(ctx);
+    if (!status) status = gd_optimizer_unpack(r->o, archive, "optimizer/", true);
+    gd_archive_free(archive);
+    return status;
+}
 
 static gd_status some_steps(gd_world *w, void *user)
 {
@@ -180,7 +207,7 @@ static gd_status some_steps(gd_world *w, void *user)
     gd_status status = open_run(ctx, c->of, &r);
     gd_step_info info;
     char *at = c->params;
-    for (int i = 0; i < c->of->count && c->from && !status;
+    for (int i = 0; i < c->of->count && c->from && !c->in_archive && !status;
          at += gd_numel(r.p[i++]) * (int64_t)sizeof(float)) {
         gd_tensor *before = gd_from_data(ctx, GD_F32, c->of->ndim[i], c->of->shape[i], at);
         gd_no_grad_begin(ctx);
@@ -188,9 +215,9 @@ static gd_status some_steps(gd_world *w, void *user)
         gd_no_grad_end(ctx);
     }
     if (!status) status = gd_optimizer_distribute(r.o, w, &c->options);
-    if (!status && c->from) status = gd_optimizer_load(r.o, c->path, true);
+    if (!status && c->from) status = c->in_archive ? load_all(c, &r) : gd_optimizer_load(r.o, c->path, true);
     for (int i = c->from; i < c->to && !status; i++) status = one_step(&r, w, &info);
-    if (!status && c->to < STEPS) status = gd_optimizer_save(r.o, c->path);
+    if (!status && c->to < STEPS) status = c->in_archive ? save_all(c, &r) : gd_optimizer_save(r.o, c->path);
     outcome got = {0};
     for (int i = 0; i < c->of->count && !status; i++)
         append(&got.params, &got.params_bytes, gd_data(r.p[i]), (size_t)gd_numel(r.p[i]) * sizeof(float));
@@ -241,6 +268,7 @@ static void what_n_ranks_saved_m_ranks_load(void **state)
         c.params = malloc(alone.params_bytes);
         for (int n = 0; n < COUNT_OF(sizes); n++) {
             c.options.shard = n % 2 ? GD_SHARD_GRADIENTS : GD_SHARD_STATE;
+            c.in_archive = n % 2 != k % 2;
             run_steps(CTX(state), sizes[n], &c, 0, 2);
             for (int m = 0; m < COUNT_OF(sizes); m++) run_steps(CTX(state), sizes[m], &c, 2, STEPS);
         }

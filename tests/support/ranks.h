@@ -4,7 +4,39 @@
 
 #include "support/support.h"
 
+#include <stdatomic.h>
+
 #include <gradus/gradus.h>
+
+/* ---- memory ---- */
+
+/* Bytes alive, and the most at a time, of this thread: a rank whose context computes with one thread has all of its memory there;
+ * and of all. */
+static _Thread_local int64_t live, peak;
+static _Atomic int64_t live_of_all;
+
+/* A gd_allocator's function that counts them. */
+static inline void *counted(void *user, void *old, size_t old_size, size_t size)
+{
+    (void)user;
+    void *block = size ? aligned_alloc(64, (size + 63) & ~(size_t)63) : NULL;
+    if (size && !block) return NULL;
+    if (size && old) memcpy(block, old, old_size < size ? old_size : size);
+    free(old);
+    int64_t more = (int64_t)size - (old ? (int64_t)old_size : 0);
+    live += more;
+    live_of_all += more;
+    if (live > peak) peak = live;
+    return block;
+}
+
+static inline void most_of(_Atomic int64_t *most, int64_t bytes)
+{
+    int64_t before = *most;
+    while (before < bytes && !atomic_compare_exchange_weak(most, &before, bytes)) {}
+}
+
+/* ---- ranks ---- */
 
 static inline void run_in(gd_ctx *ctx, int n, gd_world_fn fn, void *user)
 {

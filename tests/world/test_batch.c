@@ -382,21 +382,6 @@ static void ranks_agree_on_who_failed(void **state) { run_in(CTX(state), 3, agre
 
 /* ---- memory ---- */
 
-/* Of this thread: a rank of a world of threads has one. */
-static _Thread_local int64_t live, peak;
-
-static void *counted(void *user, void *old, size_t old_size, size_t size)
-{
-    (void)user;
-    void *block = size ? aligned_alloc(64, (size + 63) & ~(size_t)63) : NULL;
-    if (size && !block) return NULL;
-    if (size && old) memcpy(block, old, old_size < size ? old_size : size);
-    free(old);
-    live += (int64_t)size - (old ? (int64_t)old_size : 0);
-    if (live > peak) peak = live;
-    return block;
-}
-
 enum { LAYERS = 100, BROAD = 256, NARROW = 2, MOST_ROWS = 8 };
 
 /* Layers that are much larger than what they make of a row. */
@@ -419,12 +404,6 @@ typedef struct held {
     _Atomic int64_t inside, between;
     float want; /* of a parameter, with one process */
 } held;
-
-static void most_of(_Atomic int64_t *most, int64_t bytes)
-{
-    int64_t before = *most;
-    while (before < bytes && !atomic_compare_exchange_weak(most, &before, bytes)) {}
-}
 
 static gd_status open_deep(gd_ctx *ctx, deep *d, gd_optimizer *o, int64_t width)
 {

@@ -499,6 +499,13 @@ gd_status gd__optimizer_save_in(gd_optimizer *o, gd_archive *archive, const char
     return gd__archive_save_together(archive, path, status, &all);
 }
 
+gd_status gd_optimizer_save_in(gd_optimizer *o, gd_archive *archive, const char *prefix, const char *path)
+{
+    if (!o) return GD_ARGUMENT;
+    gd_status status = archive ? GD_OK : gd__null(o->ctx, "optimizer: the archive is NULL");
+    return gd__optimizer_save_in(o, archive, prefix, path, status);
+}
+
 gd_status gd_optimizer_save(gd_optimizer *o, const char *path)
 {
     if (!o) return GD_ARGUMENT;

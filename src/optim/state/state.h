@@ -17,8 +17,7 @@ gd_status gd__state_name(gd_text *out, const char *prefix, const char *param, co
                          const char *last);
 /* FORMAT: "optimizer state: WHAT is malformed". */
 gd_status gd__state_malformed(gd_ctx *ctx, const char *what);
-/* gd_optimizer_pack and gd_archive_save in one, for archives that hold other things too: where ranks share state all of them call
- * it, each writes what it keeps, and rank 0 the rest.  status: how making the archive went (it may be NULL then). */
+/* gd_optimizer_save_in.  status: how making the archive went (it may be NULL then). */
 GD_NODISCARD gd_status gd__optimizer_save_in(gd_optimizer *o, gd_archive *archive, const char *prefix,
                                              const char *path, gd_status status);
 /* gd_together.join; user is the share.  As bits, of which all but one rank have zeros. */
