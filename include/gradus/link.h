@@ -273,8 +273,8 @@ typedef enum gd_spread {
                          numbers, and results have the dtype of what came in */
     GD_SPREAD_VECTOR, /* all parameters as one vector: element by element but for dot products and evaluations.  Functions of tensors
                          of a link that needs no objective are called with what one process has of each tensor: sums are
-                         taken by gd_list_dot and gd_list_norm, over lists of all of them, what is kept is state of parameters,
-                         and how large a parameter is its key tells */
+                         taken by gd_list_dot and gd_list_norm (orders 1, 2, infinity) over lists of all of them, what is kept is state of
+                         parameters, how large one is its key tells, and as above they draw nothing and keep dtypes */
     GD_SPREAD_WHOLE   /* every process does all of it: matrices over all parameters, decisions */
 } gd_spread;
 

@@ -488,7 +488,7 @@ static gd_status some_steps(gd_world *w, void *user)
         ctx,
         gd_chain(
             ctx,
-            "clip_norm(1, dim=\"global\") | adam | split(\"a\", shampoo(precondition_1d=false)) | lbfgs | lr(0.1)"));
+            "clip_norm(1, dim=\"global\") | adam | split(\"a\", shampoo(precondition_1d=false)) | lbfgs | adgd | lr(0.1)"));
     gd_status status = gd_error(ctx);
     for (int i = 0; i < 2 && !status; i++) {
         int64_t length = i ? 17000 : 3;
@@ -523,35 +523,44 @@ static gd_status widen(const gd_transform *t)
     return gd_error(gd_link_ctx(t->link));
 }
 
+static gd_status add_some(const gd_transform *t)
+{
+    double sum;
+    return gd_list_dot(t->tensors, t->tensors, 1, &sum);
+}
+
 static gd_status refuse(gd_world *w, void *user)
 {
-    static const gd_link_class draws = {
-        .name = "drawing", .apply_tensors = draw, .reads_only = true, .spread = GD_SPREAD_TENSOR};
-    static const gd_link_class widens = {
-        .name = "widening", .apply_tensors = widen, .reads_only = true, .spread = GD_SPREAD_TENSOR};
+    static const gd_link_class classes[] = {
+        {.name = "drawing", .apply_tensors = draw, .reads_only = true, .spread = GD_SPREAD_TENSOR},
+        {.name = "widening", .apply_tensors = widen, .reads_only = true, .spread = GD_SPREAD_TENSOR},
+        {.name = "drawing_elements", .apply_tensors = draw, .reads_only = true, .spread = GD_SPREAD_VECTOR},
+        {.name = "widening_elements", .apply_tensors = widen, .reads_only = true, .spread = GD_SPREAD_VECTOR},
+        {.name = "adding_some", .apply_tensors = add_some, .reads_only = true, .spread = GD_SPREAD_VECTOR}};
     gd_ctx *ctx = gd_world_ctx(w);
     gd_optimizer *o;
     gd_tensor *p[PARAMS];
     gd_distribute_options options = gd_distribute_defaults();
     options.shard = GD_SHARD_STATE;
     gd_scope_begin(ctx);
-    TRY(gd_link_class_register(ctx, &draws));
-    TRY(gd_link_class_register(ctx, &widens));
+    for (int i = 0; i < COUNT_OF(classes); i++) TRY(gd_link_class_register(ctx, &classes[i]));
     TRY(make(ctx, user, &o, p));
     TRY(gd_optimizer_distribute(o, w, &options));
     for (int i = 0; i < PARAMS; i++) TRY(set_grad(p[i], gd_world_rank(w), gd_world_size(w)));
     EXPECT(ctx, gd_optimizer_step(o, NULL, NULL) != GD_OK);
-    EXPECT(ctx, strstr(gd_error_text(ctx), "spreads by tensors, and") != NULL);
+    EXPECT(ctx, strstr(gd_error_text(ctx), "spreads by tensors, and") ||
+                    strstr(gd_error_text(ctx), "spreads as a vector, and"));
     gd_clear_error(ctx);
     gd_optimizer_free(o);
     gd_scope_end(ctx);
     return GD_OK;
 }
 
-static void a_link_that_says_it_spreads_by_tensors_and_does_not_is_told_so(void **state)
+static void a_link_that_says_how_it_spreads_and_does_not_is_told_so(void **state)
 {
-    run_in(CTX(state), 2, refuse, "drawing | lr(1)");
-    run_in(CTX(state), 2, refuse, "widening | lr(1)");
+    static const char *const chains[] = {"drawing | lr(1)", "widening | lr(1)", "drawing_elements | lr(1)",
+                                         "widening_elements | lr(1)", "adding_some | lr(1)"};
+    for (int i = 0; i < COUNT_OF(chains); i++) run_in(CTX(state), 2, refuse, (void *)(uintptr_t)chains[i]);
 }
 
 /* ---- state of whole tensors, asked for by one rank ---- */
@@ -623,7 +632,7 @@ int main(void)
         TEST(a_rank_that_fails_in_a_step_tells_the_others_and_nothing_changes),
         TEST(a_rank_that_fails_while_gradients_are_under_way_leaves_nobody_waiting),
         TEST(ranks_decide_the_same_by_the_time),
-        TEST(a_link_that_says_it_spreads_by_tensors_and_does_not_is_told_so),
+        TEST(a_link_that_says_how_it_spreads_and_does_not_is_told_so),
         TEST(state_that_another_rank_keeps_is_refused_until_work_is_no_longer_shared),
         cmocka_unit_test(every_allocation_may_fail),
     };

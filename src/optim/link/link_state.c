@@ -491,6 +491,8 @@ gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like)
     if (!link || !like) return gd__none(gd__null(gd_link_ctx(link), "link: random numbers like NULL"));
     if (link->optimizer && link->optimizer->apart) /* others would not draw as many */
         return gd__refuse(link->head.ctx, GD_STATE, "%s: spreads by tensors, and draws", link->cls->name);
+    if (keeps_own(link)) /* or not the same for an element */
+        return gd__refuse(link->head.ctx, GD_STATE, "%s: spreads as a vector, and draws", link->cls->name);
     return gd__random(like->storage->device, gd__link_rng(link), link->cls->name, kind, like->dtype,
                       like->ndim, like->size);
 }

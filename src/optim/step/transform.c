@@ -148,10 +148,13 @@ static gd_status own_entries(const gd_call_args *c, seen *s)
 /* Other ranks take a tensor to be of the dtype it had. */
 static gd_status keep_dtypes(const gd_link *link, gd_tensor *const *now, gd_tensor *const *before, int count)
 {
+    const gd_optimizer *o = link->optimizer;
+    if (!o || (!o->apart && !o->own_elements)) return GD_OK;
     for (int i = 0; i < count; i++)
         if (now[i]->dtype != before[i]->dtype)
-            return gd_fail(link->head.ctx, GD_DTYPE, "%s: spreads by tensors, and gives %s for %s",
-                           link->cls->name, gd_dtype_name(now[i]->dtype), gd_dtype_name(before[i]->dtype));
+            return gd_fail(link->head.ctx, GD_DTYPE, "%s: spreads %s, and gives %s for %s", link->cls->name,
+                           o->apart ? "by tensors" : "as a vector", gd_dtype_name(now[i]->dtype),
+                           gd_dtype_name(before[i]->dtype));
     return GD_OK;
 }
 
@@ -174,8 +177,7 @@ static gd_status apply_tensors(const gd_call_args *c, seen *s)
         gd__release(old[i]);
     }
     if (!status) status = gd__fit_like(ctx, c->link->cls->name, s->tensors, old, s->count);
-    if (!status && c->link->optimizer && (c->link->optimizer->apart || c->link->optimizer->own_elements))
-        status = keep_dtypes(c->link, s->tensors, old, s->count);
+    if (!status) status = keep_dtypes(c->link, s->tensors, old, s->count);
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
     gd__tensors_free(ctx, old, s->count);

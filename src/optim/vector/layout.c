@@ -78,7 +78,7 @@ int64_t gd__vector_item(gd_tensor *const *like, int count, int64_t *total)
 gd_status gd__not_own(gd_ctx *ctx)
 {
     return gd_fail(ctx, GD_INTERNAL,
-                   "a link that spreads as a vector adds up other tensors than such as it was given");
+                   "a link spreads as a vector, and adds up other lists than of all its tensors");
 }
 
 gd_status gd__layout_init(gd_layout *l, gd_ctx *ctx, gd_tensor *const *like, int count)
