@@ -67,7 +67,7 @@ typedef struct gd_progress {
 
 /* Start from gd_solve_defaults().  A tolerance of 0 turns its rule off. */
 typedef struct gd_solve_options {
-    int64_t max_steps, max_evals; /* 1000, none (0) */
+    int64_t max_steps, max_evals; /* 1000, none; 0: no limit (with plain: no step) */
     double max_seconds;           /* none (0) */
     double gradient_tol;          /* largest element of the gradient; 1e-8 (gd_least_squares: 0) */
     double step_tol;              /* norm of a step by norm of the parameters; 0 (gd_least_squares: 1e-14) */
@@ -110,7 +110,8 @@ typedef struct gd_solve_result {
  * it be: then the loss no longer changes.  With constraints the best point is the one of the lowest loss among those that violate
  * them by no more than the tolerance of augmented_lagrangian, else the one of the least violation.  None of this with plain: then the parameters end where the last step left them.
  * A chain that searches among many minima (cma_es, multi_start and the like) says itself when it has ended, LINK; gradients and
- * steps that are small or fail do not end it.  chain NULL: GD_DEFAULT_CHAIN; options NULL: the defaults; result may be NULL. */
+ * steps that are small or fail do not end it.  ARGUMENT: no parameter wants gradients, an option is below 0 or not a number; GRAPH: the loss
+ * depends on none of them.  chain NULL: GD_DEFAULT_CHAIN; options NULL: the defaults; result may be NULL. */
 GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective,
                                    const char *chain, const gd_solve_options *options,
                                    gd_solve_result *result);
@@ -207,7 +208,7 @@ void gd_fit_result_clear(gd_fit_result *result);
  * and trial points that are not finite are all fine.  Where it stops the full Hessian is looked at: saddles are left, and
  * parameters that are not determined end it as UNDETERMINED.  With another loss than squares outliers pull less: their scale comes
  * from Huber fits unless it is given, and tukey starts where huber ends.  VALUE: half of the residuals are 0, or there are too few of them
- * for a scale.  Long tables: see options->rows.  A function that fails leaves the parameters at the best point so far and returns
+ * for a scale.  ARGUMENT: a parameter does not want gradients, an option is below 0 or not a number.  Long tables: see options->rows.  A function that fails leaves the parameters at the best point so far and returns
  * its status. */
 GD_NODISCARD gd_status gd_least_squares(gd_tensor *const *params, int count,
                                         gd_tensor *(*residuals)(void *user), void *user,

@@ -438,9 +438,78 @@ static void groups_of_the_callers_optimizer_hold_and_limits_count_anew(void **st
     end_context(ctx, NULL);
 }
 
+/* ---- what cannot be meant ---- */
+
+static gd_tensor *of_nothing(void *user) { return bowl(gd_detach(user)); }
+static gd_tensor *of_params(void *user) { return bowl(user); }
+static gd_tensor *squares(void *user) { return gd_square(user); }
+
+/* Each was OK, and "converged" where it started. */
+static void a_loss_that_no_parameter_can_change_is_no_minimum(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_tensor *p = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, (double[]){3, 4});
+    gd_solve_result r;
+    gd_objective plain = {.loss = of_params, .user = p}, detached = {.loss = of_nothing, .user = p};
+    assert_int_equal(gd_minimize(&p, 1, &plain, NULL, NULL, &r), GD_ARGUMENT);
+    assert_error(ctx, GD_ARGUMENT, "minimize: no parameter wants gradients");
+    assert_non_null(gd_require_grad(p));
+    static const char *const chains[] = {"lbfgs | strong_wolfe", "adam | lr(0.1)", "newton"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        assert_int_equal(gd_minimize(&p, 1, &detached, chains[i], NULL, &r), GD_GRAPH);
+        assert_int_equal(r.reason, GD_STOP_ERROR);
+        assert_error(ctx, GD_GRAPH, "minimize: the loss does not depend on any parameter");
+        assert_int_equal(gd_minimize(&p, 1, &plain, chains[i], &(gd_solve_options){.max_steps = 3}, &r),
+                         GD_OK);
+    }
+    gd_release(p);
+    end_context(ctx, NULL);
+}
+
+/* One row a number of the options: what is below 0 or no number is refused by name, and nothing is evaluated. */
+static void options_that_are_no_limits_are_refused(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_tensor *p = gd_require_grad(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, (double[]){3, 4}));
+    gd_objective objective = {.loss = of_params, .user = p};
+    gd_solve_options o[7];
+    for (int i = 0; i < 7; i++) o[i] = gd_solve_defaults();
+    o[0].max_steps = -1, o[1].max_evals = -1, o[2].max_seconds = -1, o[3].gradient_tol = NAN;
+    o[4].step_tol = -1e-9, o[5].loss_tol = NAN, o[6].patience = -1;
+    static const char *const names[] = {"max_steps", "max_evals", "max_seconds", "gradient_tol",
+                                        "step_tol",  "loss_tol",  "patience"};
+    gd_fit_result fit;
+    char text[80];
+    for (int i = 0; i < 7; i++) {
+        snprintf(text, sizeof text, "minimize: %s is ", names[i]);
+        assert_int_equal(gd_minimize(&p, 1, &objective, NULL, &o[i], NULL), GD_ARGUMENT);
+        assert_error(ctx, GD_ARGUMENT, text);
+        gd_fit_options f = gd_fit_defaults();
+        f.solve = o[i];
+        snprintf(text, sizeof text, "least squares: %s is ", names[i]);
+        assert_int_equal(gd_least_squares(&p, 1, squares, p, &f, &fit), GD_ARGUMENT);
+        assert_error(ctx, GD_ARGUMENT, text);
+    }
+    gd_fit_options f[3] = {gd_fit_defaults(), gd_fit_defaults(), gd_fit_defaults()};
+    f[0].sigma = NAN, f[1].first_radius = 0, f[2].weightless = -1;
+    static const char *const more[] = {"sigma", "first_radius", "weightless"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof text, "least squares: %s is ", more[i]);
+        assert_int_equal(gd_least_squares(&p, 1, squares, p, &f[i], &fit), GD_ARGUMENT);
+        assert_error(ctx, GD_ARGUMENT, text);
+    }
+    assert_true(gd_at(p, (int64_t[]){0}) == 3);
+    gd_release(p);
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loss_that_no_parameter_can_change_is_no_minimum),
+        cmocka_unit_test(options_that_are_no_limits_are_refused),
         cmocka_unit_test(no_point_is_evaluated_twice),
         cmocka_unit_test(a_noisy_objective_is_asked_again),
         cmocka_unit_test(parameters_that_the_caller_moves_are_evaluated_where_they_are),

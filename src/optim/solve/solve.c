@@ -425,9 +425,38 @@ static gd_status finish(run *r, gd_status status)
     return status;
 }
 
+gd_status gd__solve_check(gd_ctx *ctx, const char *what, const gd_solve_options *o)
+{
+    const struct {
+        const char *name;
+        double value;
+    } from_0[] = {{"max_steps", (double)o->max_steps},
+                  {"max_evals", (double)o->max_evals},
+                  {"max_seconds", o->max_seconds},
+                  {"gradient_tol", o->gradient_tol},
+                  {"step_tol", o->step_tol},
+                  {"loss_tol", o->loss_tol},
+                  {"patience", o->patience}};
+    for (size_t i = 0; i < sizeof from_0 / sizeof *from_0; i++)
+        if (!(from_0[i].value >= 0))
+            return gd_fail(ctx, GD_ARGUMENT, "%s: %s is %g, must be 0 or more", what, from_0[i].name,
+                           from_0[i].value);
+    return GD_OK;
+}
+
+/* Where no parameter is to be changed every point is a minimum. */
+static gd_status check_params(const run *r)
+{
+    for (int i = 0; i < r->count; i++)
+        if (r->params[i]->leaf_grad) return GD_OK;
+    return gd_fail(r->ctx, GD_ARGUMENT, "minimize: no parameter wants gradients (gd_require_grad)");
+}
+
 static gd_status prepare(run *r)
 {
     gd_optimizer *o = r->optimizer;
+    gd_status status = gd__solve_check(r->ctx, "minimize", r->options);
+    if (status) return status;
     r->start = gd__seconds();
     r->count = gd_optimizer_count(o);
     r->first_step = gd_optimizer_steps(o);
@@ -435,6 +464,7 @@ static gd_status prepare(run *r)
     r->params = gd__tensors_new(r->ctx, r->count);
     if (!r->params) return GD_NOMEM;
     for (int i = 0; i < r->count; i++) r->params[i] = gd_optimizer_param(o, i);
+    if (r->count && (status = check_params(r))) return status;
     o->watch = watch;
     o->watch_user = r;
     o->careful = !r->options->plain;

@@ -6,4 +6,7 @@
 
 double gd__seconds(void); /* of a clock that only goes forward */
 
+/* ARGUMENT, by its name: a limit or a tolerance below 0 or not a number. */
+GD_NODISCARD gd_status gd__solve_check(gd_ctx *ctx, const char *what, const gd_solve_options *o);
+
 #endif

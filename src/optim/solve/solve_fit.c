@@ -666,6 +666,21 @@ void gd_fit_result_clear(gd_fit_result *result)
     result->covariance = result->standard_errors = result->active = result->undetermined = NULL;
 }
 
+static gd_status check_fit_options(const gd_lsq *p)
+{
+    const gd_fit_options *o = p->options;
+    gd_status status = gd__solve_check(p->ctx, "least squares", &o->solve);
+    if (!status && !(o->first_radius > 0))
+        status = gd_fail(p->ctx, GD_ARGUMENT, "least squares: first_radius is %g, must be above 0",
+                         o->first_radius);
+    if (!status && !(o->sigma >= 0))
+        status = gd_fail(p->ctx, GD_ARGUMENT, "least squares: sigma is %g, must be 0 or more", o->sigma);
+    if (!status && o->weightless < 0)
+        status = gd_fail(p->ctx, GD_ARGUMENT, "least squares: weightless is %lld, must be 0 or more",
+                         (long long)o->weightless);
+    return status;
+}
+
 gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
                            void *user, const gd_fit_options *options, gd_fit_result *result)
 {
@@ -697,7 +712,8 @@ gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*res
                 .options = options ? options : &defaults,
                 .reason = GD_STOP_ERROR};
     if (gd_error(p.ctx)) return gd_error(p.ctx);
-    status = begin(&p);
+    status = check_fit_options(&p);
+    if (!status) status = begin(&p);
     if (!status && !p.stopped && p.options->leave_saddles) status = gd__saddle_leave_start(&p);
     if (!status) status = run(&p);
     if (status && gd_error(p.ctx)) status = gd_error(p.ctx); /* the first error is the cause */

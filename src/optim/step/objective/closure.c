@@ -93,6 +93,9 @@ static gd_status derive(gd_var *var, gd_tensor *result, int flags, bool keep, gd
          graph = flags & GD_EVAL_GRAPH;
     gd_status status = gd__as_loss(var->ctx, &result);
     if (!status && is_of_params(var, result) && !(result = gd_copy(result))) status = gd_error(var->ctx);
+    if (!status && backward && var->count && var->optimizer->careful && !gd_requires_grad(result))
+        status = gd_fail(var->ctx, GD_GRAPH,
+                         "minimize: the loss does not depend on any parameter that wants gradients");
     int how = graph ? GD_CREATE_GRAPH : history || keep ? GD_RETAIN_GRAPH : 0;
     if (!status && backward) status = gd_grad(result, NULL, var->params, var->count, how, grads);
     for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
