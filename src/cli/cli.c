@@ -89,6 +89,7 @@ static int run_command(gd_cli *cli, const gd_command *command, int argc, char *c
 {
     gd_args args;
     int code;
+    bool shared = gd__option_find(command, "world", 5), joins = false;
     int64_t threads = 0; /* the context has them already */
     gd_status status = gd__args_parse(cli->ctx, command, argc, argv, &args);
     if (!status) status = gd__args_integer(&args, "threads", 1, 1024, &threads);
@@ -99,13 +100,14 @@ static int run_command(gd_cli *cli, const gd_command *command, int argc, char *c
         code = GD_EXIT_DONE;
     } else if ((status = gd__paths_check(&args)) || (status = load_plugins(cli, &args))) {
         code = gd__cli_code(cli, status);
-    } else if (gd__option_find(command, "world", 5) && (status = gd__cli_join(cli, &args))) {
+    } else if ((joins = shared) && (status = gd__cli_join(cli, &args))) {
         code = gd__cli_code(cli, status);
     } else {
         code = gd__cli_leave(cli, command->run(cli, &args));
         if (code == GD_EXIT_DONE && cli->out.failed) code = GD_EXIT_FAILED;
         if (code == GD_EXIT_DONE) gd__args_warn(&args);
     }
+    if (code && shared && !joins) gd__cli_tell(cli, argc, argv, code);
     gd__args_free(&args);
     return code;
 }

@@ -30,8 +30,12 @@ GD_NODISCARD gd_status gd__cli_flush(gd_cli *cli);
         "the processes that share the work (those that mpirun or srun has started; self: none; gradus world lists them)")
 
 /* Joins the world of --world, or that of the launcher where it has started several processes.  Ranks above 0 lose the options that
- * name outputs, but for checkpoints: those are saved by all together. */
+ * name outputs, but for checkpoints: those are saved by all together.  MISMATCH: they were given other options. */
 GD_NODISCARD gd_status gd__cli_join(gd_cli *cli, gd_args *args);
+/* Where the words of this rank are wrong and it has not joined: the others may have, and must not wait for it. */
+void gd__cli_tell(gd_cli *cli, int argc, char *const *argv, int code);
+/* Have all ranks this text?  MISMATCH: "COMMAND: rank 2 brings ...". */
+GD_NODISCARD gd_status gd__cli_same(gd_cli *cli, const char *command, const char *text);
 /* After the command: where one rank has failed all have, and one of them tells it.  The exit code. */
 int gd__cli_leave(gd_cli *cli, int code);
 /* The bits (1, 2) that any rank has, in all of them: what processes decide together, at the same place.  Alone: its own. */

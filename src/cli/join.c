@@ -2,8 +2,10 @@
 #include "base/text/number.h"
 #include "cli/cli.h"
 #include "cli/outcome.h"
+#include "file/safetensors.h"
 #include "world/world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +53,103 @@ static gd_status not_joined(gd_cli *cli, int64_t size)
                    why.text, (long long)size);
 }
 
+/* ---- do all mean the same? ---- */
+
+/* What may be each process's own: files, which are compared by what is in them, and what only the first one shows. */
+static bool is_own(const gd_option *o, const char *value)
+{
+    static const char *const own[] = {"threads", "device", "world", "json", "dark", "plugin"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (!strcmp(o->name, own[i])) return true;
+    if (o->path == GD_PATH_READ_VALUE) return value && strchr(value, '@');
+    return o->path != GD_PATH_NONE;
+}
+
+/* "--epochs 5", "no --epochs". */
+static void put_option(gd_text *out, const gd_args *args, const gd_option *o)
+{
+    bool given = false;
+    for (int i = 0; i < args->options; i++) {
+        const char *value = args->value[i];
+        if (args->option[i] != o || is_own(o, value)) continue;
+        gd__text_put(out, "%s--%s%s%s", given ? " " : "", o->name, value ? " " : "", value ? value : "");
+        given = true;
+    }
+    if (!given) gd__text_put(out, "no --%s", o->name);
+}
+
+gd_status gd__cli_same(gd_cli *cli, const char *command, const char *text)
+{
+    char name[110];
+    size_t size = strlen(text);
+    if (!cli->world) return GD_OK;
+    if (size < sizeof name - 1)
+        (void)snprintf(name, sizeof name, "%s", text);
+    else
+        (void)snprintf(name, sizeof name, "%.70s... (%016llx)", text,
+                       (unsigned long long)gd__checksum(0, text, size));
+    gd_exchange *work = gd_world_start(cli->world, &(gd_collective){.kind = GD_BARRIER, .name = name});
+    gd_status status = work ? gd_world_wait(work) : gd_error(cli->ctx);
+    /* that another rank has failed elsewhere is said as it is */
+    if (!strncmp(gd_error_text(cli->ctx), "barrier: ", 9)) gd__blame(cli->ctx, GD_OK, command);
+    return status;
+}
+
+/* All words that ranks must have alike, one after the other into one number; or compared. */
+static gd_status compare_words(gd_cli *cli, const gd_args *args, uint64_t *number)
+{
+    gd_text text = gd__text(cli->ctx);
+    gd_status status = GD_OK;
+    int files = args->command->reads_from ? args->command->reads_from - 1 : args->arguments;
+    const gd_option *o = args->command->options;
+    for (int i = 0; (i < args->arguments && i < files) || o->name; i++) {
+        bool argument = i < args->arguments && i < files;
+        text.used = 0;
+        if (argument)
+            gd__text_put(&text, "'%s'", args->argument[i]);
+        else
+            put_option(&text, args, o++);
+        if (text.failed) break;
+        if (number)
+            *number = gd__checksum(*number, text.data, text.used);
+        else if (!status)
+            status = gd__cli_same(cli, args->command->name, text.data);
+    }
+    bool failed = text.failed;
+    gd__text_free(&text);
+    return failed ? gd_world_agree(cli->world, GD_NOMEM) : status;
+}
+
+/* One number serves where all agree; where they do not, it is found out about what. */
+static gd_status all_agree(gd_cli *cli, const gd_args *args)
+{
+    uint64_t number = 0;
+    char name[40];
+    gd_status status = compare_words(cli, args, &number);
+    if (status) return status;
+    (void)snprintf(name, sizeof name, "words with the sum %016llx", (unsigned long long)number);
+    status = gd__cli_same(cli, args->command->name, name);
+    if (status != GD_MISMATCH) return status;
+    gd_clear_error(cli->ctx);
+    status = compare_words(cli, args, NULL);
+    return status ? status
+                  : gd_fail(cli->ctx, GD_MISMATCH, "%s: ranks are given other words", args->command->name);
+}
+
+void gd__cli_tell(gd_cli *cli, int argc, char *const *argv, int code)
+{
+    int64_t rank;
+    const char *name = gd_world_known(0);
+    for (int i = 0; i < argc; i++)
+        if (!strncmp(argv[i], "--world=", 8))
+            name = argv[i] + 8;
+        else if (!strcmp(argv[i], "--world") && i + 1 < argc)
+            name = argv[i + 1];
+    if (launched(&rank) == 1 || !strcmp(name, "self")) return;
+    cli->world = gd_world_open(cli->ctx, name, NULL);
+    if (cli->world) (void)gd__cli_leave(cli, code);
+}
+
 gd_status gd__cli_join(gd_cli *cli, gd_args *args)
 {
     int64_t rank, size = launched(&rank);
@@ -59,8 +158,9 @@ gd_status gd__cli_join(gd_cli *cli, gd_args *args)
     if (cli->alone || (!name && size == 1)) return GD_OK;
     cli->world = gd_world_open(cli->ctx, name ? name : gd_world_known(0), NULL);
     if (!cli->world) return name ? gd_error(cli->ctx) : not_joined(cli, size);
+    gd_status status = all_agree(cli, args);
     if (gd_world_rank(cli->world) > 0) gd__args_drop_outputs(args);
-    return GD_OK;
+    return status;
 }
 
 int gd__cli_leave(gd_cli *cli, int code)

@@ -186,6 +186,32 @@ def a_mistake_is_told_once():
         expect(done.stderr.count("gradus: ") == 1 and f"gradus: {text}" in done.stderr, f"{words}: {done.stderr}")
 
 
+def ranks_that_are_given_something_else_are_told():
+    """The last of three processes has other words; nobody waits, and nothing is written."""
+    plain = ["table.csv", "--target", "y", "--model", "mlp(4)", "--epochs", "2", "--threads", "1"]
+    minimum = ["sum((X@w-y)^2)", "--data", "X=@X.npy", "--data", "y=@y.npy", "--param", "w=[1,1,1]", "--split", "X,y"]
+    for seed in ("3", "4"):
+        train(1, "seed" + seed, [*plain, "--seed", seed])
+    resumed = ["table.csv", "--target", "y", "--epochs", "4", "--resume"]
+    Path("less.csv").write_text("\n".join(Path("table.csv").read_text().split("\n")[:-2]) + "\n")
+    for command, words, other, text in (
+        ("train", plain, [*plain[:6], "3"], "train: rank 2 brings --epochs 3, rank 0 --epochs 2"),
+        ("train", plain, [*plain, "--grain", "7"], "train: rank 2 brings --grain 7, rank 0 no --grain"),
+        ("train", plain, [*plain, "--bogus"], "rank 2: train: unknown option '--bogus'"),
+        ("train", plain, ["none.csv", *plain[1:]], "rank 2: none.csv: cannot open"),
+        ("train", plain, ["less.csv", *plain[1:]], "train: rank 2 brings data with the sum"),
+        ("train", [*resumed, "seed3.safetensors"], [*resumed, "seed4.safetensors"], "train: rank 2 brings a checkpoint with the sum"),
+        ("minimize", minimum, ["sum((X@w+y)^2)", *minimum[1:]], "minimize: rank 2 brings 'sum((X@w+y)^2)', rank 0 'sum((X@w-y)^2)'"),
+        ("fit", ["p*a", "table.csv", "--y", "y", "--param", "p=1"], ["p*a", "table.csv", "--y", "y", "--param", "p=2"],
+         "fit: rank 2 brings --param p=2, rank 0 --param p=1"),
+    ):
+        out = ["--out", "other.safetensors"] if command == "train" else []
+        launcher = [MPIRUN, "--oversubscribe", "-n", "2", GRADUS, command, *words, *out, ":", "-n", "1", GRADUS, command, *other, *out]
+        done = subprocess.run(launcher, capture_output=True, text=True, timeout=SECONDS)
+        expect(done.returncode != 0 and f"gradus: {text}" in done.stderr, f"{other}: {done.stdout}{done.stderr}")
+        expect(not Path("other.safetensors").exists(), f"{other}: a file was written")
+
+
 def a_world_that_is_not_there_is_one_error():
     done = launch(2, WORDS["mlp"], env={**os.environ, "GRADUS_MPI": "/nonexistent.so"})
     told = "gradus: world 'mpi': the MPI plugin could not be loaded (/nonexistent.so"
@@ -204,6 +230,7 @@ def main():
         going_on_with_another_number_is_never_having_stopped(want["mlp"])
         an_interrupted_run_is_saved_and_goes_on()
         a_mistake_is_told_once()
+        ranks_that_are_given_something_else_are_told()
         a_world_that_is_not_there_is_one_error()
 
 

@@ -3,6 +3,7 @@
 #include "cli/files.h"
 #include "cli/train/part.h"
 #include "cli/train/resume.h"
+#include "file/safetensors.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -79,13 +80,18 @@ static gd_status copy_words(gd_ctx *ctx, const gd_words *from, gd_words *to)
 }
 
 /* Ranks that read other files are told so. */
-static gd_status same_data(job *j, uint64_t sum)
+static gd_status same_file(job *j, const char *what, uint64_t sum)
 {
     char name[60];
-    if (!j->t.point.world) return GD_OK;
-    (void)snprintf(name, sizeof name, "data with the sum %016llx", (unsigned long long)sum);
-    gd_exchange *work = gd_world_start(j->t.point.world, &(gd_collective){.kind = GD_BARRIER, .name = name});
-    return work ? gd_world_wait(work) : gd_error(j->t.ctx);
+    (void)snprintf(name, sizeof name, "%s with the sum %016llx", what, (unsigned long long)sum);
+    return gd__cli_same(j->t.cli, "train", name);
+}
+
+/* Recipe and progress, in which losses are: another run has others. */
+static gd_status same_checkpoint(job *j)
+{
+    const char *text = gd_archive_get_meta(j->archive, "train");
+    return same_file(j, "a checkpoint", text ? gd__checksum(0, text, strlen(text)) : 0);
 }
 
 /* What the data says about the recipe; for a checkpoint, is it the same data? */
@@ -99,8 +105,8 @@ static gd_status describe_data(job *j)
     if (!status && j->resume && sum != r->data)
         status = gd_fail(j->t.ctx, GD_MISMATCH, "%s: not the data that %s was trained on",
                          j->args->argument[0], j->resume);
+    if (!status) status = j->resume ? same_checkpoint(j) : same_file(j, "data", sum);
     if (status || j->resume) return status;
-    if ((status = same_data(j, sum))) return status;
     r->data = sum;
     r->task = j->data.task;
     r->row_axes = gd_ndim(j->data.x) - 1;
