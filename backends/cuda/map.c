@@ -70,6 +70,7 @@ static const char *const expressions[GD_OP_COUNT] = {
     [GD_OP_where] = "(x ? y : z)",
     [GD_OP_fma] = "d_fma(x, y, z)",
     [GD_OP_gelu_grad] = "x * d_gelu_slope(y)",
+    [GD_OP_relu_grad] = "(y > 0 ? x : (C)0)",
     [GD_OP_lerp] = "x + z * (y - x)",
 };
 

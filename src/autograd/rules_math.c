@@ -75,6 +75,10 @@ RULE(reciprocal) { gd__set(p, 0, gd_neg(gd_mul(G, gd_square(Y)))); }
 
 RULE(relu)
 {
+    if (!gd_grad_enabled(p->node->ctx)) {
+        gd__set(p, 0, gd__binary(GD_OP_relu_grad, G, Y));
+        return;
+    }
     gd_tensor *zero = zeros_of(G);
     gd__set(p, 0, gd_where(gd_gt(Y, zero), G, zero));
 }

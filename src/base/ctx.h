@@ -124,6 +124,8 @@ void *gd__extension_find(gd_ctx *ctx, const void *key);
 
 /* Runs fn(arg, i) for every i < count on the context's threads and the caller; returns when all are done. */
 void gd__parallel(gd_ctx *ctx, int64_t count, void (*fn)(void *arg, int64_t index), void *arg);
+/* The same of a few microseconds of work: threads that are awake help, but none is woken, which takes longer. */
+void gd__parallel_light(gd_ctx *ctx, int64_t count, void (*fn)(void *arg, int64_t index), void *arg);
 
 /* Ends the threads; gd__parallel starts them when there is work. */
 void gd__threads_stop(gd_ctx *ctx);

@@ -2,6 +2,15 @@
  * size, so that it finds in its cache what it left there, and helps with the other shares when its own is done.
  * Which thread runs a task never changes a result: tasks are fixed pieces of the data.
  *
+ * Jobs of a few microseconds follow each other closely, on cores that may share no cache, so a thread finds all it needs in one
+ * line of its own, its post, and there is no lock on the way:
+ *
+ *     post   | number of the job, tasks left | end | fn | arg | tasks finished, ever | asleep |
+ *
+ * The owner writes the post of each thread, the first word last, works too, and waits until all tasks are finished.  A thread takes
+ * a task, of its own post or another's, by counting the first word down where it still has the number of the job: then the
+ * job is not over, and what the thread has read of it holds.  The lock is for those who sleep.
+ *
  * fork() copies the pool but not its threads.  The child notices by a page that the kernel hands to it empty
  * (MADV_WIPEONFORK; where there is none, by its process id), lets the copy go and starts workers of its own. */
 #define _GNU_SOURCE /* MADV_WIPEONFORK */
@@ -17,27 +26,33 @@
 #define SPIN_NS 100000 /* a worker looks out for the next job so long before it sleeps */
 #define SPINS   64     /* looks between two at the clock */
 
-typedef struct share {
-    _Atomic int64_t next;
-    int64_t end;
-    char apart[48]; /* a cache line each */
-} share;
+typedef void (*task_fn)(void *, int64_t);
+
+typedef struct post {
+    _Atomic uint64_t
+        left; /* number of the job << 32 | tasks that nobody has taken yet, the last of which ends at */
+    _Atomic int64_t end;
+    _Atomic task_fn fn;
+    _Atomic(void *) arg;
+    _Atomic int64_t finished;
+    _Atomic bool asleep;
+    char apart[64 - 4 * 8 - sizeof(task_fn)]; /* a cache line */
+    pthread_cond_t wake;
+    char further[128 - 64 - sizeof(pthread_cond_t)];
+} post;
 
 struct gd_thread_pool {
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    pthread_t *thread;
+    post *post; /* [count + 1], the owner's first */
     int count;
-    bool quit;
+    uint32_t job;
+    int64_t given;             /* tasks that workers have run, ever */
     bool inside;               /* the owner is in gd__parallel */
     volatile const char *ours; /* a byte that is 1 here and 0 in a child; NULL: the process id tells */
     pid_t process;
-    void (*fn)(void *, int64_t);
-    void *arg;
-    share *share;         /* [count + 1], the owner's first */
-    _Atomic uint64_t job; /* number of the current job */
-    _Atomic int running;  /* workers inside the current job */
-    _Atomic int places;   /* shares given to threads */
+    pthread_mutex_t lock;
+    pthread_t *thread;
+    bool quit;
+    _Atomic int places; /* posts given to threads */
 };
 
 /* ---- which process ---- */
@@ -71,21 +86,30 @@ static inline bool is_orphan(const gd_thread_pool *pool)
 
 /* ---- tasks ---- */
 
-static void take_tasks(gd_thread_pool *pool, int place)
+static bool take_task(post *at, uint32_t job, int64_t *task)
 {
-    for (int k = 0, at = place; k <= pool->count; k++, at = at < pool->count ? at + 1 : 0) {
-        share *s = &pool->share[at];
-        int64_t i;
-        while ((i = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < s->end)
-            pool->fn(pool->arg, i);
+    uint64_t left = atomic_load(&at->left);
+    while (left >> 32 == job && (uint32_t)left) {
+        *task = atomic_load_explicit(&at->end, memory_order_relaxed) - (uint32_t)left;
+        if (atomic_compare_exchange_weak(&at->left, &left, left - 1)) return true;
     }
+    return false;
 }
 
-static bool tasks_left(gd_thread_pool *pool)
+/* Those of its own post, then those that others have left; what it has read of the job is true where it gets one. */
+static int64_t take_tasks(gd_thread_pool *pool, int place, uint32_t job)
 {
-    for (int k = 0; k <= pool->count; k++)
-        if (atomic_load(&pool->share[k].next) < pool->share[k].end) return true;
-    return false;
+    post *own = &pool->post[place];
+    task_fn fn = atomic_load_explicit(&own->fn, memory_order_relaxed);
+    void *arg = atomic_load_explicit(&own->arg, memory_order_relaxed);
+    int64_t all = 0;
+    for (int k = 0, at = place; k <= pool->count; k++, at = at < pool->count ? at + 1 : 0) {
+        int64_t task, ran = 0;
+        for (; take_task(&pool->post[at], job, &task); ran++) fn(arg, task);
+        if (ran) atomic_fetch_add(&own->finished, ran);
+        all += ran;
+    }
+    return all;
 }
 
 static inline void pause_cpu(void)
@@ -102,44 +126,52 @@ static int64_t clock_ns(void)
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-static void look_out(gd_thread_pool *pool, uint64_t seen)
+static uint32_t job_at(post *own) { return (uint32_t)(atomic_load(&own->left) >> 32); }
+
+/* Has another job than that one come? */
+static bool look_out(post *own, uint32_t seen)
 {
     int64_t end = clock_ns() + SPIN_NS;
     do
         for (int spin = 0; spin < SPINS; spin++) {
-            if (atomic_load_explicit(&pool->job, memory_order_acquire) != seen) return;
+            if (job_at(own) != seen) return true;
             pause_cpu();
         }
     while (clock_ns() < end);
+    return false;
+}
+
+/* Until another job comes; false: there will be none.  The owner writes the job and then looks who sleeps, a worker says that it
+ * sleeps and then looks for a job: one of them sees the other. */
+static bool sleep_for_job(gd_thread_pool *pool, post *own, uint32_t seen)
+{
+    pthread_mutex_lock(&pool->lock);
+    atomic_store(&own->asleep, true);
+    while (job_at(own) == seen && !pool->quit) pthread_cond_wait(&own->wake, &pool->lock);
+    atomic_store(&own->asleep, false);
+    bool quit = pool->quit;
+    pthread_mutex_unlock(&pool->lock);
+    return !quit;
 }
 
 static void *worker(void *arg)
 {
     gd_thread_pool *pool = arg;
     int place = 1 + atomic_fetch_add(&pool->places, 1);
-    uint64_t seen = 0;
-    for (;;) {
-        look_out(pool, seen);
-        pthread_mutex_lock(&pool->lock);
-        while (atomic_load(&pool->job) == seen && !pool->quit) pthread_cond_wait(&pool->wake, &pool->lock);
-        bool quit = pool->quit;
-        seen = atomic_load(&pool->job);
-        /* a worker that wakes late finds no task left and does not join, so nobody waits for it */
-        bool join = tasks_left(pool);
-        if (join) atomic_fetch_add(&pool->running, 1);
-        pthread_mutex_unlock(&pool->lock);
-        if (quit) return NULL;
-        if (!join) continue;
-        take_tasks(pool, place);
-        atomic_fetch_sub_explicit(&pool->running, 1, memory_order_release);
+    post *own = &pool->post[place];
+    uint32_t seen = 0;
+    while (look_out(own, seen) || sleep_for_job(pool, own, seen)) {
+        seen = job_at(own);
+        take_tasks(pool, place, seen);
     }
+    return NULL;
 }
 
 static void free_pool(gd_ctx *ctx, gd_thread_pool *pool)
 {
     unmark_process(pool);
     gd__free(ctx, pool->thread, (size_t)(ctx->threads - 1) * sizeof *pool->thread);
-    gd__free(ctx, pool->share, (size_t)ctx->threads * sizeof *pool->share);
+    gd__free(ctx, pool->post, (size_t)ctx->threads * sizeof *pool->post);
     gd__free(ctx, pool, sizeof *pool);
 }
 
@@ -149,13 +181,13 @@ static gd_status start_threads(gd_ctx *ctx)
     if (!pool) return GD_NOMEM;
     int wanted = ctx->threads - 1;
     pool->thread = gd__alloc_array(ctx, (size_t)wanted, sizeof *pool->thread);
-    pool->share = gd__calloc(ctx, (size_t)ctx->threads * sizeof *pool->share);
-    if (!pool->thread || !pool->share) {
+    pool->post = gd__calloc(ctx, (size_t)ctx->threads * sizeof *pool->post);
+    if (!pool->thread || !pool->post) {
         free_pool(ctx, pool);
         return GD_NOMEM;
     }
     pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->wake, NULL);
+    for (int i = 0; i < ctx->threads; i++) pthread_cond_init(&pool->post[i].wake, NULL);
     mark_process(pool);
     ctx->workers = pool;
     /* fewer threads than asked for is fine: the result does not depend on their number */
@@ -175,55 +207,88 @@ void gd__threads_stop(gd_ctx *ctx)
     }
     pthread_mutex_lock(&pool->lock);
     pool->quit = true;
-    pthread_cond_broadcast(&pool->wake);
+    for (int i = 0; i < ctx->threads; i++) pthread_cond_signal(&pool->post[i].wake);
     pthread_mutex_unlock(&pool->lock);
     for (int i = 0; i < pool->count; i++) pthread_join(pool->thread[i], NULL);
-    pthread_cond_destroy(&pool->wake);
+    for (int i = 0; i < ctx->threads; i++) pthread_cond_destroy(&pool->post[i].wake);
     pthread_mutex_destroy(&pool->lock);
     free_pool(ctx, pool);
 }
 
-/* Joining happens under the lock: once it shows nobody inside and no task is left, nobody can come. */
-static void wait_for_workers(gd_thread_pool *pool)
+static int64_t finished_by_workers(const gd_thread_pool *pool)
 {
-    bool busy = true;
-    while (busy) {
-        for (int spin = 0; atomic_load_explicit(&pool->running, memory_order_acquire); spin++) {
-            if (spin < 2000)
-                pause_cpu();
-            else
-                sched_yield(); /* a worker without a core cannot finish */
-        }
-        pthread_mutex_lock(&pool->lock);
-        busy = atomic_load(&pool->running) != 0;
-        pthread_mutex_unlock(&pool->lock);
+    int64_t sum = 0;
+    for (int k = 1; k <= pool->count; k++) sum += atomic_load(&pool->post[k].finished);
+    return sum;
+}
+
+static void wait_for_workers(const gd_thread_pool *pool)
+{
+    for (int spin = 0; finished_by_workers(pool) != pool->given; spin++) {
+        if (spin < 2000)
+            pause_cpu();
+        else
+            sched_yield(); /* a worker without a core cannot finish */
     }
 }
 
-void gd__parallel(gd_ctx *ctx, int64_t count, void (*fn)(void *, int64_t), void *arg)
+/* The tasks up to `end`, of which `count` are this thread's. */
+static void write_post(gd_thread_pool *pool, int place, int64_t end, int64_t count, task_fn fn, void *arg)
 {
-    if (count > 1 && ctx->workers && !ctx->workers->inside && is_orphan(ctx->workers)) gd__threads_stop(ctx);
-    if (count > 1 && ctx->threads > 1 && !ctx->workers) {
+    post *at = &pool->post[place];
+    atomic_store_explicit(&at->end, end, memory_order_relaxed);
+    atomic_store_explicit(&at->fn, fn, memory_order_relaxed);
+    atomic_store_explicit(&at->arg, arg, memory_order_relaxed);
+    atomic_store(&at->left, (uint64_t)pool->job << 32 | (uint32_t)count);
+}
+
+static void wake_worker(gd_thread_pool *pool, int place)
+{
+    pthread_mutex_lock(&pool->lock);
+    pthread_cond_signal(&pool->post[place].wake);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* The pool, its threads started where there are none yet and the work is worth it; NULL: the caller is alone. */
+static gd_thread_pool *pool_of(gd_ctx *ctx, bool light)
+{
+    if (ctx->workers && !ctx->workers->inside && is_orphan(ctx->workers)) gd__threads_stop(ctx);
+    if (ctx->threads > 1 && !ctx->workers && !light) {
         gd_status before = ctx->status;
         if (start_threads(ctx) && !before) gd_clear_error(ctx); /* no memory for threads: run alone */
     }
     gd_thread_pool *pool = ctx->workers;
-    if (count <= 1 || !pool || !pool->count || pool->inside) {
+    if (!pool || pool->inside || !pool->count) return NULL;
+    return light && atomic_load_explicit(&pool->post[1].asleep, memory_order_relaxed) ? NULL : pool;
+}
+
+static void run_job(gd_ctx *ctx, int64_t count, task_fn fn, void *arg, bool light)
+{
+    gd_thread_pool *pool = count > 1 && count <= UINT32_MAX ? pool_of(ctx, light) : NULL;
+    if (!pool) {
         for (int64_t i = 0; i < count; i++) fn(arg, i);
         return;
     }
     pool->inside = true;
-    pthread_mutex_lock(&pool->lock);
-    pool->fn = fn;
-    pool->arg = arg;
-    for (int k = 0; k <= pool->count; k++) {
-        pool->share[k].end = count * (k + 1) / (pool->count + 1);
-        atomic_store(&pool->share[k].next, count * k / (pool->count + 1));
+    pool->job++;
+    int64_t threads = count <= pool->count ? count : pool->count + 1;
+    for (int k = (int)threads; k-- > 0;) {
+        int64_t first = count * k / threads, end = count * (k + 1) / threads;
+        write_post(pool, k, end, end - first, fn, arg);
     }
-    atomic_fetch_add(&pool->job, 1);
-    pthread_cond_broadcast(&pool->wake);
-    pthread_mutex_unlock(&pool->lock);
-    take_tasks(pool, 0);
+    for (int k = 1; k < threads && !light; k++)
+        if (atomic_load(&pool->post[k].asleep)) wake_worker(pool, k);
+    pool->given += count - take_tasks(pool, 0, pool->job);
     wait_for_workers(pool);
     pool->inside = false;
+}
+
+void gd__parallel(gd_ctx *ctx, int64_t count, void (*fn)(void *, int64_t), void *arg)
+{
+    run_job(ctx, count, fn, arg, false);
+}
+
+void gd__parallel_light(gd_ctx *ctx, int64_t count, void (*fn)(void *, int64_t), void *arg)
+{
+    run_job(ctx, count, fn, arg, true);
 }

@@ -159,10 +159,7 @@ gd_status gd__grains_settle(gd_grains *g)
     bool blocks = g->at == gd__cpu(ctx) && (g->partial == GD_F32 || g->partial == GD_F64);
     joining j = {.g = g, .vec = vectors(ctx), .numel = g->waits ? g->waiting[0]->numel : 0};
     int64_t count = blocks ? (j.numel + BLOCK - 1) / BLOCK : 0;
-    if (j.numel >= GD_GRAIN)
-        gd__parallel(ctx, count, join_block, &j);
-    else
-        for (int64_t i = 0; i < count; i++) join_block(&j, i);
+    gd__run_tasks(ctx, j.numel, count, join_block, &j);
     for (int i = 0; i < g->waits; i++)
         gd__tree_push(&g->tree, g->total, leaf_of(g, i, g->waiting[i]), blocks ? drop_right : join_tensors,
                       g);

@@ -499,6 +499,25 @@ static void a_split_is_of_as_many_pieces_as_the_axis_has(void **state)
     assert_error(ctx, GD_SHAPE, "split: 65 pieces");
 }
 
+/* In one pass over memory, or by operators that can be differentiated again. */
+static void the_slope_of_relu_is_the_same_to_first_and_second_order(void **state)
+{
+    (void)state;
+    double at[] = {-INFINITY, -2, -0x1p-1074, -0.0, 0, 0x1p-1074, 3, INFINITY, NAN};
+    double seed[] = {1, NAN, INFINITY, -0.0, -1, -0.0, NAN, -INFINITY, 5};
+    double slope[COUNT_OF(at)] = {0, 0, 0, 0, 0, -0.0, NAN, -INFINITY, 0}, once[COUNT_OF(at)],
+           twice[COUNT_OF(at)];
+    int64_t n = COUNT_OF(at);
+    gd_tensor *x = gd_require_grad(gd_from_f64(ctx, GD_F64, 1, &n, at)),
+              *s = gd_from_f64(ctx, GD_F64, 1, &n, seed), *g;
+    assert_ok(gd_grad(gd_relu(x), s, &x, 1, 0, &g));
+    assert_int_equal(gd_read_f64(g, once, n), GD_OK);
+    assert_ok(gd_grad(gd_relu(x), s, &x, 1, GD_CREATE_GRAPH, &g));
+    assert_int_equal(gd_read_f64(g, twice, n), GD_OK);
+    assert_memory_equal(once, twice, sizeof once);
+    assert_memory_equal(once, slope, sizeof once);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start_scope, stop_scope)
 
 int main(void)
@@ -537,6 +556,7 @@ int main(void)
         TEST(diamonds),
         TEST(gradients_of_any_number_of_pieces_are_written_side_by_side),
         TEST(a_split_is_of_as_many_pieces_as_the_axis_has),
+        TEST(the_slope_of_relu_is_the_same_to_first_and_second_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

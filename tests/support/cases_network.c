@@ -261,6 +261,13 @@ static void ref_gelu_grad(const array *in, array *out)
     for (int64_t i = 0; i < in->numel; i++) out->scale[i] = 2 * fabsl(in->v[i]);
 }
 
+APPLY(relu_grad, gd__binary(GD_OP_relu_grad, in[0], in[1]))
+static void ref_relu_grad(const array *in, array *out)
+{
+    *out = array_new(in->ndim, in->size);
+    for (int64_t i = 0; i < in->numel; i++) out->v[i] = in[1].v[i] > 0 ? in->v[i] : 0;
+}
+
 /* All three gradients, one after the other. */
 static gd_tensor *apply_linear_grad(gd_ctx *ctx, gd_tensor *const *in)
 {
@@ -525,6 +532,13 @@ static const op_case rows[] = {
      .in = {FLAT(ANY), FLAT(ANY)},
      .dtypes = FLOATS,
      .error = 4},
+    {.name = "relu_grad",
+     .op = GD_OP_relu_grad,
+     .apply = apply_relu_grad,
+     .reference = ref_relu_grad,
+     .operands = 2,
+     .in = {FLAT(ANY), FLAT(ANY)},
+     .dtypes = FLOATS},
     {.name = "split/pieces",
      .op = GD_OP_split,
      .apply = apply_pieces,

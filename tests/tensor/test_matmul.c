@@ -1,6 +1,7 @@
 /* gd_matmul, gd_dot and gd_outer: values against long double loops over dtypes, sizes and layouts, NumPy's shape rules,
  * names and labels, the same bits on any number of threads, gradients, errors. */
 #include "support/support.h"
+#include "tensor/linalg.h"
 
 #include <math.h>
 
@@ -399,6 +400,36 @@ static void bad_operands_are_named(void **unused)
     end_context(ctx, &m);
 }
 
+/* However the product is cut: not at all, into rows, into columns, along the inner axis. */
+static void a_linear_map_is_the_product_plus_the_bias_bit_for_bit(void **unused)
+{
+    (void)unused;
+    static const int64_t cuts[][3] = {{1, 2, 3},      {2, 1, 1},       {5, 7, 9},    {300, 200, 64},
+                                      {64, 1000, 64}, {256, 784, 128}, {8, 9, 5000}, {0, 3, 4}};
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    uint64_t state = 5;
+    for (int i = 0; i < COUNT_OF(cuts); i++)
+        for (int d = 0; d < 2; d++) {
+            gd_dtype dtype = d ? GD_F64 : GD_F32;
+            int64_t m = cuts[i][0], n = cuts[i][1], k = cuts[i][2];
+            gd_scope_begin(ctx);
+            gd_tensor *x = noise(ctx, &state, dtype, 2, (int64_t[]){m, k});
+            gd_tensor *w = noise(ctx, &state, dtype, 2, (int64_t[]){n, k}),
+                      *b = noise(ctx, &state, dtype, 1, &n);
+            gd_tensor *one = gd__linear(x, w, b), *two = gd_add(gd_matmul(x, gd_transpose(w, 0, 1)), b);
+            assert_no_error(ctx);
+            size_t bytes = (size_t)(m * n) * gd_dtype_size(dtype);
+            void *first = malloc(bytes + 1), *second = malloc(bytes + 1);
+            assert_int_equal(gd_read(one, first, bytes), GD_OK);
+            assert_int_equal(gd_read(two, second, bytes), GD_OK);
+            assert_memory_equal(first, second, bytes);
+            free(first);
+            free(second);
+            gd_scope_end(ctx);
+        }
+    end_context(ctx, NULL);
+}
+
 /* Products that go different ways; true when all of it worked. */
 static bool touch_everything(gd_ctx *ctx)
 {
@@ -431,6 +462,7 @@ int main(void)
         cmocka_unit_test(named_batches_meet_by_name),
         cmocka_unit_test(labels_of_the_inner_axis_are_matched),
         cmocka_unit_test(bits_do_not_depend_on_the_threads),
+        cmocka_unit_test(a_linear_map_is_the_product_plus_the_bias_bit_for_bit),
         cmocka_unit_test(gradients_pass_the_check_to_second_order),
         cmocka_unit_test(a_gradient_has_the_axes_of_its_operand),
         cmocka_unit_test(bad_operands_are_named),

@@ -260,6 +260,60 @@ static void every_task_runs_once(void **state)
     end_context(ctx, NULL);
 }
 
+/* Jobs so short that threads come late to most of them: none may meet the tasks of another job. */
+static void short_jobs_in_a_row_do_not_mix(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 4, NULL);
+    static tally t[3];
+    memset((void *)t, 0, sizeof t);
+    int rounds = 3000 / test_share();
+    for (int round = 0; round < rounds; round++)
+        for (int k = 0; k < 3; k++) /* of 2, 5 and 8 tasks */
+            (round % 2 ? gd__parallel : gd__parallel_light)(ctx, 2 + 3 * k, count_inner, &t[k]);
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < 10; i++) assert_int_equal(t[k].count[i], i < 2 + 3 * k ? rounds : 0);
+    end_context(ctx, NULL);
+}
+
+typedef struct who {
+    pthread_t caller;
+    _Atomic int others;
+} who;
+
+static void note_thread(void *arg, int64_t i)
+{
+    who *w = arg;
+    (void)i;
+    if (!pthread_equal(w->caller, pthread_self())) w->others++;
+}
+
+static int others_in_light_job(gd_ctx *ctx)
+{
+    who w = {.caller = pthread_self()};
+    gd__parallel_light(ctx, 100, note_thread, &w);
+    return w.others;
+}
+
+static void a_light_job_starts_and_wakes_no_thread(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    assert_int_equal(others_in_light_job(ctx), 0);
+    assert_null(ctx->workers);
+    who w = {.caller = pthread_self()};
+    gd__parallel(ctx, 100, note_thread, &w);
+    assert_non_null(ctx->workers);
+    /* the worker sleeps in the end, and is not woken: nobody helps however often that is asked for */
+    int alone = 0;
+    for (int k = 0; k < 1000 && alone < 5; k++) {
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        alone = others_in_light_job(ctx) ? 0 : alone + 1;
+    }
+    assert_int_equal(alone, 5);
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +325,8 @@ int main(void)
         cmocka_unit_test(sums_of_every_length_have_the_same_bits),
         cmocka_unit_test(contexts_in_parallel_do_not_disturb_each_other),
         cmocka_unit_test(every_task_runs_once),
+        cmocka_unit_test(short_jobs_in_a_row_do_not_mix),
+        cmocka_unit_test(a_light_job_starts_and_wakes_no_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,7 +55,26 @@ static inline int gd__compute_type(gd_dtype dtype)
 /* Element-wise execution of MAP and TEST operators. */
 gd_status gd__cpu_map(gd_device *device, const gd_call *call);
 
-/* Work below this many elements is not worth a second thread. */
-#define GD_GRAIN 32768
+/* Work below this many elements, about 2 us, is not worth a second thread. */
+#define GD_GRAIN 16384
+
+/* n times the same element. */
+void gd__repeat(char *to, const char *from, int64_t n, size_t item);
+
+/* Runs tasks that work on so many elements in all; a thread is woken only where there are enough. */
+static inline void gd__run_tasks(gd_ctx *ctx, int64_t elements, int64_t tasks, void (*fn)(void *, int64_t),
+                                 void *arg)
+{
+    if (elements <= 2 * GD_GRAIN)
+        gd__parallel_light(ctx, tasks, fn, arg);
+    else
+        gd__parallel(ctx, tasks, fn, arg);
+}
+
+/* A task for each piece of GD_GRAIN elements. */
+static inline void gd__run_pieces(gd_ctx *ctx, int64_t elements, void (*fn)(void *, int64_t), void *arg)
+{
+    gd__run_tasks(ctx, elements, (elements + GD_GRAIN - 1) / GD_GRAIN, fn, arg);
+}
 
 #endif

@@ -1,7 +1,7 @@
 /* Element-wise execution: the output, which is contiguous, is cut into fixed pieces; inside a piece, blocks of operands
  * are read as plain arrays of the compute type (in place where they already are), and one vector kernel runs.
  *
- *   piece of 32768 outputs -> blocks of at most 1024 -> [a as f32][b as f32] -> kernel -> [o as f32] -> stored */
+ *   piece of 16384 outputs -> blocks of at most 1024 -> [a as f32][b as f32] -> kernel -> [o as f32] -> stored */
 #include "tensor/cpu/cpu.h"
 
 #include <string.h>
@@ -70,8 +70,8 @@ static void see(operand *o, const gd_vec_table *vec, const gd_tensor *t, int ndi
     o->constant = o->ndim == 0 || (o->ndim == 1 && o->stride[0] == 0);
 }
 
-/* n times the same element: what is there already is copied behind itself. */
-static void repeat(char *to, const char *from, int64_t n, size_t item)
+/* What is there already is copied behind itself. */
+void gd__repeat(char *to, const char *from, int64_t n, size_t item)
 {
     size_t bytes = (size_t)n * item, done = item;
     memcpy(to, from, item);
@@ -97,7 +97,7 @@ static void move_spaced(char *to, int64_t there, const char *from, int64_t here,
 static void collect(char *to, const char *from, int64_t n, int64_t step, size_t item)
 {
     if (step == 0 && n > 0)
-        repeat(to, from, n, item);
+        gd__repeat(to, from, n, item);
     else
         move_spaced(to, (int64_t)item, from, step, n, item);
 }
@@ -197,7 +197,7 @@ static bool run_direct(const gd_vec_table *vec, const gd_call *call, gd_vec_fn f
 {
     gd_tensor *out = call->out[0];
     const void *a[3] = {NULL, NULL, NULL};
-    if (out->numel > GD_GRAIN ||
+    if (out->numel >= 2 * GD_GRAIN ||
         (call->op != GD_OP_where && gd__ops[call->op].kind == GD_KIND_MAP && vec->store[out->dtype]))
         return false;
     for (int k = 0; k < call->nin; k++) {
@@ -235,7 +235,7 @@ gd_status gd__cpu_map(gd_device *device, const gd_call *call)
     for (int k = 0; k < call->nin; k++)
         see(&j.in[k], vec, call->in[k], out->ndim, out->size, call->op == GD_OP_where && k == 0);
     j.share = share_of(device->ctx, out->numel);
-    gd__parallel(device->ctx, (out->numel + j.share - 1) / j.share, piece_task, &j);
+    gd__run_tasks(device->ctx, out->numel, (out->numel + j.share - 1) / j.share, piece_task, &j);
     return GD_OK;
 }
 
@@ -329,7 +329,7 @@ static gd_status copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor
     see(&j.from, vec, src, dst->ndim, dst->size, same);
     see(&j.to, vec, dst, dst->ndim, dst->size, true);
     bool flat = j.from.direct && !j.from.constant && j.to.direct && same;
-    if (flat && dst->numel <= GD_GRAIN) {
+    if (flat && dst->numel < 2 * GD_GRAIN) {
         memmove(dst->data, src->data, (size_t)dst->numel * gd__item_size(dst));
         return GD_OK;
     }
@@ -339,7 +339,7 @@ static gd_status copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor
         j.between = vec->between[gd__compute_type(src->dtype)][gd__compute_type(dst->dtype)];
         j.store = vec->store[dst->dtype];
     }
-    gd__parallel(device->ctx, (dst->numel + GD_GRAIN - 1) / GD_GRAIN, copy_piece, &j);
+    gd__run_pieces(device->ctx, dst->numel, copy_piece, &j);
     return GD_OK;
 }
 

@@ -22,9 +22,9 @@
 #include <cblas.h>
 #endif
 
-#define TINY      32  /* multiply-adds up to which plain loops win over a call */
-#define TASK      3e5 /* a task should cost at least this many multiply-adds, about 5 us */
-#define ROWS_MIN  64  /* rows of a tile; larger tiles are faster, smaller ones keep more threads busy */
+#define TINY      32    /* multiply-adds up to which plain loops win over a call */
+#define TASK      1.5e5 /* a task should cost at least this many multiply-adds, about 2.5 us */
+#define ROWS_MIN  64    /* rows of a tile; larger tiles are faster, smaller ones keep more threads busy */
 #define ROWS_MAX  512
 #define COLS_MIN  128 /* columns of a tile */
 #define COLS_MAX  2048
@@ -58,7 +58,10 @@ typedef struct product {
     int batch_dims;
     int64_t batch[GD_MAX_DIMS];
     stack a, b, c;
-    char *slabs; /* partial products where k is cut */
+    char *slabs;           /* partial products where k is cut */
+    const gd_tensor *bias; /* added to every row; NULL: nothing is */
+    const gd_vec_table *vec;
+    bool light; /* not worth waking a thread */
 } product;
 
 static bool is_tiny(const tile *t) { return (double)t->m * (double)t->n * (double)t->k <= TINY; }
@@ -140,7 +143,10 @@ static void cut_one(product *p, double work)
         return;
     }
     int64_t count = p->batches < CROWD ? 2 : 1;
-    bool wide = p->n > p->m;
+    /* Where writing the result is most of the memory traffic, neighbouring rows of it stay with a thread: whoever reads it next
+     * does so in stretches, and finds it in his own cache. */
+    bool broad = p->m >= 2 * ROWS_MIN && p->m * p->n >= p->k * (p->m + p->n);
+    bool wide = p->n > p->m && !broad;
     p->rows = piece_of(p->m, wide ? 1 : count, ROWS_MIN, ROWS_MAX);
     p->cols = piece_of(p->n, wide ? count : 1, COLS_MIN, COLS_MAX);
 }
@@ -156,6 +162,7 @@ static void cut(product *p)
     p->across = pieces(p->n, p->cols);
     p->deep = p->k ? pieces(p->k, p->depth) : 1;
     p->group = work < TASK ? (int64_t)(TASK / (work + 64)) + 1 : 1;
+    p->light = work * (double)p->batches < 4 * TASK;
 }
 
 /* ---- running it ---- */
@@ -171,6 +178,18 @@ static char *matrix_at(const product *p, const stack *s, int64_t index)
 }
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* While the rows, from column `left` of the result on, are still in a cache. */
+static void add_bias(const product *p, void *c, int64_t rows, int64_t columns, int64_t left)
+{
+    for (int64_t i = 0; i < rows; i++)
+        if (p->item == sizeof(float))
+            p->vec->add_f32((float *)c + i * p->c.row, (const float *)(const void *)p->bias->data + left,
+                            columns);
+        else
+            p->vec->add_f64((double *)c + i * p->c.row, (const double *)(const void *)p->bias->data + left,
+                            columns);
+}
 
 /* Tile number `index` of matrix `batch`. */
 static void run_tile(const product *p, int64_t batch, int64_t index)
@@ -192,6 +211,7 @@ static void run_tile(const product *p, int64_t batch, int64_t index)
     else
         t.c = matrix_at(p, &p->c, batch) + (top * p->c.row + left) * item;
     p->multiply(&t);
+    if (p->bias && p->deep == 1) add_bias(p, t.c, t.m, t.n, left);
 }
 
 static void run_task(void *arg, int64_t task)
@@ -217,7 +237,7 @@ static gd_status run_product(gd_ctx *ctx, product *p, gd_dtype dtype)
 #ifdef GD_BLAS_SHARED
     openblas_set_num_threads(1);
 #endif
-    gd__parallel(ctx, tasks, run_task, p);
+    (p->light ? gd__parallel_light : gd__parallel)(ctx, tasks, run_task, p);
     if (p->deep == 1) return GD_OK;
     if (dtype == GD_F32)
         add_slabs_f32(p->c.data, p->slabs, p->deep, p->m * p->n);
@@ -226,6 +246,7 @@ static gd_status run_product(gd_ctx *ctx, product *p, gd_dtype dtype)
     else
         add_slabs_i64(p->c.data, p->slabs, p->deep, p->m * p->n);
     gd__free(ctx, p->slabs, bytes);
+    if (p->bias) add_bias(p, p->c.data, p->m, p->n, 0);
     return GD_OK;
 }
 
@@ -273,20 +294,23 @@ static int64_t row_step(const gd_tensor *c)
     return rows == 1 ? columns : c->stride[c->ndim - 2];
 }
 
-gd_status gd__cpu_matmul(gd_device *device, const gd_call *call)
+/* c = a b, and the bias added to its rows where there is one. */
+static gd_status product_into(gd_device *device, const gd_tensor *a, const gd_tensor *b,
+                              const gd_tensor *bias, const gd_tensor *c)
 {
-    const gd_tensor *a = call->in[0], *b = call->in[1], *c = call->out[0];
     int n = c->ndim;
     if (c->numel == 0) return GD_OK;
     tile whole = {c->size[n - 2],   c->size[n - 1],   a->size[n - 1],   a->data,          b->data,    c->data,
                   a->stride[n - 2], a->stride[n - 1], b->stride[n - 2], b->stride[n - 1], row_step(c)};
-    if (is_tiny(&whole) && c->numel == whole.m * whole.n) {
+    if (is_tiny(&whole) && c->numel == whole.m * whole.n && !bias) {
         multiply_for(c->dtype)(&whole);
         return GD_OK;
     }
     product p = {.item = gd__item_size(c), .m = whole.m, .n = whole.n, .k = whole.k, .batch_dims = n - 2};
     p.batches = c->numel / (p.m * p.n);
     p.multiply = multiply_for(c->dtype);
+    p.bias = bias;
+    p.vec = gd__vec(device);
     memcpy(p.batch, c->size, sizeof p.batch);
     p.a = stack_of(a);
     p.b = stack_of(b);
@@ -300,6 +324,11 @@ gd_status gd__cpu_matmul(gd_device *device, const gd_call *call)
         if (!status) status = readable(b, &p.b);
     }
     return status ? status : run_product(device->ctx, &p, c->dtype);
+}
+
+gd_status gd__cpu_matmul(gd_device *device, const gd_call *call)
+{
+    return product_into(device, call->in[0], call->in[1], NULL, call->out[0]);
 }
 
 /* ---- sums with products ---- */
@@ -331,12 +360,6 @@ static void blend_piece(void *arg, int64_t task)
         blend_f64(b, first, last);
 }
 
-static gd_status times(gd_device *device, gd_tensor *a, gd_tensor *b, gd_tensor *out)
-{
-    gd_call call = {GD_OP_matmul, 2, 1, (gd_tensor *[]){a, b}, &out, &(gd_attrs){0}};
-    return gd__cpu_matmul(device, &call);
-}
-
 static void add_up(gd_device *device, blend *b)
 {
     gd__parallel(device->ctx, pieces(b->c->numel, PIECE), blend_piece, b);
@@ -358,7 +381,7 @@ static gd_status add_in_place(gd_device *device, const gd_call *call)
         a.size[0] = c.size[0] = room->size[0] = smaller(SLAB, rows - row);
         a.numel = a.size[0] * a.size[1];
         c.numel = room->numel = c.size[0] * n;
-        status = times(device, &a, call->in[2], room);
+        status = product_into(device, &a, call->in[2], NULL, room);
         blend b = {&c, room, call->attrs->f[0], call->attrs->f[1]};
         if (!status) add_up(device, &b);
         if (!status) memcpy(c.data, room->data, (size_t)(c.numel * item));
@@ -371,52 +394,36 @@ static gd_status add_in_place(gd_device *device, const gd_call *call)
 gd_status gd__cpu_addmm(gd_device *device, const gd_call *call)
 {
     if (call->in[0]->data == call->out[0]->data && call->out[0]->ndim == 2) return add_in_place(device, call);
-    gd_status status = times(device, call->in[1], call->in[2], call->out[0]);
+    gd_status status = product_into(device, call->in[1], call->in[2], NULL, call->out[0]);
     blend b = {call->in[0], call->out[0], call->attrs->f[0], call->attrs->f[1]};
     if (!status) add_up(device, &b);
     return status;
 }
 
+static gd_tensor turned(const gd_tensor *t)
+{
+    gd_tensor other = *t;
+    other.size[0] = t->size[1];
+    other.size[1] = t->size[0];
+    other.stride[0] = t->stride[1];
+    other.stride[1] = t->stride[0];
+    return other;
+}
+
 /* x w^T + b: x [rows, in], w [out, in], b [out]. */
 gd_status gd__cpu_linear(gd_device *device, const gd_call *call)
 {
-    gd_tensor turned = *call->in[1], *in[2] = {call->in[0], &turned}, *out = call->out[0];
-    turned.size[0] = call->in[1]->size[1];
-    turned.size[1] = call->in[1]->size[0];
-    turned.stride[0] = call->in[1]->stride[1];
-    turned.stride[1] = call->in[1]->stride[0];
-    gd_call times = *call;
-    times.op = GD_OP_matmul;
-    times.nin = 2;
-    times.in = in;
-    gd_status status = gd__cpu_matmul(device, &times);
-    if (status || out->numel == 0) return status;
-    const gd_vec_table *vec = gd__vec(device);
-    int64_t columns = out->size[1], rows = out->numel / columns;
-    for (int64_t i = 0; i < rows; i++)
-        if (out->dtype == GD_F32)
-            vec->add_f32((float *)(void *)out->data + i * columns,
-                         (const float *)(const void *)call->in[2]->data, columns);
-        else
-            vec->add_f64((double *)(void *)out->data + i * columns,
-                         (const double *)(const void *)call->in[2]->data, columns);
-    return GD_OK;
+    gd_tensor w = turned(call->in[1]);
+    return product_into(device, call->in[0], &w, call->in[2], call->out[0]);
 }
 
 /* g [rows, out], x [rows, in], w [out, in]: g w, g^T x and the sums of g's columns. */
 gd_status gd__cpu_linear_grad(gd_device *device, const gd_call *call)
 {
-    gd_tensor *g = call->in[0], turned = *g;
-    turned.size[0] = g->size[1];
-    turned.size[1] = g->size[0];
-    turned.stride[0] = g->stride[1];
-    turned.stride[1] = g->stride[0];
+    gd_tensor *g = call->in[0], across = turned(g);
     gd_attrs sides = {.ni = 5, .i = {1, g->size[0], g->size[1], 0, 0}};
-    gd_call step[3] = {
-        {GD_OP_matmul, 2, 1, (gd_tensor *[]){g, call->in[2]}, &call->out[0], &(gd_attrs){0}},
-        {GD_OP_matmul, 2, 1, (gd_tensor *[]){&turned, call->in[1]}, &call->out[1], &(gd_attrs){0}},
-        {GD_OP_sum, 1, 1, &g, &call->out[2], &sides}};
-    gd_status status = gd__cpu_matmul(device, &step[0]);
-    if (!status) status = gd__cpu_matmul(device, &step[1]);
-    return status ? status : gd__cpu_sum(device, &step[2]);
+    gd_call sum = {GD_OP_sum, 1, 1, &g, &call->out[2], &sides};
+    gd_status status = product_into(device, g, call->in[2], NULL, call->out[0]);
+    if (!status) status = product_into(device, &across, call->in[1], NULL, call->out[1]);
+    return status ? status : gd__cpu_sum(device, &sum);
 }

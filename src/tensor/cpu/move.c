@@ -27,6 +27,7 @@ typedef struct fill_job {
     char item[8];
     size_t size;
     int64_t numel;
+    bool zero; /* all its bytes are */
 } fill_job;
 
 static void fill_piece(void *arg, int64_t k)
@@ -34,27 +35,18 @@ static void fill_piece(void *arg, int64_t k)
     fill_job *j = arg;
     int64_t start = k * GD_GRAIN, n = j->numel - start < GD_GRAIN ? j->numel - start : GD_GRAIN;
     char *to = j->data + start * (int64_t)j->size;
-    if (j->size == 4) {
-        uint32_t v;
-        memcpy(&v, j->item, 4);
-        for (int64_t i = 0; i < n; i++) ((uint32_t *)(void *)to)[i] = v;
-    } else if (j->size == 8) {
-        uint64_t v;
-        memcpy(&v, j->item, 8);
-        for (int64_t i = 0; i < n; i++) ((uint64_t *)(void *)to)[i] = v;
-    } else if (j->size == 2) {
-        uint16_t v;
-        memcpy(&v, j->item, 2);
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)(void *)to)[i] = v;
-    } else
-        memset(to, j->item[0], (size_t)n);
+    if (j->zero)
+        memset(to, 0, (size_t)n * j->size);
+    else
+        gd__repeat(to, j->item, n, j->size);
 }
 
 static void fill_with(gd_device *device, gd_tensor *out, double value)
 {
     fill_job j = {.data = out->data, .size = gd__item_size(out), .numel = out->numel};
     encode(device, out->dtype, value, j.item);
-    gd__parallel(device->ctx, (out->numel + GD_GRAIN - 1) / GD_GRAIN, fill_piece, &j);
+    j.zero = memcmp(j.item, (char[8]){0}, j.size) == 0;
+    gd__run_pieces(device->ctx, out->numel, fill_piece, &j);
 }
 
 gd_status gd__cpu_fill(gd_device *device, const gd_call *call)
@@ -122,7 +114,7 @@ gd_status gd__cpu_random(gd_device *device, const gd_call *call)
                     .kind = (int)i[0],
                     .key = (uint64_t)i[1],
                     .first = (uint64_t)i[2]};
-    gd__parallel(device->ctx, (j.out->numel + GD_GRAIN - 1) / GD_GRAIN, random_piece, &j);
+    gd__run_pieces(device->ctx, j.out->numel, random_piece, &j);
     return GD_OK;
 }
 

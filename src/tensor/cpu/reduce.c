@@ -7,9 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-#define CHUNK   4096
-#define ROWS    128
-#define COLUMNS 1024
+#define CHUNK         4096
+#define ROWS          128
+#define COLUMNS       1024 /* of a block: which it is changes no sum */
+#define COLUMNS_ALONE 128  /* where there is one chunk of rows */
 
 typedef struct view {
     const gd_vec_table *vec;
@@ -17,7 +18,7 @@ typedef struct view {
     char *out;
     char *partial; /* [outer, chunks, inner]; the output itself when one chunk is enough */
     int64_t outer, reduced, inner;
-    int64_t chunks, chunk, blocks;
+    int64_t chunks, chunk, blocks, columns; /* columns: of a block */
     int64_t units, units_per_task;
     int type;
     gd_dtype dtype;     /* of the operand */
@@ -55,7 +56,7 @@ static void spread(gd_device *device, view *v, int64_t units, int64_t size, void
 {
     v->units = units;
     v->units_per_task = size >= GD_GRAIN ? 1 : GD_GRAIN / (size > 0 ? size : 1);
-    gd__parallel(device->ctx, (units + v->units_per_task - 1) / v->units_per_task, fn, v);
+    gd__run_tasks(device->ctx, units * size, (units + v->units_per_task - 1) / v->units_per_task, fn, v);
 }
 
 #define EACH_UNIT(v, task, u)                                                                        \
@@ -125,7 +126,8 @@ static void sum_columns(void *arg, int64_t task)
     {
         int64_t block = u % v->blocks, c = u / v->blocks % v->chunks, row = u / v->blocks / v->chunks;
         int64_t first = c * v->chunk, last = first + v->chunk < v->reduced ? first + v->chunk : v->reduced;
-        int64_t column = block * COLUMNS, n = v->inner - column < COLUMNS ? v->inner - column : COLUMNS;
+        int64_t column = block * v->columns,
+                n = v->inner - column < v->columns ? v->inner - column : v->columns;
         char *acc = v->partial + ((row * v->chunks + c) * v->inner + column) * (int64_t)v->item;
         const char *x = v->in + ((row * v->reduced + first) * v->inner + column) * (int64_t)v->step;
         memcpy(acc, load_row(v, x, n, loaded), (size_t)n * v->item);
@@ -164,7 +166,8 @@ gd_status gd__cpu_sum(gd_device *device, const gd_call *call)
     }
     v.chunk = v.inner == 1 ? CHUNK : ROWS;
     v.chunks = (v.reduced + v.chunk - 1) / v.chunk;
-    v.blocks = (v.inner + COLUMNS - 1) / COLUMNS;
+    v.columns = v.outer * v.chunks == 1 && v.inner <= COLUMNS ? COLUMNS_ALONE : COLUMNS;
+    v.blocks = (v.inner + v.columns - 1) / v.columns;
     size_t bytes = (size_t)(v.outer * v.chunks * v.inner) * v.item;
     v.partial = v.chunks == 1 ? v.out : gd__alloc(device->ctx, bytes);
     if (!v.partial) return GD_NOMEM;
@@ -172,8 +175,8 @@ gd_status gd__cpu_sum(gd_device *device, const gd_call *call)
     if (v.inner == 1)
         spread(device, &v, v.outer * v.chunks, length, sum_rows);
     else
-        spread(device, &v, v.outer * v.chunks * v.blocks, length * (v.inner < COLUMNS ? v.inner : COLUMNS),
-               sum_columns);
+        spread(device, &v, v.outer * v.chunks * v.blocks,
+               length * (v.inner < v.columns ? v.inner : v.columns), sum_columns);
     if (v.chunks > 1) {
         spread(device, &v, v.outer, v.chunks * v.inner, join_chunks);
         gd__free(device->ctx, v.partial, bytes);
@@ -436,6 +439,9 @@ static void exp_rows(void *arg, int64_t task)
     one_exp_row(v, o);
 }
 
+/* A row costs as much as so many elements of a sum: a logarithm and a few calls, and an exponential for each number. */
+static int64_t exp_cost(int64_t reduced) { return 512 + 8 * reduced; }
+
 /* With inner axes the rows are first laid out one after the other. */
 static gd_status exp_strided(gd_device *device, const gd_call *call, view v)
 {
@@ -458,7 +464,7 @@ static gd_status exp_strided(gd_device *device, const gd_call *call, view v)
     if (!status) {
         v.in = rows->data;
         v.out = v.op == GD_OP_logsumexp ? out->data : done->data;
-        spread(device, &v, v.outer * v.inner, v.reduced, exp_rows);
+        spread(device, &v, v.outer * v.inner, exp_cost(v.reduced), exp_rows);
         if (v.op != GD_OP_logsumexp) status = gd__copy_into(target, done);
     }
     gd_scope_end(ctx);
@@ -474,7 +480,7 @@ static gd_status exponentials(gd_device *device, const gd_call *call)
         v.f = 1;
     if (call->out[0]->numel == 0) return GD_OK;
     if (v.inner > 1) return exp_strided(device, call, v);
-    spread(device, &v, v.outer, v.reduced, exp_rows);
+    spread(device, &v, v.outer, exp_cost(v.reduced), exp_rows);
     return GD_OK;
 }
 

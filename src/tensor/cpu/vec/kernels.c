@@ -128,6 +128,8 @@ FLOAT1(bessel_j, (float)jn((int)f[0], (double)x), jn((int)f[0], x))
 /* x times the slope of gelu at y: Phi(y) + y phi(y) */
 FLOAT2(gelu_grad, x *(0.5f * erfcf(-0.70710678f * y) + 0.39894228f * y * gd__exp_f32(-0.5f * y * y)),
        x *(0.5 * erfc(-0.70710678118654752 * y) + 0.39894228040143268 * y * exp(-0.5 * y * y)))
+/* x where relu let y through */
+SAME2(relu_grad, y > 0 ? x : 0)
 SAME1(square, x *x)
 LOOP(square_i64, int64_t, int64_t, U(x) * U(x))
 SAME1(reciprocal, 1 / x)
