@@ -151,9 +151,14 @@ class CurveFit(Result):
     def __len__(self) -> int:
         return 2
 
+    def _errors(self) -> list[float]:
+        """NaN each where the fit came to none."""
+        found: list[float] = [float("nan")] * len(self["names"]) if self["stderr"] is None else self["stderr"].tolist()
+        return found
+
     def __repr__(self) -> str:
         lines = [f"{'parameter':<16}{'value':>16}{'std. error':>16}"]
-        for name, value, error in zip(self["names"], self["popt"].tolist(), self["stderr"].tolist()):
+        for name, value, error in zip(self["names"], self["popt"].tolist(), self._errors()):
             lines.append(f"{name:<16}{value:>16.8g}{error:>16.4g}")
         lines.append(f"residual standard deviation {self['sigma']:.6g} with {self['dof']} degrees of freedom")
         return "\n".join(lines + [f"{self['nit']} steps, {self['nfev']} evaluations: {self['message']}"])
@@ -162,7 +167,7 @@ class CurveFit(Result):
         import html
 
         rows = "".join(f"<tr><td>{html.escape(n)}</td><td>{v:.8g}</td><td>{e:.4g}</td></tr>" for n, v, e in
-                       zip(self["names"], self["popt"].tolist(), self["stderr"].tolist()))
+                       zip(self["names"], self["popt"].tolist(), self._errors()))
         return f"<table><tr><th>parameter</th><th>value</th><th>std. error</th></tr>{rows}</table>"
 
 

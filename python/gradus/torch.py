@@ -27,10 +27,10 @@ from ._optim import Chain, takes_backward
 __all__ = ["Optimizer"]
 
 # what schedulers, torch and its wrappers put into groups for themselves
-_OTHERS = {"params", "param_names", "chain", "initial_lr", "max_lr", "min_lr", "base_lr", "swa_lr", "max_momentum", "base_momentum",
+_OTHERS = {"params", "param_names", "initial_lr", "max_lr", "min_lr", "base_lr", "swa_lr", "max_momentum", "base_momentum",
            "foreach", "fused"}
 # what torch's own optimizers do where it is true
-_REFUSED = {"maximize": "begin the chain with mul(-1)", "capturable": "graphs of CUDA cannot hold a step",
+_REFUSED = {"chain": "an optimizer has one; make one for each", "maximize": "begin the chain with mul(-1)", "capturable": "graphs of CUDA cannot hold a step",
             "differentiable": "a step has no gradient"}
 
 
@@ -179,9 +179,11 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
              **numbers: float) -> Any:
         """One step; with a closure the loss of its first evaluation, with residuals the sum of their squares there.  Without either
         links may be told the loss of the gradients, and always numbers by name."""
+        if (closure is not None) + (loss is not None) + (residuals is not None) > 1:
+            raise TypeError("gradus.torch: a step has a closure, or residuals, or the loss of gradients that are there; not two of them")
+        if isinstance(loss, torch.Tensor) and loss.numel() != 1:
+            raise ValueError(f"gradus.torch: the loss is one number, not a tensor of the shape {tuple(loss.shape)}")
         if residuals is not None:
-            if closure is not None or loss is not None:
-                raise TypeError("gradus.torch: residuals have no closure or loss beside them")
             closure = _SumOfSquares(residuals, [p for group in self.param_groups for p in group["params"] if p.requires_grad])
         if (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _base._global_optimizer_pre_hooks
                 or _base._global_optimizer_post_hooks or torch.autograd.profiler._is_profiler_enabled):
@@ -286,7 +288,8 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
     def _minimize(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any], numbers: dict[str, float]) -> Any:
         first: list[Any] = []
         free = [p for list_ in lists for p in list_ if p.requires_grad]
-        takes = self._takes_backward(closure)
+        takes, of_squares = self._takes_backward(closure), isinstance(closure, _SumOfSquares)
+        memory = [p.detach() for list_ in lists for p in list_]  # stays until the step is done, whatever the closure does to p.data
 
         def evaluate(backward: bool) -> float:
             with torch.enable_grad():
@@ -294,10 +297,12 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
             if not first:
                 first.append(loss)
             if not isinstance(loss, torch.Tensor):
-                if not isinstance(loss, (int, float)):
+                if not hasattr(loss, "__float__"):
                     raise TypeError(f"gradus.torch: a closure returns the loss, not {loss!r}")
             elif loss.numel() != 1:
                 raise ValueError(f"gradus.torch: a closure returns one number, not a tensor of the shape {tuple(loss.shape)}")
+            if backward and not of_squares and all(p.grad is None for p in free):
+                raise RuntimeError("gradus.torch: the closure left no gradients on the parameters; it calls backward() itself")
             return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
 
         def products(vectors: list[Any]) -> list[torch.Tensor]:
@@ -317,7 +322,6 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
                 first.append(r.square().sum())
             return j, r
 
-        of_squares = isinstance(closure, _SumOfSquares)
         try:
             self._lent.minimize(lists, lambda: evaluate(False), lambda: evaluate(True), products if takes else None,
                                 linearised if of_squares else None, numbers)
@@ -326,6 +330,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
                 raise
             raise type(e)(f"gradus.torch: '{self._chain}' needs products with the Hessian: the closure must take backward=True, and "
                           "with False return the loss before anything is differentiated") from None
+        del memory
         return None if not first else first[0].detach() if of_squares else first[0]
 
     # ---- what links leave and say ----
@@ -371,6 +376,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         all_ = _State(self)
         if "_lent" not in self.__dict__:
             return all_
+        self._lent.check([[_local_of(p) for p in group["params"]] for group in self.param_groups])
         for i, p in enumerate(p for group in self.param_groups for p in group["params"]):
             kept: dict[str, Any] = {}
             steps = 0

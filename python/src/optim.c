@@ -88,10 +88,16 @@ static gd_status closure_gradient(void *user, double *loss, gd_tensor *const *gr
     gd_enable_grad_end(f->c->ctx, previous);
     gd_py_callback_end(f->c, state);
     gd_tensor *p;
-    for (int k = 0; fine && (p = wanted_param(f->optimizer, &at)); k++) {
+    int k = 0, found = 0;
+    for (; fine && (p = wanted_param(f->optimizer, &at)); k++) {
         gd_tensor *grad = gd_grad_of(p);
+        found |= grad != NULL;
         if (grad && gd_assign(grads[k], grad)) return gd_error(f->c->ctx);
     }
+    if (fine && k && !found)
+        return gd_fail(f->c->ctx, GD_STATE,
+                       "the closure left no gradients on the parameters: one that takes "
+                       "backward calls backward() itself");
     return fine ? GD_OK : GD_CALLBACK;
 }
 
@@ -384,6 +390,9 @@ static int take_arguments(given *g, PyObject *const *args, Py_ssize_t n, PyObjec
         const char *name = i < n ? by_place[i] : PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i - n), NULL);
         if (!take_argument(g, name, args[i])) return 0;
     }
+    if (g->fn != Py_None && g->loss != Py_None)
+        return PyErr_Format(PyExc_TypeError, "step: a closure gives the loss; one that is known is for steps "
+                                             "without a closure") != NULL;
     if (g->fn == Py_None || PyCallable_Check(g->fn)) return 1;
     return PyErr_Format(PyExc_TypeError, "step: the closure must be callable, not %R",
                         (PyObject *)Py_TYPE(g->fn)) != NULL;
@@ -397,6 +406,9 @@ static int take_loss(gd_py_context *c, PyObject *loss, gd_tensor **t)
     gd_tensor *own = gd_py_is_tensor(loss) ? gd_py_tensor_of(loss) : NULL;
     double number = own ? 0 : PyFloat_AsDouble(loss);
     if (PyErr_Occurred()) return 0;
+    if (own && gd_numel(own) != 1)
+        return PyErr_Format(PyExc_ValueError, "step: the loss is one number, not a tensor of %lld",
+                            (long long)gd_numel(own)) != NULL;
     *t = own ? gd_detach(own) : gd_scalar(c->ctx, GD_F64, number);
     return *t ? 1 : gd_py_raise(c) != NULL;
 }

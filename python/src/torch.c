@@ -10,122 +10,6 @@
 #include <gradus/dlpack.h>
 #include <string.h>
 
-enum { DL_CPU = 1, DL_CUDA = 2, DL_PINNED = 3, DL_MANAGED = 13 };
-
-/* ---- looking ---- */
-
-static int refuse(PyObject *name, const char *what)
-{
-    (void)PyErr_Format(gd_py.error[GD_ARGUMENT], "gradus.torch: parameter '%U' %s", name, what);
-    return 0;
-}
-
-static int read_dtype(const dl_tensor *d, gd_dtype *dtype)
-{
-    int bits = d->code == 5 ? d->bits / 2 : d->bits; /* complex numbers are pairs */
-    *dtype = d->code == 4 && bits == 16     ? GD_BF16
-             : d->code != 2 && d->code != 5 ? GD_DTYPE_COUNT
-             : bits == 32                   ? GD_F32
-             : bits == 64                   ? GD_F64
-             : bits == 16 && d->code == 2   ? GD_F16
-                                            : GD_DTYPE_COUNT;
-    return d->lanes == 1 && *dtype != GD_DTYPE_COUNT;
-}
-
-static uint32_t kind_of(const dl_tensor *d)
-{
-    return d->code | (uint32_t)d->bits << 8 | (uint32_t)d->lanes << 16;
-}
-
-/* What DLPack says of a tensor, in our words; false with an exception that names the parameter. */
-static int read_form(const dl_tensor *d, PyObject *name, int is_grad, form *f)
-{
-    int pairs = d->code == 5;
-    if (d->ndim + pairs > GD_MAX_DIMS) return refuse(name, "has more axes than 8");
-    if (!read_dtype(d, &f->dtype))
-        return refuse(name, is_grad ? "has a gradient of no floating dtype" : "has no floating dtype");
-    int64_t numel = 1, scale = pairs ? 2 : 1;
-    f->ndim = d->ndim + pairs;
-    f->pairs = pairs;
-    for (int i = d->ndim; i-- > 0;) {
-        f->shape[i] = d->shape[i];
-        f->stride[i] = scale * (d->strides ? d->strides[i] : numel);
-        numel *= d->shape[i];
-    }
-    if (pairs) f->shape[d->ndim] = 2, f->stride[d->ndim] = 1;
-    if (d->device_type != DL_CPU && d->device_type != DL_PINNED && d->device_type != DL_CUDA &&
-        d->device_type != DL_MANAGED)
-        return refuse(name, "is on a device that gradus has not");
-    f->device_type = d->device_type;
-    f->device_id = d->device_id;
-    f->kind = kind_of(d);
-    f->device = d->device_type == DL_CUDA || d->device_type == DL_MANAGED ? d->device_id : -1;
-    f->data = d->data ? (char *)d->data + d->byte_offset : NULL;
-    if (!f->data && numel) return refuse(name, "has no memory of its own (a wrapper, fake or meta tensor)");
-    return 1;
-}
-
-/* Is it as it was, but perhaps for where it lies? */
-static int as_before(const dl_tensor *d, const form *f)
-{
-    if (kind_of(d) != f->kind || d->device_type != f->device_type || d->device_id != f->device_id ||
-        d->ndim + f->pairs != f->ndim || !d->strides || (!d->data && f->data))
-        return 0;
-    for (int i = 0; i < d->ndim; i++)
-        if (d->shape[i] != f->shape[i] || d->strides[i] * (1 + f->pairs) != f->stride[i]) return 0;
-    return 1;
-}
-
-enum { BAD, SAME, OTHER };
-
-/* What an object is now: SAME as it was in *f but for the address, which is put there; OTHER, all put there; or BAD, with an exception
- * that names the parameter.  Most are the same at every step: nothing is worked out for those. */
-static int look(py_borrower *self, PyObject *object, PyObject *name, int is_grad, form *f)
-{
-    dl_tensor d;
-    if (Py_TYPE(object) != self->seen) {
-        if (!PyObject_TypeCheck(object, (PyTypeObject *)self->type))
-            return refuse(name, is_grad ? "has a gradient that is no tensor" : "is no tensor");
-        self->seen = Py_TYPE(object);
-    }
-    if (self->api->look(object, &d) < 0) {
-        if (PyErr_ExceptionMatches(PyExc_MemoryError)) return BAD;
-        PyErr_Clear();
-        return refuse(name,
-                      is_grad ? "has a gradient whose memory cannot be looked at (sparse, or of a subclass)"
-                              : "has memory that cannot be looked at (sparse, quantized, or of a subclass)");
-    }
-    if (as_before(&d, f)) {
-        f->data = d.data ? (char *)d.data + d.byte_offset : NULL;
-        return SAME;
-    }
-    return read_form(&d, name, is_grad, f) ? OTHER : BAD;
-}
-
-/* New, or NULL with the error recorded. */
-static gd_tensor *tensor_over(gd_ctx *ctx, const form *f)
-{
-    char name[24] = "cpu";
-    if (f->device >= 0) PyOS_snprintf(name, sizeof name, "gpu:%d", (int)f->device);
-    gd_device *device = gd_device_get(ctx, name);
-    return device ? gd_from_memory(device, f->dtype, f->ndim, f->shape, f->stride, f->data, 0, NULL, NULL)
-                  : NULL;
-}
-
-/* A parameter must be what lies in memory. */
-static int is_plain(PyObject *object, PyObject *name)
-{
-    static const char *const views[] = {"is_conj", "is_neg"};
-    for (int i = 0; i < 2; i++) {
-        PyObject *said = PyObject_CallMethod(object, views[i], NULL);
-        int is_view = said ? PyObject_IsTrue(said) : -1;
-        Py_XDECREF(said);
-        if (is_view < 0) return 0;
-        if (is_view) return refuse(name, "is a conjugate or negative view");
-    }
-    return 1;
-}
-
 /* ---- the type ---- */
 
 gd_optimizer *gd_py_borrower_optimizer(py_borrower *self)
@@ -280,8 +164,9 @@ static PyObject *borrower_add(PyObject *o, PyObject *args)
         borrowed *b = &self->param[self->count + made];
         *b = (borrowed){.object = PyTuple_GetItem(tensors, made), .name = PyTuple_GetItem(names, made)};
         text[made] = PyUnicode_AsUTF8AndSize(b->name, NULL);
-        fine = text[made] && look(self, b->object, b->name, 0, &b->at) != BAD && is_plain(b->object, b->name);
-        t[made] = fine ? tensor_over(c->ctx, &b->at) : NULL;
+        fine = text[made] && gd_py_look(self, b->object, b->name, 0, &b->at) != BAD &&
+               gd_py_is_plain(b->object, b->name);
+        t[made] = fine ? gd_py_tensor_over(c->ctx, &b->at) : NULL;
         if (fine && !t[made]) fine = gd_py_raise_for(c, b->name) != NULL;
         if (fine && gd_set_requires_grad(t[made], true)) fine = gd_py_raise_for(c, b->name) != NULL;
         if (!fine && t[made]) gd_release(t[made]);
@@ -312,11 +197,11 @@ static int follow(py_borrower *self, borrowed *b, PyObject *object)
 {
     form now = b->at;
     gd_py_context *c = self->head.owner;
-    int seen = look(self, object, b->name, 0, &now);
+    int seen = gd_py_look(self, object, b->name, 0, &now);
     if (seen == BAD) return 0;
     if (seen == OTHER || now.data != b->at.data) {
-        if (!is_plain(object, b->name)) return 0;
-        gd_tensor *t = tensor_over(c->ctx, &now);
+        if (!gd_py_is_plain(object, b->name)) return 0;
+        gd_tensor *t = gd_py_tensor_over(c->ctx, &now);
         gd_status status = t ? gd_take_memory(b->t, t) : gd_error(c->ctx);
         if (t) gd_release(t);
         if (status || !t) return gd_py_raise_for(c, b->name) != NULL;
@@ -329,25 +214,86 @@ static int follow(py_borrower *self, borrowed *b, PyObject *object)
     return 1;
 }
 
+/* Is it a parameter already?  Its state is by its place, and it would get another's.  `known` is made by the first who asks. */
+static int has_a_place(py_borrower *self, PyObject *object, PyObject **known)
+{
+    if (!*known && (*known = PySet_New(NULL)))
+        for (Py_ssize_t i = 0; i < self->count; i++) {
+            PyObject *address = PyLong_FromVoidPtr(self->param[i].object);
+            int added = address ? PySet_Add(*known, address) : -1;
+            Py_XDECREF(address);
+            if (added < 0) return -1;
+        }
+    PyObject *address = *known ? PyLong_FromVoidPtr(object) : NULL;
+    int has = address ? PySet_Contains(*known, address) : -1;
+    Py_XDECREF(address);
+    return has;
+}
+
+static int others(void)
+{
+    return gd_py_fail(GD_STATE,
+                      "gradus.torch: the groups have other parameters than were added, or another order of "
+                      "them; add_param_group adds some") != NULL;
+}
+
+typedef int (*visit_param)(py_borrower *self, borrowed *b, PyObject *object);
+
 /* All of them, from the lists of the groups.  Sizes are asked for anew: a method of the user's may change the lists. */
-static int follow_all(py_borrower *self, PyObject *groups)
+static int for_all(py_borrower *self, PyObject *groups, visit_param visit)
 {
     Py_ssize_t at = 0;
-    int fitting = PyList_Check(groups);
-    self->seen = self->plain = NULL;
-    for (Py_ssize_t g = 0; fitting && g < PyList_Size(groups); g++) {
+    PyObject *known = NULL;
+    int fitting = PyList_Check(groups), fine = 1;
+    for (Py_ssize_t g = 0; fitting && fine && g < PyList_Size(groups); g++) {
         PyObject *list = PyList_GetItem(groups, g);
         fitting = PyList_Check(list);
-        for (Py_ssize_t i = 0; fitting && i < PyList_Size(list); i++, at++) {
+        for (Py_ssize_t i = 0; fitting && fine && i < PyList_Size(list); i++, at++) {
             if (!(fitting = at < self->count)) break;
-            if (!follow(self, &self->param[at], PyList_GetItem(list, i))) return 0;
+            PyObject *object = PyList_GetItem(list, i);
+            borrowed *b = &self->param[at];
+            fitting = object == b->object || has_a_place(self, object, &known) == 0;
+            fine = fitting && visit(self, b, object);
         }
     }
-    if (fitting && at == self->count) return 1;
-    return gd_py_fail(
-               GD_STATE,
-               "gradus.torch: the groups have other parameters than were added; add_param_group adds some") !=
-           NULL;
+    Py_XDECREF(known);
+    if (PyErr_Occurred()) return 0;
+    return (fitting && at == self->count) || others();
+}
+
+static int follow_all(py_borrower *self, PyObject *groups)
+{
+    self->seen = self->plain = NULL;
+    return for_all(self, groups, follow);
+}
+
+static int let_be(py_borrower *self, borrowed *b, PyObject *object)
+{
+    (void)self;
+    (void)b;
+    (void)object;
+    return 1;
+}
+
+/* check(groups): are they the parameters that were added, in that order? */
+static PyObject *borrower_check(PyObject *o, PyObject *groups)
+{
+    BORROWER_OR_RETURN(o);
+    if (!for_all(self, groups, let_be)) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* In a step that evaluates: what is written to must stay where it was. */
+static int still_there(py_borrower *self)
+{
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        borrowed *b = &self->param[i];
+        form now = b->at;
+        if (!gd_py_look(self, b->object, b->name, 0, &now)) return 0;
+        if (now.data != b->at.data)
+            return gd_py_refuse(b->name, "was put elsewhere by the closure, in the middle of a step");
+    }
+    return 1;
 }
 
 /* ---- steps ---- */
@@ -362,7 +308,7 @@ static int follow_streams(py_borrower *self)
         void *stream = NULL;
         if (device < 0 || device == last) continue;
         last = device;
-        if (self->api->stream(DL_CUDA, device, &stream) < 0) return 0;
+        if (self->api->stream(GD_PY_DL_CUDA, device, &stream) < 0) return 0;
         if (gd_device_use_stream(gd_tensor_device(self->param[i].t), stream)) return gd_py_raise(c) != NULL;
     }
     return 1;
@@ -407,7 +353,7 @@ static gd_tensor *gradient_over(gd_py_context *c, borrowed *b, int seen)
         gd_clear_error(c->ctx); /* somebody holds it */
     }
     if (b->grad) gd_release(b->grad);
-    return b->grad = tensor_over(c->ctx, &b->grad_at);
+    return b->grad = gd_py_tensor_over(c->ctx, &b->grad_at);
 }
 
 /* The gradient of a parameter in *grad, borrowed, or NULL; the object is in b->held as long as it is used.  Views that are conjugate or
@@ -418,10 +364,10 @@ static int take_gradient(py_borrower *self, borrowed *b, gd_tensor **grad)
     gd_py_set(&b->held, gradient_of(self, b->object));
     if (!b->held) return 0;
     if (b->held == Py_None) return 1;
-    int seen = look(self, b->held, b->name, 1, &b->grad_at);
+    int seen = gd_py_look(self, b->held, b->name, 1, &b->grad_at);
     if (seen != BAD && (b->grad_at.pairs || !same_strides(&b->grad_at, &b->at))) {
         int plain = replace_by(&b->held, "resolve_conj") && replace_by(&b->held, "resolve_neg");
-        seen = plain && look(self, b->held, b->name, 1, &b->grad_at) != BAD ? OTHER : BAD;
+        seen = plain && gd_py_look(self, b->held, b->name, 1, &b->grad_at) != BAD ? OTHER : BAD;
     }
     if (seen != BAD && !(*grad = gradient_over(self->head.owner, b, seen)))
         (void)gd_py_raise_for(self->head.owner, b->name);
@@ -497,9 +443,9 @@ static int take_loss(py_borrower *self, PyObject *loss, gd_tensor **t)
     *t = NULL;
     if (!loss || loss == Py_None) return 1;
     PyObject *name = PyUnicode_FromString("loss");
-    int fine = name && look(self, loss, name, 0, &at);
+    int fine = name && gd_py_look(self, loss, name, 0, &at);
     Py_XDECREF(name);
-    if (fine) *t = tensor_over(self->head.owner->ctx, &at);
+    if (fine) *t = gd_py_tensor_over(self->head.owner->ctx, &at);
     return *t ? 1 : fine ? gd_py_raise(self->head.owner) != NULL : 0;
 }
 
@@ -583,7 +529,7 @@ static int call_for_loss(py_borrower *self, PyObject *fn, double *loss)
     *loss = value ? PyFloat_AsDouble(value) : 0;
     fine = value && !(*loss == -1 && PyErr_Occurred());
     Py_XDECREF(value);
-    return fine;
+    return fine && still_there(self);
 }
 
 static gd_status call_value(void *user, double *loss)
@@ -640,13 +586,14 @@ static int call_for_products(py_borrower *self, gd_tensor *const *v, gd_tensor *
         Py_XDECREF(one);
     }
     if (fine) products = PyObject_CallFunctionObjArgs(self->hvp, list, NULL);
-    fine = products && PyList_Check(products) && PyList_Size(products) == PyList_Size(list);
+    fine = products && PyList_Check(products) && PyList_Size(products) == PyList_Size(list) &&
+           still_there(self);
     for (Py_ssize_t i = 0, k = 0; i < self->count && fine; i++) {
         form at = {.kind = 0};
         borrowed *b = &self->param[i];
         if (!gd_requires_grad(b->t)) continue;
-        fine = look(self, PyList_GetItem(products, k), b->name, 1, &at);
-        gd_tensor *t = fine ? tensor_over(c->ctx, &at) : NULL;
+        fine = gd_py_look(self, PyList_GetItem(products, k), b->name, 1, &at);
+        gd_tensor *t = fine ? gd_py_tensor_over(c->ctx, &at) : NULL;
         if (fine && (!t || gd_assign(out[k++], t))) fine = gd_py_raise_for(c, b->name) != NULL;
         if (t) gd_release(t);
     }
@@ -660,8 +607,8 @@ static gd_tensor *copy_of(py_borrower *self, PyObject *object, PyObject *name)
 {
     form at = {.kind = 0};
     gd_py_context *c = self->head.owner;
-    if (!look(self, object, name, 0, &at)) return NULL;
-    gd_tensor *t = tensor_over(c->ctx, &at), *copy = t ? gd_copy(t) : NULL;
+    if (!gd_py_look(self, object, name, 0, &at)) return NULL;
+    gd_tensor *t = gd_py_tensor_over(c->ctx, &at), *copy = t ? gd_copy(t) : NULL;
     if (t) gd_release(t);
     if (!copy) (void)gd_py_raise(c);
     return copy;
@@ -673,7 +620,7 @@ static int call_for_jacobian(py_borrower *self, gd_tensor **j, gd_tensor **r)
     PyObject *changed = all_objects(self), *name = PyUnicode_FromString("residuals"), *both = NULL;
     if (changed && name && PyErr_CheckSignals() == 0 && tell(self, changed))
         both = PyObject_CallNoArgs(self->jacobian);
-    int fine = both && PyTuple_Check(both) && PyTuple_Size(both) == 2 &&
+    int fine = both && PyTuple_Check(both) && PyTuple_Size(both) == 2 && still_there(self) &&
                (*j = copy_of(self, PyTuple_GetItem(both, 0), name)) &&
                (*r = copy_of(self, PyTuple_GetItem(both, 1), name));
     Py_XDECREF(both);
@@ -744,6 +691,8 @@ static PyMethodDef borrower_methods[] = {
      "step($self, groups, loss=None, numbers=None, /)\n--\n\nA step with the gradients that are on the parameters."},
     {"minimize", borrower_minimize, METH_VARARGS,
      "minimize($self, groups, value, gradient, hvp, jacobian, numbers=None, /)\n--\n\nA step whose links evaluate the objective."},
+    {"check", borrower_check, METH_O,
+     "check($self, groups, /)\n--\n\nAre these the parameters that were added, in that order?"},
     {"evaluate", borrower_evaluate, METH_VARARGS,
      "evaluate($self, groups, on, /)\n--\n\nThe parameters as links recommend them, and back."},
     {"links", gd_py_borrower_links, METH_NOARGS, "links($self, /)\n--\n\nWhat is known of every link."},

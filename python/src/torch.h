@@ -63,6 +63,19 @@ gd_optimizer *gd_py_borrower_optimizer(py_borrower *self);
 /* Raises what the library says, with the name of the parameter before it; always NULL. */
 PyObject *gd_py_raise_for(gd_py_context *c, PyObject *name);
 
+/* torch_look.c */
+enum { BAD, SAME, OTHER };
+enum { GD_PY_DL_CUDA = 2 }; /* DLPack's number of that kind of device */
+/* Says what is wrong with a parameter; always 0. */
+int gd_py_refuse(PyObject *name, const char *what);
+/* What an object is now: SAME as it was in *f but for the address, which is put there; OTHER, all put there; or BAD, with an exception
+ * that names the parameter.  Most are the same at every step: nothing is worked out for those. */
+int gd_py_look(py_borrower *self, PyObject *object, PyObject *name, int is_grad, form *f);
+/* New, or NULL with the error recorded. */
+gd_tensor *gd_py_tensor_over(gd_ctx *ctx, const form *f);
+/* A parameter must be what lies in memory, no conjugate or negative view. */
+int gd_py_is_plain(PyObject *object, PyObject *name);
+
 /* torch_state.c */
 PyObject *gd_py_borrower_links(PyObject *o, PyObject *unused);
 PyObject *gd_py_borrower_state(PyObject *o, PyObject *args);

@@ -154,3 +154,21 @@ def test_what_links_leave_for_the_user_is_read():
     assert optimizer.attr("best_loss") is None
     optimizer.step(lambda: (x**2).sum())
     assert optimizer.attr("best_loss") == 1.0
+
+
+def test_a_loss_that_would_not_be_used_is_told():
+    p = gd.tensor([1.0, 2.0]).require_grad()
+    optimizer = gd.Optimizer([p], "adam | lr(0.1)")
+    with pytest.raises(TypeError, match="a closure gives the loss"):
+        optimizer.step(lambda: (p**2).sum(), loss=3.0)
+    with pytest.raises(ValueError, match="the loss is one number, not a tensor of 3"):
+        optimizer.step(loss=gd.ones(3))
+    assert optimizer.steps == 0 and p.tolist() == [1, 2]
+
+
+def test_a_closure_that_takes_backward_and_leaves_no_gradients_is_told():
+    p = gd.tensor([1.0, 2.0]).require_grad()
+    for chain in ("lbfgs | strong_wolfe", "adam | lr(0.1)"):
+        with pytest.raises(gd.StateError, match="the closure left no gradients"):
+            gd.Optimizer([p], chain).step(lambda backward=True: (p**2).sum())
+    assert p.tolist() == [1, 2]

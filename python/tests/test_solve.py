@@ -112,3 +112,8 @@ def test_what_a_result_has_not_is_an_attribute_error():
 def test_what_fit_refuses_is_said_in_keywords():
     with pytest.raises(gd.ParseError, match="no params= given"):
         gd.fit("a*x", {"x": [1.0, 2.0], "y": [1.0, 2.0]})
+
+
+def test_a_fit_that_came_to_nothing_can_be_looked_at():
+    fit = gd.curve_fit(lambda x, a: a * x, [1.0, 2.0, math.nan], [1.0, 2.0, 3.0], [1.0])
+    assert not fit.success and "nan" in repr(fit) and "not finite at the start" in repr(fit) and "nan" in fit._repr_html_()

@@ -102,7 +102,7 @@ def test_mistakes_with_residuals_are_told_and_change_nothing():
         with pytest.raises(kind, match=says):
             optimizer.step(residuals=wrong)
         assert a.tolist() == [1, 2]
-    with pytest.raises(TypeError, match="no closure or loss beside"):
+    with pytest.raises(TypeError, match="not two of them"):
         optimizer.step(lambda: a.sum(), residuals=lambda: a)
     with pytest.raises(KeyError, match="mine"):  # at the second trial
         optimizer.step(residuals=fails)
