@@ -27,10 +27,10 @@ from ._optim import Chain, takes_backward
 __all__ = ["Optimizer"]
 
 # what schedulers, torch and its wrappers put into groups for themselves
-_OTHERS = {"params", "param_names", "initial_lr", "max_lr", "min_lr", "base_lr", "swa_lr", "max_momentum", "base_momentum",
+_OTHERS = {"params", "param_names", "chain", "initial_lr", "max_lr", "min_lr", "base_lr", "swa_lr", "max_momentum", "base_momentum",
            "foreach", "fused"}
 # what torch's own optimizers do where it is true
-_REFUSED = {"chain": "an optimizer has one; make one for each", "maximize": "begin the chain with mul(-1)", "capturable": "graphs of CUDA cannot hold a step",
+_REFUSED = {"maximize": "begin the chain with mul(-1)", "capturable": "graphs of CUDA cannot hold a step",
             "differentiable": "a step has no gradient"}
 
 
@@ -97,6 +97,8 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         for key in param_group:
             self._check_key(key)
+        if "chain" in param_group and _with_lr(str(Chain(param_group["chain"]))) != self._chain:  # ZeroRedundancyOptimizer repeats it
+            raise ValueError(f"gradus.torch: a group has '{param_group['chain']}' for a chain, the optimizer '{self._chain}'; it has one for all")
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         try:

@@ -317,7 +317,8 @@ static int follow_streams(py_borrower *self)
 static int same_strides(const form *a, const form *b)
 {
     int same = a->ndim == b->ndim;
-    for (int i = 0; i < a->ndim && same; i++) same = a->stride[i] == b->stride[i] || a->shape[i] == 1;
+    for (int i = 0; i < a->ndim && same; i++)
+        same = a->axis[i].stride == b->axis[i].stride || a->axis[i].size == 1;
     return same;
 }
 
@@ -375,15 +376,14 @@ static int take_gradient(py_borrower *self, borrowed *b, gd_tensor **grad)
     return *grad != NULL;
 }
 
-static int set_gradients(py_borrower *self, PyObject *changed)
+static int set_gradients(py_borrower *self)
 {
     for (Py_ssize_t i = 0; i < self->count; i++) {
         borrowed *b = &self->param[i];
         gd_tensor *grad;
         if (!take_gradient(self, b, &grad)) return 0;
-        if (!grad) continue;
-        if (gd_set_grad(b->t, grad)) return gd_py_raise_for(self->head.owner, b->name) != NULL;
-        if (PyList_Append(changed, b->object) < 0) return 0;
+        b->has_grad = grad != NULL;
+        if (grad && gd_set_grad(b->t, grad)) return gd_py_raise_for(self->head.owner, b->name) != NULL;
     }
     return 1;
 }
@@ -401,6 +401,25 @@ static int tell(py_borrower *self, PyObject *changed)
     PyObject *done = PyObject_CallFunctionObjArgs(self->touch, changed, NULL);
     Py_XDECREF(done);
     return done != NULL;
+}
+
+/* The same after a step with gradients, of those that had one.  Where all had, the lists of the groups are those. */
+static int tell_stepped(py_borrower *self, PyObject *groups)
+{
+    Py_ssize_t stepped = 0;
+    int fine = 1;
+    for (Py_ssize_t i = 0; i < self->count; i++) stepped += self->param[i].has_grad;
+    if (stepped == self->count) {
+        for (Py_ssize_t g = 0; g < PyList_Size(groups) && fine; g++)
+            fine = tell(self, PyList_GetItem(groups, g));
+        return fine;
+    }
+    PyObject *some = PyList_New(0);
+    for (Py_ssize_t i = 0; i < self->count && some; i++)
+        if (self->param[i].has_grad && PyList_Append(some, self->param[i].object) < 0) Py_CLEAR(some);
+    fine = some && tell(self, some);
+    Py_XDECREF(some);
+    return fine;
 }
 
 static PyObject *all_objects(py_borrower *self)
@@ -449,12 +468,12 @@ static int take_loss(py_borrower *self, PyObject *loss, gd_tensor **t)
     return *t ? 1 : fine ? gd_py_raise(self->head.owner) != NULL : 0;
 }
 
-/* With the gradients that are there; those who get another value are appended to `changed`. */
+/* With the gradients that are there. */
 static int step_with_gradients(py_borrower *self, gd_optimizer *optimizer, PyObject *loss,
-                               const gd_py_numbers *numbers, PyObject *changed)
+                               const gd_py_numbers *numbers)
 {
     gd_tensor *known = NULL;
-    int fine = set_gradients(self, changed) && take_loss(self, loss, &known);
+    int fine = set_gradients(self) && take_loss(self, loss, &known);
     if (fine && run_step(self, optimizer, NULL, known, numbers)) fine = gd_py_raise(self->head.owner) != NULL;
     if (known) gd_release(known);
     for (Py_ssize_t i = 0; i < self->count; i++) let_gradient_go(&self->param[i]);
@@ -487,15 +506,11 @@ static PyObject *borrower_step(PyObject *o, PyObject *const *args, Py_ssize_t n)
     if (n < 1 || n > 3)
         return PyErr_Format(PyExc_TypeError, "step: the lists of parameters, the loss, and numbers");
     if (!take_numbers(n > 2 ? args[2] : NULL, &numbers)) return NULL;
-    PyObject *changed = PyList_New(0);
-    if (!changed) return NULL;
     gd_py_own(c);
     int fine = follow_all(self, args[0]) && follow_streams(self) && follow_frozen(self, 0) &&
-               step_with_gradients(self, optimizer, n > 1 ? args[1] : NULL, &numbers, changed);
+               step_with_gradients(self, optimizer, n > 1 ? args[1] : NULL, &numbers);
     gd_py_disown(c);
-    fine = fine && tell(self, changed) && gd_py_done(c);
-    Py_DECREF(changed);
-    if (!fine) return NULL;
+    if (!fine || !tell_stepped(self, args[0]) || !gd_py_done(c)) return NULL;
     Py_RETURN_NONE;
 }
 

@@ -14,26 +14,29 @@ typedef struct dl_exchange {
     int (*stream)(int32_t device_type, int32_t device_id, void **stream);
 } dl_exchange;
 
-/* What a tensor of the other library is. */
+/* What a tensor of the other library is.  A thousand of them are compared in a step: what is looked at lies together. */
 typedef struct form {
     char *data;
-    gd_dtype dtype;
-    int32_t device; /* -1: the CPU; else the number of a GPU */
-    int32_t device_type, device_id;
     uint32_t kind; /* dtype as DLPack has it: code, bits, lanes */
+    int32_t device_type, device_id;
     int ndim;
     int pairs; /* complex numbers, as an axis of two */
-    int64_t shape[GD_MAX_DIMS], stride[GD_MAX_DIMS];
+    gd_dtype dtype;
+    int32_t device; /* -1: the CPU; else the number of a GPU */
+    struct {
+        int64_t size, stride;
+    } axis[GD_MAX_DIMS];
 } form;
 
 typedef struct borrowed {
     PyObject *object; /* as of the last look; a reference */
-    PyObject *name;
-    PyObject *held; /* its gradient, while a step uses it; a reference */
-    gd_tensor *t;   /* over its memory; a reference */
+    PyObject *held;   /* its gradient, while a step uses it; a reference */
+    gd_tensor *t;     /* over its memory; a reference */
     gd_tensor *
         grad; /* over that of the last gradient, of which only the form is of use between steps; a reference or NULL */
     form at, grad_at;
+    PyObject *name;
+    int has_grad; /* in the step under way */
 } borrowed;
 
 typedef struct py_borrower {

@@ -39,11 +39,11 @@ static int read_form(const dl_tensor *d, PyObject *name, int is_grad, form *f)
     f->ndim = d->ndim + pairs;
     f->pairs = pairs;
     for (int i = d->ndim; i-- > 0;) {
-        f->shape[i] = d->shape[i];
-        f->stride[i] = scale * (d->strides ? d->strides[i] : numel);
+        f->axis[i].size = d->shape[i];
+        f->axis[i].stride = scale * (d->strides ? d->strides[i] : numel);
         numel *= d->shape[i];
     }
-    if (pairs) f->shape[d->ndim] = 2, f->stride[d->ndim] = 1;
+    if (pairs) f->axis[d->ndim].size = 2, f->axis[d->ndim].stride = 1;
     if (d->device_type != DL_CPU && d->device_type != DL_PINNED && d->device_type != DL_CUDA &&
         d->device_type != DL_MANAGED)
         return gd_py_refuse(name, "is on a device that gradus has not");
@@ -64,7 +64,7 @@ static int as_before(const dl_tensor *d, const form *f)
         d->ndim + f->pairs != f->ndim || !d->strides || (!d->data && f->data))
         return 0;
     for (int i = 0; i < d->ndim; i++)
-        if (d->shape[i] != f->shape[i] || d->strides[i] * (1 + f->pairs) != f->stride[i]) return 0;
+        if (d->shape[i] != f->axis[i].size || d->strides[i] * (1 + f->pairs) != f->axis[i].stride) return 0;
     return 1;
 }
 
@@ -94,9 +94,10 @@ gd_tensor *gd_py_tensor_over(gd_ctx *ctx, const form *f)
 {
     char name[24] = "cpu";
     if (f->device >= 0) PyOS_snprintf(name, sizeof name, "gpu:%d", (int)f->device);
+    int64_t shape[GD_MAX_DIMS], stride[GD_MAX_DIMS];
+    for (int i = 0; i < f->ndim; i++) shape[i] = f->axis[i].size, stride[i] = f->axis[i].stride;
     gd_device *device = gd_device_get(ctx, name);
-    return device ? gd_from_memory(device, f->dtype, f->ndim, f->shape, f->stride, f->data, 0, NULL, NULL)
-                  : NULL;
+    return device ? gd_from_memory(device, f->dtype, f->ndim, shape, stride, f->data, 0, NULL, NULL) : NULL;
 }
 
 int gd_py_is_plain(PyObject *object, PyObject *name)

@@ -90,10 +90,11 @@ def test_a_loss_that_would_not_be_used_is_told():
     assert optimizer.steps == 0 and params[0].tolist() == [1, 2]
 
 
-def test_a_chain_of_a_group_is_refused():
+def test_another_chain_of_a_group_is_refused():
     p = torch.nn.Parameter(torch.ones(2))
-    with pytest.raises(ValueError, match="'chain' is not possible: an optimizer has one"):
+    with pytest.raises(ValueError, match="a group has 'lion' for a chain, the optimizer 'adam . lr.0.1.'"):
         gt.Optimizer([{"params": [p], "chain": "lion"}], ADAM)
+    gt.Optimizer([{"params": [p], "chain": ADAM}], ADAM)
 
 
 def test_a_loss_may_be_any_number():
