@@ -438,12 +438,14 @@ static gd_tensor slice_at(const gd_exchange *k, char *at, int64_t count)
     return piece_of(whole, at, count);
 }
 
-/* In the left one; the last sum goes where it is wanted, without another pass over memory. */
+/* In that of the two which was received: what this rank gives may be somebody's gradient.  The last sum goes where it is wanted,
+ * without another pass over memory. */
 static void *join_slices(void *user, void *left, void *right)
 {
     slices *s = user;
     gd_tensor a = slice_at(s->work, left, s->count), b = slice_at(s->work, right, s->count);
-    gd_tensor *out = --s->joins || !s->straight ? &a : &s->result;
+    gd_tensor *out = lies_in(s->work->inbox, left) ? &a : &b;
+    if (!--s->joins && s->straight) out = &s->result;
     if (!s->status) s->status = gd__add_partial(out, &a, &b);
     return out->data;
 }

@@ -445,6 +445,47 @@ static void a_rank_that_fails_while_gradients_are_under_way_leaves_nobody_waitin
     for (int tells = 0; tells < 2; tells++) run_in(CTX(state), 3, has_no_loss, (bool[]){tells});
 }
 
+/* Long ones travel from where they are: with three ranks and more sums of some are made on the way. */
+static gd_status holds_gradient(gd_world *w, void *user)
+{
+    (void)user;
+    enum { LENGTH = 100003 };
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_scope_begin(ctx);
+    int64_t n = LENGTH, size = gd_world_size(w), rank = gd_world_rank(w);
+    gd_tensor *p = gd_require_grad(gd_full(ctx, GD_F32, 1, &n, 0.5)),
+              *g = gd_full(ctx, GD_F32, 1, &n, (double)rank + 1);
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "lr(1)"));
+    TRY(gd_optimizer_add(o, "p", p));
+    gd_distribute_options options = gd_distribute_defaults();
+    options.shard = GD_SHARD_GRADIENTS;
+    TRY(gd_optimizer_distribute(o, w, &options));
+    double want = 0.5;
+    for (int step = 0; step < 3; step++) {
+        TRY(gd_set_grad(p, g));
+        TRY(gd_optimizer_step(o, NULL, NULL));
+        gd_optimizer_zero_grad(o);
+        want -= (double)(size * (size + 1) / 2);
+        for (int i = 0; i < LENGTH; i++) {
+            EXPECT(ctx, ((const float *)gd_data(g))[i] == (float)rank + 1);
+            EXPECT(ctx, ((const float *)gd_data(p))[i] == (float)want);
+        }
+    }
+    /* of two passes the second adds to what is kept */
+    for (int pass = 0; pass < 2; pass++) TRY(gd_backward(gd_sum(p, NULL, false), NULL, 0));
+    TRY(gd_optimizer_step(o, NULL, NULL));
+    for (int i = 0; i < LENGTH; i++)
+        EXPECT(ctx, ((const float *)gd_data(p))[i] == (float)(want - 2 * (double)size));
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void a_gradient_that_somebody_holds_stays_as_it_was(void **state)
+{
+    for (int n = 1; n <= 5; n++) run_in(CTX(state), n, holds_gradient, NULL);
+}
+
 /* ---- decisions ---- */
 
 /* All make as many steps, and have the same time in their state. */
@@ -631,6 +672,7 @@ int main(void)
         TEST(ranks_that_differ_are_named_when_work_is_distributed),
         TEST(a_rank_that_fails_in_a_step_tells_the_others_and_nothing_changes),
         TEST(a_rank_that_fails_while_gradients_are_under_way_leaves_nobody_waiting),
+        TEST(a_gradient_that_somebody_holds_stays_as_it_was),
         TEST(ranks_decide_the_same_by_the_time),
         TEST(a_link_that_says_how_it_spreads_and_does_not_is_told_so),
         TEST(state_that_another_rank_keeps_is_refused_until_work_is_no_longer_shared),

@@ -6,15 +6,18 @@
  *     kept                                                                         stretches of d, c, b, a
  *
  * A gradient leaves its parameter as soon as it is complete; those that wait are at most a bucket, as are those under way, two.  A
- * tensor larger than a bucket goes in portions: the k-th part of every rank's stretch. */
+ * tensor larger than a bucket goes in portions: the k-th part of every rank's stretch.  One of which every rank has a long stretch
+ * goes by itself, from where it is to where it is kept, without being packed. */
 #include "autograd/ready.h"
 #include "optim/plan/share.h"
 #include "tensor/elementwise.h"
+#include "tensor/shape.h"
 
 #include <string.h>
 
 #define FLYING 2
-#define MOST   64 /* tensors of a bucket */
+#define MOST   64        /* tensors of a bucket */
+#define LONG   (1 << 16) /* bytes of a stretch that is worth a message of its own */
 
 /* Of the gradient of a parameter what is there of it: the sum over each subtree of this rank's grains, lying as the parameter. */
 typedef struct portion {
@@ -43,6 +46,7 @@ struct gd_scatter {
     int64_t total;       /* grains: one for each rank, or those of a batch */
     int sums;            /* of a portion: subtrees of this rank */
     bool batch;          /* all ranks start as many collectives, whatever fails */
+    bool lent;           /* nobody writes to gradients before all have landed */
     gd_status failed;    /* ... which they hear of by them */
     gd_tensor **list;
     int room;
@@ -119,7 +123,7 @@ static gd_status keep(gd_optimizer *o, const portion *q, char *sum)
     gd_tensor *kept = o->param[q->param].own_grad;
     char *at = kept->data + (size_t)(from - first) * gd__item_size(kept);
     if (!q->adds || from == to) {
-        if (to > from) memcpy(at, sum, (size_t)(to - from) * gd__item_size(kept));
+        if (to > from && at != sum) memcpy(at, sum, (size_t)(to - from) * gd__item_size(kept));
         return GD_OK;
     }
     gd_scope_begin(o->ctx);
@@ -149,24 +153,58 @@ static gd_status land(gd_optimizer *o)
     return status;
 }
 
-/* The sums of a bucket, packed rank by rank, and room for this rank's stretch. */
+/* May a sum be read while it is under way?  It is whole, and nobody else's, or nobody writes it. */
+static bool can_read(const gd_scatter *s, const bucket *b)
+{
+    const portion *q = &b->item[0];
+    if (b->count > 1 || q->parts > 1) return false;
+    for (int k = 0; k < s->sums; k++) {
+        const gd_tensor *t = sum_of(q, k);
+        if (!s->lent && (t->head.refs > 1 || t->storage->refs > 1)) return false;
+    }
+    return true;
+}
+
+/* The k-th sums, where they are or packed rank by rank; owned. */
+static gd_tensor *sums_of(const gd_optimizer *o, const bucket *b, int k, int64_t numel, bool read)
+{
+    gd_tensor *all;
+    if (read) {
+        gd__retain(all = sum_of(&b->item[0], k));
+        return all;
+    }
+    gd__own(all = gd__new(gd__cpu(o->ctx), b->grains->partial, 1, &numel));
+    if (all) pack(o, b, gd_world_size(o->share->world), k, all);
+    return all;
+}
+
+/* Where this rank's stretch of the sum goes: where it is kept, or on its way there; owned. */
+static gd_tensor *room_for_own(const gd_optimizer *o, const bucket *b, int64_t own)
+{
+    const portion *q = &b->item[0];
+    gd_tensor *kept = o->param[q->param].own_grad;
+    bool straight = b->count == 1 && q->parts == 1 && !q->adds && kept->dtype == b->dtype &&
+                    gd__contiguous(kept);
+    gd_tensor *room = straight ? gd__reshape(kept, 1, &own) : gd__new(gd__cpu(o->ctx), b->dtype, 1, &own);
+    gd__own(room);
+    return room;
+}
+
+/* The sums of a bucket and room for this rank's stretch. */
 static gd_status load(gd_optimizer *o, bucket *b)
 {
     const gd_scatter *s = o->share->scatter;
     int ranks = gd_world_size(o->share->world), rank = gd_world_rank(o->share->world), packed = 0;
     gd_tensor *all[GD_MOST_SUBTREES];
-    gd_device *cpu = gd__cpu(o->ctx);
     b->cuts = gd__alloc_array(o->ctx, (size_t)ranks + 1, sizeof *b->cuts);
     if (!b->cuts) return GD_NOMEM;
     int64_t numel = cut_portions(o, b, ranks), own = b->cuts[rank + 1] - b->cuts[rank];
-    b->grains = gd__grains_of(o->share->world, b->dtype, cpu, 1, &numel, s->total);
+    b->grains = gd__grains_of(o->share->world, b->dtype, gd__cpu(o->ctx), 1, &numel, s->total);
     gd__aside_begin(o->ctx);
-    gd__own(b->own = b->grains ? gd__new(cpu, b->dtype, 1, &own) : NULL);
-    for (; b->own && packed < s->sums; packed++) {
-        gd__own(all[packed] = gd__new(cpu, b->grains->partial, 1, &numel));
-        if (!all[packed]) break;
-        pack(o, b, ranks, packed, all[packed]);
-    }
+    bool read = can_read(s, b);
+    b->own = b->grains ? room_for_own(o, b, own) : NULL;
+    for (; b->own && packed < s->sums; packed++)
+        if (!(all[packed] = sums_of(o, b, packed, numel, read))) break;
     gd__aside_end(o->ctx);
     if (b->own && packed == s->sums) {
         gd__grains_fill(b->grains, all);
@@ -212,7 +250,7 @@ static int64_t bytes_of(const gd_optimizer *o, int param, gd_dtype dtype)
     return o->param[param].tensor->numel * (int64_t)gd_dtype_size(dtype);
 }
 
-/* One tensor that is more than a bucket. */
+/* One tensor by itself, in portions where it is more than a bucket. */
 static gd_status fly_portions(gd_optimizer *o, portion q, gd_dtype dtype)
 {
     gd_scatter *s = o->share->scatter;
@@ -238,10 +276,11 @@ static gd_status give(gd_optimizer *o, portion q, gd_dtype dtype)
 {
     gd_scatter *s = o->share->scatter;
     int64_t bytes = bytes_of(o, q.param, dtype);
-    bool fits = s->bytes + bytes <= s->most && s->waiting.count < MOST &&
+    bool alone = bytes > s->most || bytes >= (int64_t)LONG * gd_world_size(o->share->world);
+    bool fits = !alone && s->bytes + bytes <= s->most && s->waiting.count < MOST &&
                 (!s->waiting.count || s->waiting.dtype == dtype);
     gd_status status = fits ? GD_OK : fly_waiting(o);
-    if (!status && bytes > s->most) return fly_portions(o, q, dtype);
+    if (!status && alone) return fly_portions(o, q, dtype);
     if (status) {
         drop(s, &q);
         return status;
@@ -349,8 +388,11 @@ static gd_status land_list(gd_optimizer *o, gd_tensor *const *params, int count,
 gd_status gd__scatter_take(gd_optimizer *o, gd_tensor *const *params, int count, gd_tensor *const **list)
 {
     gd_status status = GD_OK;
+    o->share->scatter->lent = true;
     for (int i = 0; i < count && !status; i++) status = take_gradient(o, params[i]); /* set by hand */
-    return land_list(o, params, count, status, list);
+    status = land_list(o, params, count, status, list);
+    o->share->scatter->lent = false;
+    return status;
 }
 
 void gd__scatter_forget(gd_optimizer *o)
