@@ -126,6 +126,13 @@ static void a_saddle_is_not_called_a_minimum(void **state)
     works("minimize 'x^2 - y^2 + y^4' --param x=1 --param y=0.1");
 }
 
+static void a_loss_that_is_no_number_has_no_sign(void **state)
+{
+    (void)state;
+    assert_int_equal(gradus("minimize 'log(x)' --param x=-1"), 1);
+    assert_true(!strncmp(out, "loss nan after 1 steps", 22) && strstr(err, "the loss is nan after 1 steps"));
+}
+
 /* Where it would be that of another problem, or cost more than the run. */
 static void no_condition_is_said_where_none_is_known(void **state)
 {
@@ -185,6 +192,7 @@ int main(void)
         PROGRAM_TEST(lines_of_a_trace_belong_together),
         PROGRAM_TEST(the_condition_is_that_of_the_hessian),
         PROGRAM_TEST(a_saddle_is_not_called_a_minimum),
+        PROGRAM_TEST(a_loss_that_is_no_number_has_no_sign),
         PROGRAM_TEST(no_condition_is_said_where_none_is_known),
         PROGRAM_TEST(an_unknown_name_lists_what_there_is),
         PROGRAM_TEST(many_names_are_listed_in_part),

@@ -338,6 +338,8 @@ static void broken_bounds_constraints_and_conditions_are_refused(void **state)
         {MINIMIZE, "--param y=1e400", "--param y: column 1: the number 1e400 is too large"},
         {MINIMIZE, "--below 'x - 1e400'", "--below: column 5: the number 1e400 is too large"},
         {MINIMIZE, "--chain 'adam | lr(0.1)' --group 'x: '", "--group 'x': it has no setting"},
+        {MINIMIZE, "--chain 'adam | lr(0.1)' --schedule 'rate=constant(1)'",
+         "schedule: no link of the chain has a setting 'rate'"},
         {"eval '1+1' ", "--data q=1", "--data q: the expression does not use it"},
         {"plot trace.jsonl --out new.svg ", "--expr 'p[0]*p[1]' --data q=1",
          "--data q: the expression does not use it"},

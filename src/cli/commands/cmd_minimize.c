@@ -469,6 +469,7 @@ static void step_all(job *j)
                               .equal = j->equal.count ? equal_values : NULL,
                               .below = j->below.count ? below_values : NULL};
     if (!status) status = gd_minimize_with(j->optimizer, &objective, &o, &j->result);
+    if (isnan(j->result.loss)) j->result.loss = NAN; /* its sign says nothing */
     gd__meter_end(&j->progress);
     (void)gd__interrupted();
     if (status && gd_error(j->cli->ctx) == GD_INTERRUPTED && isfinite(j->result.loss)) {

@@ -59,6 +59,8 @@ static bool is_child(const gd_link *link, int field)
     return f->kinds & GD_SET_CHAIN && (f->variadic || !(f->kinds & GD_SET_REAL));
 }
 
+static const char *asker(const key_check *k) { return k->value->schedule ? "schedule: " : "group: "; }
+
 static gd_status check_key(void *user, gd_link *link, const char *path)
 {
     (void)path;
@@ -67,10 +69,9 @@ static gd_status check_key(void *user, gd_link *link, const char *path)
     if (field < 0) return GD_OK;
     k->links++;
     if (k->value->kind == GD_SET_CHAIN || is_child(link, field))
-        return gd_fail(k->ctx, GD_TYPE, "group: '%s' of %s is a link, which groups cannot have", k->key,
+        return gd_fail(k->ctx, GD_TYPE, "%s'%s' of %s is a link, which groups cannot have", asker(k), k->key,
                        link->cls->name);
-    const char *where = k->value->schedule ? "schedule: " : "group: ";
-    return gd__field_check(k->ctx, where, link->cls, &link->cls->fields[field], k->value);
+    return gd__field_check(k->ctx, asker(k), link->cls, &link->cls->fields[field], k->value);
 }
 
 static gd_group_setting *find_key(const gd_group *g, const char *key)
@@ -91,7 +92,7 @@ static gd_status check_all(gd_optimizer *o, key_check *k)
 {
     gd_status status = gd__visit_links(o->chain, "", check_key, k);
     if (status || k->links) return status;
-    return gd_fail(o->ctx, GD_ATTRIBUTE, "group: no link of the chain has a setting '%.80s'", k->key);
+    return gd_fail(o->ctx, GD_ATTRIBUTE, "%sno link of the chain has a setting '%.80s'", asker(k), k->key);
 }
 
 gd_status gd__group_check(gd_optimizer *o, const char *key, const gd_setting *value)
