@@ -63,15 +63,20 @@ static inline double gd__unit_f64(uint32_t hi, uint32_t lo)
     return (double)(((uint64_t)hi << 21) | (lo >> 11)) * 1.1102230246251565e-16; /* 2^-53 */
 }
 
-/* log of a normal number below 2 and above 0: 2^k (1 + f), log(1 + f) by s = f / (2 + f) as in fdlibm. */
-static inline double gd__log_unit(double x)
+/* log of a positive normal number times 2^shift: 2^k (1 + f), log(1 + f) by s = f / (2 + f) as in fdlibm; within 1 ULP.  k is read
+ * from the bits of 2^52 + 1024 + k: vectors have no conversion of 64-bit integers everywhere. */
+static inline double gd__log_normal(double x, double shift)
 {
-    uint64_t bits;
+    uint64_t bits, above;
     memcpy(&bits, &x, sizeof bits);
-    int64_t k = (int64_t)(bits - 0x3FE6A09E667F3BCDull) >> 52; /* so that 1 + f is in [sqrt(1/2), sqrt(2)) */
-    bits -= (uint64_t)k << 52;
-    double m, e = (double)(int32_t)k;
+    above = (bits - 0x3FE6A09E667F3BCDull + (1024ull << 52)) >>
+            52; /* so that 1 + f is in [sqrt(1/2), sqrt(2)) */
+    bits -= (above - 1024) << 52;
+    above |= 0x4330000000000000ull;
+    double m, e;
     memcpy(&m, &bits, sizeof m);
+    memcpy(&e, &above, sizeof e);
+    e = e - 4503599627371520.0 + shift;
     double f = m - 1, s = f / (2 + f), z = s * s, w = z * z, half = 0.5 * f * f;
     double even = w *
                   (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01));
@@ -112,7 +117,7 @@ static inline void gd__random_pair(int kind, double scale, const uint32_t w[4], 
 {
     double u = gd__unit_f64(w[0], w[1]), v = gd__unit_f64(w[2], w[3]);
     if (kind == 1) {
-        double r = sqrt(-2 * gd__log_unit(1 - u)), sine, cosine;
+        double r = sqrt(-2 * gd__log_normal(1 - u, 0)), sine, cosine;
         gd__turn(v, &sine, &cosine);
         pair[0] = r * cosine;
         pair[1] = r * sine;

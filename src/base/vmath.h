@@ -28,12 +28,35 @@ static inline double gd__bits_f64(uint64_t u)
     return f;
 }
 
-/* exp(x) = 2^n exp(r), |r| <= ln 2 / 2: Taylor to r^7; 2^n in two halves so that subnormals come out. */
+static inline uint64_t gd__f64_bits(double f)
+{
+    uint64_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+/* x cut to [low, high]; a NaN becomes high.  On ARM by its instructions for that: in a choice gcc looks for NaNs again and again. */
+#ifdef __aarch64__
+static inline float gd__cut_f32(float x, float low, float high) { return fmaxf(fminf(x, high), low); }
+static inline double gd__cut_f64(double x, double low, double high) { return fmax(fmin(x, high), low); }
+#else
+static inline float gd__cut_f32(float x, float low, float high)
+{
+    float c = x < high ? x : high;
+    return c < low ? low : c;
+}
+static inline double gd__cut_f64(double x, double low, double high)
+{
+    double c = x < high ? x : high;
+    return c < low ? low : c;
+}
+#endif
+
+/* exp(x) = 2^n exp(r), |r| <= ln 2 / 2: Taylor to r^7.  Adding 3/2 2^23 rounds to an integer, which then stands in the lowest
+ * bits; with 254 more those are the exponents of two powers of two whose product is 2^n, so that subnormals come out. */
 static inline float gd__exp_f32(float x)
 {
-    float c = x < 89.0f ? x : 89.0f; /* NaN becomes 89 here: it has no integer part */
-    c = c < -104.0f ? -104.0f : c;
-    float n = (c * 1.44269504f + 12582912.0f) - 12582912.0f; /* rounds to an integer */
+    float c = gd__cut_f32(x, -104.0f, 89.0f), t = c * 1.44269504f + 12583166.0f, n = t - 12583166.0f;
     float r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
     float p = 1.0f / 5040;
     p = p * r + 1.0f / 720;
@@ -42,72 +65,107 @@ static inline float gd__exp_f32(float x)
     p = p * r + 1.0f / 6;
     p = p * r + 0.5f;
     p = (p * r * r + r) + 1.0f;
-    int32_t k = (int32_t)n, half = k >> 1, rest = k - half;
-    float e = p * gd__bits_f32((uint32_t)(half + 127) << 23) * gd__bits_f32((uint32_t)(rest + 127) << 23);
+    uint32_t k = gd__f32_bits(t), half = k >> 1;
+    float e = p * gd__bits_f32(half << 23) * gd__bits_f32((k - half) << 23);
     return x != x ? x : e;
 }
 
-/* log of a positive normal or subnormal: x = 2^k (1 + f), log(1 + f) by s = f / (2 + f). */
+/* x = 2^k (1 + f), log(1 + f) by s = f / (2 + f).  What is no positive normal number is told by its bits, by masks: of choices
+ * compilers make both sides. */
 static inline float gd__log_f32(float x)
 {
-    float scaled = x < 1.17549435e-38f ? x * 16777216.0f : x;
-    uint32_t bits = gd__f32_bits(scaled);
+    uint32_t raw = gd__f32_bits(x), tiny = -(uint32_t)(raw < 0x800000u), none = -(raw >> 31);
+    uint32_t bits = gd__f32_bits(x * gd__bits_f32(0x3F800000u + (tiny & 24u << 23)));
     int32_t k = (int32_t)(bits - 0x3F3504F3u) >> 23; /* so that 1 + f is in [sqrt(1/2), sqrt(2)) */
     float m = gd__bits_f32(bits - (uint32_t)k * 8388608u);
-    float e = (float)(x < 1.17549435e-38f ? k - 24 : k);
+    float e = (float)(k - (int32_t)(tiny & 24));
     float f = m - 1.0f, s = f / (2.0f + f), z = s * s, h = 0.5f * f * f;
     float r = z * (0.66666667f + z * (0.4f + z * (0.2857143f + z * (0.22222222f + z * 0.18181819f))));
     float y = e * 0.693359375f - ((h - (s * (h + r) + e * -2.12194440e-4f)) - f);
-    y = x == 0.0f ? -INFINITY : y;
-    y = x < 0.0f ? NAN : y;
-    return x == INFINITY || x != x ? x : y;
+    y = gd__bits_f32(gd__f32_bits(y) | none);
+    y = raw << 1 == 0 ? -INFINITY : y;
+    return (int32_t)raw >= 0x7F800000 ? x : y;
 }
 
-/* exp in f64 good to about 1e-13, for f32 functions only; |x| is cut at 700. */
-static inline double gd__exp_wide(double x)
+/* c = n ln 2 + r + lost, |r| <= ln 2 / 2; returns a number whose lowest bits are n + 2046 (see gd__exp_f32). */
+static inline double gd__split_f64(double c, double *r, double *lost)
 {
-    double c = x < 700.0 ? x : 700.0; /* NaN becomes 700 here: it has no integer part */
-    c = c < -700.0 ? -700.0 : c;
-    double n = (c * 1.4426950408889634 + 6755399441055744.0) - 6755399441055744.0;
-    double r = (c - n * 0.6931471805599453);
-    double p = 1.0 / 39916800;
-    p = p * r + 1.0 / 3628800;
-    p = p * r + 1.0 / 362880;
-    p = p * r + 1.0 / 40320;
-    p = p * r + 1.0 / 5040;
-    p = p * r + 1.0 / 720;
-    p = p * r + 1.0 / 120;
-    p = p * r + 1.0 / 24;
-    p = p * r + 1.0 / 6;
-    p = p * r + 0.5;
-    p = (p * r + 1.0) * r + 1.0;
-    int64_t k = (int64_t)n;
-    double e = p * gd__bits_f64((uint64_t)(k + 1023) << 52);
+    double t = c * 1.4426950408889634 + 6755399441057790.0, n = t - 6755399441057790.0;
+    double high = c - n * 6.93147180369123816490e-01, low = n * 1.90821492927058770002e-10;
+    *r = high - low;
+    *lost = (high - *r) - low;
+    return t;
+}
+
+/* exp(r + lost) - 1 - r: r^2 q(r), q interpolating at Chebyshev's points of |r| <= 0.34665; off by 2^-62. */
+static inline double gd__exp_rest(double r, double lost)
+{
+    double q = 2.0914696114722443e-09;
+    q = q * r + 2.510522981321569e-08;
+    q = q * r + 2.755727362113095e-07;
+    q = q * r + 2.7557255369427714e-06;
+    q = q * r + 2.4801587325565073e-05;
+    q = q * r + 1.9841269874844894e-04;
+    q = q * r + 1.3888888888883744e-03;
+    q = q * r + 8.333333333326129e-03;
+    q = q * r + 4.166666666666667e-02;
+    q = q * r + 0.1666666666666667;
+    q = q * r + 0.5;
+    return r * r * q + lost;
+}
+
+/* Normal results within 0.54 ULP: what 1 + r loses is added with the rest.  With less, a search along a line that ends where
+ * rounding begins takes more steps. */
+static inline double gd__exp_f64(double x)
+{
+    double r, lost;
+    uint64_t k = gd__f64_bits(gd__split_f64(gd__cut_f64(x, -746.0, 710.0), &r, &lost)), half = k >> 1;
+    double sum = 1.0 + r, p = sum + (gd__exp_rest(r, lost) + (r - (sum - 1.0)));
+    double e = p * gd__bits_f64(half << 52) * gd__bits_f64((k - half) << 52);
     return x != x ? x : e;
 }
 
+/* tanh |x| = -e / (2 + e), e = exp(-2 |x|) - 1: within 2 epsilons */
+static inline double gd__tanh_f64(double x)
+{
+    double r, lost, t = gd__split_f64(-2.0 * gd__cut_f64(fabs(x), 0, 22.0), &r, &lost);
+    double power = gd__bits_f64((gd__f64_bits(t) - 1023) << 52);
+    double e = power * (gd__exp_rest(r, lost) + r) + (power - 1.0), y = copysign(-e / (2.0 + e), x);
+    return x != x ? x : y;
+}
+
+/* x + x^3 p(x^2) below 5/8 and for NaN, p interpolating at Chebyshev's points; 1 - 2 / (e^2x + 1) above */
 static inline float gd__tanh_f32(float x)
 {
-    double a = fabs((double)x), e = gd__exp_wide(-2.0 * (a > 20.0 ? 20.0 : a));
-    double t = (1.0 - e) / (1.0 + e);
-    t = a < 1e-4 ? a - a * a * a * (1.0 / 3) : t;
-    float y = (float)(x < 0 ? -t : t);
-    return x != x || x == 0.0f ? x : y;
+    float a = fabsf(x), z = a * a, e = gd__exp_f32(2.0f * gd__cut_f32(a, 0, 10.0f));
+    float p = -0.0060962995f;
+    p = p * z + 0.020996894f;
+    p = p * z - 0.0538508495f;
+    p = p * z + 0.133327693f;
+    p = p * z - 0.333333289f;
+    float low = p * z * a + a, high = 1.0f - 2.0f / (e + 1.0f);
+    return copysignf(gd__f32_bits(a) - 0x3F200000u < 0x40600000u ? high : low, x); /* 5/8 <= a, no NaN */
 }
 
 static inline float gd__expm1_f32(float x)
 {
-    double d = (double)x, e = gd__exp_wide(d) - 1.0;
+    double d = (double)x, e = gd__exp_f64(d) - 1.0;
     e = fabs(d) < 1e-4 ? d + d * d * 0.5 + d * d * d * (1.0 / 6) : e;
     return x != x || x == 0.0f ? x : (float)e;
 }
 
-static inline float gd__sigmoid_f32(float x) { return (float)(1.0 / (1.0 + gd__exp_wide(-(double)x))); }
+/* e^-|x| over 1 + e^-|x| or 1 over it; what the sum lost is put back, or f32 would be off by more than 2 ULP. */
+static inline float gd__sigmoid_f32(float x)
+{
+    float e = gd__exp_f32(-fabsf(x)), sum = 1.0f + e, lost = e - (sum - 1.0f);
+    float y = (x < 0 ? e : 1.0f) / sum;
+    return y - y * lost;
+}
 
 static inline double gd__sigmoid_f64(double x)
 {
-    double e = exp(-fabs(x)), s = 1.0 / (1.0 + e);
-    return x < 0 ? e * s : s;
+    double e = gd__exp_f64(-fabs(x));
+    return (x < 0 ? e : 1.0) / (1.0 + e);
 }
 
 /* log(1 + e^x) = max(x, 0) + log1p(e^-|x|) */
@@ -118,10 +176,22 @@ static inline double gd__softplus_f64(double x)
 
 static inline float gd__softplus_f32(float x) { return (float)gd__softplus_f64((double)x); }
 
-/* x Phi(x); erfc keeps the digits of the lower tail, which 1 + erf would lose */
-static inline double gd__gelu_f64(double x) { return 0.5 * x * erfc(x * -0.70710678118654752); }
+/* x Phi(x); erfc keeps the digits of the lower tail, which 1 + erf would lose.  It also makes 2 z^2 of a relative error of its
+ * argument z = -x / sqrt(2), 16 epsilons at x = -5 of z's rounding alone: what that lost (Dekker's product: 26 bits of x, 26 of
+ * sqrt(1/2)) is put back by the slope.  -erfc' / erfc = z + sqrt(z^2 + 4 / pi) to a few hundredths where z > 0. */
+static inline double gd__gelu_f64(double x)
+{
+    double z = x * -0.70710678118654752, high = gd__bits_f64(gd__f64_bits(x) & 0xFFFFFFFFF8000000ull);
+    double lost = ((high * -0x1.6a09e6p-1 - z) + (x - high) * -0x1.6a09e6p-1) + x * -1.210161710447897e-08;
+    double e = erfc(z);
+    e -= z > 0 ? e * lost * (z + sqrt(z * z + 1.2732395447351628)) : 0;
+    return 0.5 * x * e;
+}
 
-static inline float gd__gelu_f32(float x) { return (float)gd__gelu_f64((double)x); }
+static inline float gd__gelu_f32(float x)
+{
+    return (float)(0.5 * (double)x * erfc((double)x * -0.70710678118654752));
+}
 
 /* ---- halves ---- */
 

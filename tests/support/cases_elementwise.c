@@ -240,7 +240,7 @@ TERNARY_FUNCTIONS(lerp, x + z * (y - x), fabsl(x) + fabsl(z) * (fabsl(x) + fabsl
      .in = {ELEMENTS(domain, NULL)},                               \
      .dtypes = allowed,                                            \
      .order = derivatives,                                         \
-     .error = GD_OP_##title == GD_OP_gelu ? 4 : 0},
+     .error = GD_OP_##title == GD_OP_gelu ? 3 : 0}, /* the C library's erfc is off by 2.5 */
 #define SCALAR_ROW(title, variant, domain, allowed, call, expression) \
     {.name = sizeof #variant > 1 ? #title "/" #variant : #title,      \
      .op = GD_OP_##title,                                             \

@@ -1,4 +1,5 @@
 /* Vector kernels: one plain loop an operator and compute type, compiled once for every instruction set. */
+#include "base/rng.h"
 #include "base/special.h"
 #include "base/vmath.h"
 #include "tensor/cpu/cpu.h"
@@ -71,6 +72,17 @@ static inline int64_t to_i64(double x)
                                          : (int64_t)x;
 }
 
+/* as gd__log_f32 */
+static inline double log_f64_of(double x)
+{
+    uint64_t raw = gd__f64_bits(x), tiny = -(uint64_t)(raw < 1ull << 52), none = -(raw >> 63);
+    double scaled = x * gd__bits_f64((1023ull << 52) + (tiny & 54ull << 52));
+    double y = gd__log_normal(scaled, gd__bits_f64(tiny & 0xC04B000000000000ull)); /* -54 */
+    y = gd__bits_f64(gd__f64_bits(y) | none);
+    y = raw << 1 == 0 ? -INFINITY : y;
+    return (int64_t)raw >= 0x7FF0000000000000 ? x : y;
+}
+
 SAME1(neg, -x)
 LOOP(neg_i64, int64_t, int64_t, 0 - U(x))
 FLOAT1(abs, fabsf(x), fabs(x))
@@ -79,9 +91,9 @@ FLOAT1(sign, x > 0 ? 1.0f : x < 0 ? -1.0f : x * 0.0f, x > 0 ? 1.0 : x < 0 ? -1.0
 LOOP(sign_i64, int64_t, int64_t, (x > 0) - (x < 0))
 FLOAT1(sqrt, sqrtf(x), sqrt(x))
 FLOAT1(rsqrt, 1.0f / sqrtf(x), 1.0 / sqrt(x))
-FLOAT1(exp, gd__exp_f32(x), exp(x))
+FLOAT1(exp, gd__exp_f32(x), gd__exp_f64(x))
 FLOAT1(expm1, gd__expm1_f32(x), expm1(x))
-FLOAT1(log, gd__log_f32(x), log(x))
+FLOAT1(log, gd__log_f32(x), log_f64_of(x))
 FLOAT1(log1p, (float)log1p((double)x), log1p(x))
 FLOAT1(log2, (float)log2((double)x), log2(x))
 FLOAT1(log10, (float)log10((double)x), log10(x))
@@ -93,7 +105,7 @@ FLOAT1(acos, (float)acos((double)x), acos(x))
 FLOAT1(atan, (float)atan((double)x), atan(x))
 FLOAT1(sinh, (float)sinh((double)x), sinh(x))
 FLOAT1(cosh, (float)cosh((double)x), cosh(x))
-FLOAT1(tanh, gd__tanh_f32(x), tanh(x))
+FLOAT1(tanh, gd__tanh_f32(x), gd__tanh_f64(x))
 FLOAT1(sigmoid, gd__sigmoid_f32(x), gd__sigmoid_f64(x))
 FLOAT1(softplus, gd__softplus_f32(x), gd__softplus_f64(x))
 #ifdef __aarch64__ /* gcc looks for NaN twice in that choice */
@@ -264,6 +276,25 @@ CONVERT(f64_to_i64, int64_t, double, to_i64(x))
 SUM(sum_f32, float)
 SUM(sum_f64, double)
 
+#ifdef __aarch64__
+/* NEON's maximum is NaN where an operand is. */
+#define HIGHEST(name, type, suffix, vector)                                                                \
+    static type name(const type *x, int64_t n, type sign)                                                  \
+    {                                                                                                      \
+        const int64_t width = 16 / (int64_t)sizeof *x, whole = n - n % width;                              \
+        vector best = vdupq_n_##suffix(-sign * (type)INFINITY);                                            \
+        if (sign > 0)                                                                                      \
+            for (int64_t i = 0; i < whole; i += width) best = vmaxq_##suffix(best, vld1q_##suffix(x + i)); \
+        else                                                                                               \
+            for (int64_t i = 0; i < whole; i += width) best = vminq_##suffix(best, vld1q_##suffix(x + i)); \
+        type highest = sign * (sign > 0 ? vmaxvq_##suffix(best) : vminvq_##suffix(best));                  \
+        for (int64_t i = whole; i < n; i++)                                                                \
+            highest = sign * x[i] > highest || x[i] != x[i] ? sign * x[i] : highest;                       \
+        return sign * highest;                                                                             \
+    }
+HIGHEST(highest_f32, float, f32, float32x4_t)
+HIGHEST(highest_f64, double, f64, float64x2_t)
+#else
 /* In vectors of gcc and clang: neither makes them of a loop that chooses. */
 #define HIGHEST(name, type, bits)                                                                  \
     typedef type name##_vector __attribute__((vector_size(16), aligned(sizeof(type)), may_alias)); \
@@ -295,6 +326,7 @@ SUM(sum_f64, double)
     }
 HIGHEST(highest_f32, float, int32_t)
 HIGHEST(highest_f64, double, int64_t)
+#endif
 
 static void add_into_f32(float *acc, const float *x, int64_t n)
 {
