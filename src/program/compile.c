@@ -380,24 +380,32 @@ static bool write_source(order *o, int fd, const char *path)
     return left ? note(o->all, "cannot write %s: %s", path, strerror(errno)) : true;
 }
 
-/* Compiles in the folder, loads the result and only then gives it its name there. */
-static bool make(order *o, const gd_cache *cache)
+/* Compiles in the folder; gives the name of the result there, "" where there is none.  Apart, so that its paths are off the stack
+ * when the result is compared with the interpreter, which takes most of GD_STEP_STACK. */
+static __attribute__((noinline)) bool compile_in(order *o, const gd_cache *cache, char name[NAME_MAX + 1])
 {
     char source[GD_PATH + 16], object[GD_PATH + 24];
     int held = gd__cache_temporary(cache, ".c", source);
     if (held < 0) return note(o->all, "cannot write in %s: %s", cache->path, strerror(errno));
     snprintf(object, sizeof object, "%.*s.so", (int)strlen(source) - 2, source);
-    const char *name = strrchr(object, '/') + 1;
+    snprintf(name, NAME_MAX + 1, "%s", strrchr(object, '/') + 1);
     bool done = write_source(o, held, source);
     if (done && !run_compiler(o->all, source, object)) {
         o->all->broken = true;
         done = false;
     }
     if (done && !gd__cache_seal(cache, name, &o->key)) done = note(o->all, "cannot read back %s", object);
-    if (done) done = load(o, cache, name);
-    if (!done || renameat(cache->fd, name, cache->fd, o->name)) unlinkat(cache->fd, name, 0);
     unlink(source);
     close(held);
+    return done;
+}
+
+/* Loads what was compiled and only then gives it its name in the folder. */
+static bool make(order *o, const gd_cache *cache)
+{
+    char name[NAME_MAX + 1] = "";
+    bool done = compile_in(o, cache, name) && load(o, cache, name);
+    if (*name && (!done || renameat(cache->fd, name, cache->fd, o->name))) unlinkat(cache->fd, name, 0);
     return done;
 }
 
