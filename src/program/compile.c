@@ -382,7 +382,7 @@ static bool write_source(order *o, int fd, const char *path)
 
 /* Compiles in the folder; gives the name of the result there, "" where there is none.  Apart, so that its paths are off the stack
  * when the result is compared with the interpreter, which takes most of GD_STEP_STACK. */
-static __attribute__((noinline)) bool compile_in(order *o, const gd_cache *cache, char name[NAME_MAX + 1])
+__attribute__((noinline)) static bool compile_in(order *o, const gd_cache *cache, char name[NAME_MAX + 1])
 {
     char source[GD_PATH + 16], object[GD_PATH + 24];
     int held = gd__cache_temporary(cache, ".c", source);

@@ -170,6 +170,15 @@ static int stop(pid_t child, int number, double *took)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* How long a program takes to begin its steps, in microseconds; rows of a matrix whose products take seconds */
+#ifdef GD_TEST_EMULATED
+enum { WARM_UP = 5000000 };
+#define LARGE "300"
+#else
+enum { WARM_UP = 100000 };
+#define LARGE "1500"
+#endif
+
 /* x is 1 at the start of all of them, and moves towards 3. */
 static const char *const long_runs[] = {
     "minimize '(x-3)^2' --param x=1 --chain 'lr(1e-6)' --steps 1000000000 --out m.safetensors",
@@ -194,7 +203,7 @@ static void a_signal_saves_the_best_point_and_ends(void **state)
         for (int k = 0; k < 3; k++) {
             unlink("m.safetensors");
             pid_t child = start(long_runs[i]);
-            usleep(100000);
+            usleep(WARM_UP);
             int code = stop(child, numbers[k], &took);
             if (code != 1 || !strstr(err, "interrupted after ") ||
                 !strstr(err, "; m.safetensors has the parameters"))
@@ -210,7 +219,7 @@ static void a_signal_saves_the_best_point_and_ends(void **state)
 }
 
 /* Every step takes longer than a signal waits for it: what the last one found is there. */
-#define SLOW "1e-30*sum((x*W)@W@W@W@W@W)' --param x=1 --data 'W=ones(1500,1500)' --threads 1 "
+#define SLOW "1e-30*sum((x*W)@W@W@W@W@W)' --param x=1 --data 'W=ones(" LARGE "," LARGE ")' --threads 1 "
 
 static void slow_steps_are_saved_before_a_signal_comes(void **state)
 {
