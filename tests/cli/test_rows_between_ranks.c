@@ -8,12 +8,12 @@
 /* ---- a transport that counts ---- */
 
 static _Atomic int64_t sent;
-static const gd_transport *_Atomic counted;
+static const gd_transport *_Atomic transport_below;
 
 static gd_status count_and_post(gd_endpoint *e, gd_message *m)
 {
     if (m->sends) sent += (int64_t)m->bytes;
-    const gd_transport *inner = counted;
+    const gd_transport *inner = transport_below;
     return inner->post(e, m);
 }
 
@@ -57,7 +57,7 @@ static gd_status an_epoch(gd_world *w, void *user)
     gd_trainer t = {.ctx = ctx, .device = gd_device_get(ctx, "cpu")};
     const gd_transport *inner = w->end.transport;
     gd_transport counting = *inner;
-    counted = inner;
+    transport_below = inner;
     counting.post = count_and_post;
     t.point = (gd_checkpoint){.ctx = ctx, .world = w};
     t.point.recipe.batch = of->batch;
