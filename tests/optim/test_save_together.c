@@ -68,22 +68,6 @@ static int try_rename(void *user, const char *from, const char *to)
     return is_due(user) ? -1 : gd__posix_files.rename(NULL, from, to);
 }
 
-/* ---- memory that is counted ---- */
-
-static _Atomic int64_t live, peak;
-
-static void *counted(void *user, void *old, size_t old_size, size_t size)
-{
-    (void)user;
-    void *block = size ? aligned_alloc(64, (size + 63) & ~(size_t)63) : NULL;
-    if (size && !block) return NULL;
-    if (size && old) memcpy(block, old, old_size < size ? old_size : size);
-    free(old);
-    live += (int64_t)size - (old ? (int64_t)old_size : 0);
-    if (live > peak) peak = live; /* of one thread at a time: contexts of ranks take turns */
-    return block;
-}
-
 static gd_ctx *make_context(const gd_file_ops *files)
 {
     gd_options options = gd_options_default();
@@ -92,7 +76,7 @@ static gd_ctx *make_context(const gd_file_ops *files)
     options.threads = 1;
     options.compile = false;
     options.files = files;
-    live = peak = 0;
+    live_of_all = peak_of_all = 0;
     return gd_ctx_new(&options);
 }
 
@@ -125,11 +109,11 @@ static gd_status step(gd_optimizer *o, gd_tensor *const *p, int params)
 static gd_status save_measured(gd_world *w, gd_optimizer *o, run *r)
 {
     TRY(gd_world_barrier(w));
-    if (!gd_world_rank(w)) peak = r->grown = live;
+    if (!gd_world_rank(w)) peak_of_all = r->grown = live_of_all;
     TRY(gd_world_barrier(w));
     gd_status status = gd_optimizer_save(o, r->path);
     if (!gd_world_rank(w)) {
-        r->grown = peak - r->grown;
+        r->grown = peak_of_all - r->grown;
         r->last = status;
     }
     return status;
@@ -139,11 +123,11 @@ static gd_status save_measured(gd_world *w, gd_optimizer *o, run *r)
 static gd_status load_measured(gd_world *w, gd_optimizer *o, run *r)
 {
     TRY(gd_world_barrier(w));
-    if (!gd_world_rank(w)) peak = r->grown = live;
+    if (!gd_world_rank(w)) peak_of_all = r->grown = live_of_all;
     TRY(gd_world_barrier(w));
     gd_status status = gd_optimizer_load(o, r->load, true);
     (void)!gd_world_agree(w, GD_OK);
-    if (!gd_world_rank(w)) r->grown = peak - r->grown;
+    if (!gd_world_rank(w)) r->grown = peak_of_all - r->grown;
     if (status && gd_optimizer_steps(o)) return gd_fail(gd_world_ctx(w), GD_INTERNAL, "half of it is loaded");
     return status;
 }
@@ -227,7 +211,7 @@ static void saving_brings_nothing_together(void **state)
             fail_msg("saving %lld bytes took %lld more", (long long)r.state, (long long)r.grown);
     }
     gd_ctx_free(ctx);
-    assert_int_equal(live, 0);
+    assert_int_equal(live_of_all, 0);
 }
 
 static gd_file_ops trouble_with(trouble *t)
@@ -270,7 +254,7 @@ static void whatever_fails_leaves_the_file_of_before(void **state)
     }
     free(before);
     gd_ctx_free(ctx);
-    assert_int_equal(live, 0);
+    assert_int_equal(live_of_all, 0);
 }
 
 static void a_folder_that_not_all_ranks_see_is_said(void **state)
@@ -310,7 +294,7 @@ static void each_rank_reads_what_it_keeps(void **state)
             fail_msg("%lld bytes of state took %lld in all ranks", (long long)r.state, (long long)r.grown);
     }
     gd_ctx_free(ctx);
-    assert_int_equal(live, 0);
+    assert_int_equal(live_of_all, 0);
 }
 
 /* What is loaded and saved without a step between is the same file, whoever loads it. */
@@ -388,7 +372,7 @@ static void damage_that_one_rank_sees_is_told_to_all(void **state)
     }
     free(file);
     gd_ctx_free(ctx);
-    assert_int_equal(live, 0);
+    assert_int_equal(live_of_all, 0);
 }
 
 static bool loads_with_two(gd_ctx *ctx)

@@ -13,7 +13,13 @@
 /* Bytes alive, and the most at a time, of this thread: a rank whose context computes with one thread has all of its memory there;
  * and of all. */
 static _Thread_local int64_t live, peak;
-static _Atomic int64_t live_of_all;
+static _Atomic int64_t live_of_all, peak_of_all;
+
+static inline void most_of(_Atomic int64_t *most, int64_t bytes)
+{
+    int64_t before = *most;
+    while (before < bytes && !atomic_compare_exchange_weak(most, &before, bytes)) {}
+}
 
 /* A gd_allocator's function that counts them. */
 static inline void *counted(void *user, void *old, size_t old_size, size_t size)
@@ -25,15 +31,9 @@ static inline void *counted(void *user, void *old, size_t old_size, size_t size)
     free(old);
     int64_t more = (int64_t)size - (old ? (int64_t)old_size : 0);
     live += more;
-    live_of_all += more;
     if (live > peak) peak = live;
+    most_of(&peak_of_all, live_of_all += more);
     return block;
-}
-
-static inline void most_of(_Atomic int64_t *most, int64_t bytes)
-{
-    int64_t before = *most;
-    while (before < bytes && !atomic_compare_exchange_weak(most, &before, bytes)) {}
 }
 
 /* ---- ranks ---- */
