@@ -1,4 +1,4 @@
-/* How many instructions an element operators and steps take on 64-bit ARM, beside the shortest loops we know (floor.c), as rows of
+/* How many instructions an element operators and steps take on 64-bit ARM, beside the shortest loops we know (floor.c), as tables of
  * docs/processors.md.  Run by qemu-aarch64 with plugin.c, which counts: ./dev cross count. */
 #include "floor.h"
 
@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { N = 8192, SIDE = 96, COUNTER = 1000000 };
+#define COUNT_OF(array) ((int)(sizeof(array) / sizeof *(array)))
+
+enum { N = 65536, SIDE = 96, COUNTER = 1000000 };
 
 static uint64_t instructions(void)
 {
@@ -39,34 +41,52 @@ static gd_tensor *apply_max(gd_tensor *a, gd_tensor *b) { return (void)b, gd_max
 static gd_tensor *apply_argmax(gd_tensor *a, gd_tensor *b) { return (void)b, gd_argmax(a, NULL, false); }
 static gd_tensor *apply_softmax(gd_tensor *a, gd_tensor *b) { return (void)b, gd_softmax(a, "0"); }
 
+/* Two columns of a table: f32 and f64, or f16 and bf16. */
 typedef struct operator_row {
     const char *name;
     gd_tensor *(*apply)(gd_tensor *a, gd_tensor *b);
-    floor_loop *floor[4]; /* f32, f64, f16, bf16; NULL: not counted */
+    floor_loop *floor[2];
+    const char *note;
 } operator_row;
 
-#define BOTH(name)                             \
+#define WIDE(name)                             \
     {                                          \
         floor_##name##_f32, floor_##name##_f64 \
     }
-static const operator_row rows[] = {
-    {"add", gd_add, {floor_add_f32, floor_add_f64, floor_add_f16, floor_add_bf16}},
-    {"mul", gd_mul, BOTH(mul)},
-    {"div", gd_div, BOTH(div)},
-    {"sqrt", apply_sqrt, BOTH(sqrt)},
-    {"square", apply_square, BOTH(square)},
-    {"relu", apply_relu, BOTH(relu)},
-    {"exp", apply_exp, BOTH(exp)},
-    {"log", apply_log, BOTH(log)},
-    {"tanh", apply_tanh, BOTH(tanh)},
-    {"sigmoid", apply_sigmoid, BOTH(sigmoid)},
-    {"sum", apply_sum, {floor_sum_f32, floor_sum_f64, floor_sum_f16, floor_sum_bf16}},
-    {"max", apply_max, BOTH(max)},
-    {"argmax", apply_argmax, BOTH(max)},
-    {"softmax", apply_softmax, BOTH(softmax)},
+#define HALF(name)                              \
+    {                                           \
+        floor_##name##_f16, floor_##name##_bf16 \
+    }
+static const operator_row wide[] = {
+    {"add", gd_add, WIDE(add), "vectors that gcc makes, as those of the next four"},
+    {"mul", gd_mul, WIDE(mul), ""},
+    {"div", gd_div, WIDE(div), ""},
+    {"sqrt", apply_sqrt, WIDE(sqrt), ""},
+    {"square", apply_square, WIDE(square), ""},
+    {"relu", apply_relu, WIDE(relu),
+     "NEON's functions, keeping -0 and NaN: gcc looks for NaN twice in a choice (2.9 and 5.6)"},
+    {"exp", apply_exp, WIDE(exp), "was 14 and 43 (the C library, an element at a time, in f64)"},
+    {"log", apply_log, WIDE(log), "was 15 and 57"},
+    {"tanh", apply_tanh, WIDE(tanh), "was 58 (by way of f64) and 132"},
+    {"sigmoid", apply_sigmoid, WIDE(sigmoid), "was 34 and 49"},
+    {"sum", apply_sum, WIDE(sum), "in sixteen lanes of a fixed tree, the same bits everywhere"},
+    {"max", apply_max, WIDE(max),
+     "which it is, then in the first block of 1024 that has it, where; needed: only which"},
+    {"argmax", apply_argmax, WIDE(max), "the same"},
+    {"softmax", apply_softmax, WIDE(softmax), "was 21 and 55"},
+};
+static const operator_row half[] = {
+    {"add", gd_add, HALF(add),
+     "in one pass, in NEON's functions; was 5.7 and 7.0: each operand widened by a loop of its own"},
+    {"mul", gd_mul, HALF(mul),
+     "the same, as are `sub`, `div`, `square`, `sqrt` and products and sums with a number"},
+    {"relu", apply_relu, HALF(relu), "from the bits, as are `neg` and the gradient of `relu`"},
+    {"exp", apply_exp, HALF(exp),
+     "widened, computed and rounded in three loops over blocks that stay in cache, as all others"},
+    {"sum", apply_sum, HALF(sum), "as they lie, with the same bits; was 2.8 and 2.7: of a copy in f32"},
 };
 
-static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_F16, GD_BF16};
+static const gd_dtype wide_dtypes[] = {GD_F32, GD_F64}, half_dtypes[] = {GD_F16, GD_BF16};
 
 static gd_tensor *numbers(gd_ctx *ctx, gd_dtype dtype)
 {
@@ -90,23 +110,39 @@ static double count_operator(gd_ctx *ctx, const operator_row *row, gd_dtype dtyp
     return (double)(to - from) / N;
 }
 
-static double count_floor(floor_loop *loop)
+/* n: what the loop is called with; per: what the count is divided by. */
+static double count_floor(floor_loop *loop, int64_t n, double per)
 {
-    static double o[N], a[N], b[2 * N];
+    static double o[N], a[N], b[2 * N]; /* N > SIDE * SIDE */
     uint64_t from = instructions();
-    loop(o, a, b, N);
-    return (double)(instructions() - from) / N;
+    loop(o, a, b, n);
+    return (double)(instructions() - from) / per;
 }
 
-static void print_operator(gd_ctx *ctx, const operator_row *row)
+/* Names what takes more than one and a half of what is needed. */
+static void print_row(const char *name, int digits, const double *taken, const double *needed,
+                      const char *note)
 {
-    printf("| %s |", row->name);
-    for (int k = 0; k < 4; k++)
-        if (row->floor[k])
-            printf(" %.1f | %.1f |", count_operator(ctx, row, dtypes[k]), count_floor(row->floor[k]));
-        else
-            printf(" | |");
-    printf("\n");
+    printf("| %s |", name);
+    for (int k = 0; k < 2; k++) printf(" %.*f | %.*f |", digits, taken[k], digits, needed[k]);
+    printf(" %s |\n", note);
+    for (int k = 0; k < 2; k++)
+        if (taken[k] > 1.5 * needed[k])
+            fprintf(stderr, "%s, column %d: %.2f times what is needed\n", name, k + 1, taken[k] / needed[k]);
+}
+
+static void print_operators(gd_ctx *ctx, const operator_row *rows, int count, const gd_dtype *dtypes)
+{
+    printf("| what | %s | needed | %s | needed | |\n|---|---|---|---|---|---|\n", gd_dtype_name(dtypes[0]),
+           gd_dtype_name(dtypes[1]));
+    for (int i = 0; i < count; i++) {
+        double taken[2], needed[2];
+        for (int k = 0; k < 2; k++) {
+            taken[k] = count_operator(ctx, &rows[i], dtypes[k]);
+            needed[k] = count_floor(rows[i].floor[k], N, N);
+        }
+        print_row(rows[i].name, 1, taken, needed, rows[i].note);
+    }
 }
 
 /* ---- products and steps ---- */
@@ -146,10 +182,58 @@ static double count_step(gd_ctx *ctx, const char *chain, gd_dtype dtype)
     return (double)(to - from) / N;
 }
 
-static void print_step(gd_ctx *ctx, const char *chain, floor_loop *f32, floor_loop *f64)
+static void print_product(gd_ctx *ctx)
 {
-    printf("| `%s` | %.1f | %.1f | %.1f | %.1f | | | | |\n", chain, count_step(ctx, chain, GD_F32),
-           count_floor(f32), count_step(ctx, chain, GD_F64), count_floor(f64));
+    double products = (double)SIDE * SIDE * SIDE;
+    print_row("matmul", 2, (double[]){count_product(ctx, GD_F32), count_product(ctx, GD_F64)},
+              (double[]){count_floor(floor_product_f32, SIDE, products),
+                         count_floor(floor_product_f64, SIDE, products)},
+              "OpenBLAS has NEON kernels of its own; packing not needed");
+}
+
+static void print_step(gd_ctx *ctx, const char *chain, floor_loop *f32, floor_loop *f64, const char *note)
+{
+    char name[100];
+    snprintf(name, sizeof name, "`%s`", chain);
+    for (char *bar = name; (bar = strchr(bar, '|')); bar += 2) { /* a bar would end the cell */
+        memmove(bar + 1, bar, strlen(bar) + 1);
+        *bar = '\\';
+    }
+    print_row(name, 1, (double[]){count_step(ctx, chain, GD_F32), count_step(ctx, chain, GD_F64)},
+              (double[]){count_floor(f32, N, N), count_floor(f64, N, N)}, note);
+}
+
+/* Of one element. */
+static uint64_t count_call(gd_ctx *ctx, gd_tensor *(*apply)(gd_tensor *a, gd_tensor *b))
+{
+    uint64_t from = 0, to = 0;
+    gd_scope_begin(ctx);
+    gd_tensor *one = gd_ones(ctx, GD_F32, 1, (int64_t[]){1});
+    for (int i = 0; i < 2; i++) {
+        from = instructions();
+        apply(one, one);
+        to = instructions();
+    }
+    check(ctx);
+    gd_scope_end(ctx);
+    return to - from;
+}
+
+static void print_calls(gd_ctx *ctx)
+{
+    static const struct {
+        const char *name;
+        gd_tensor *(*apply)(gd_tensor *a, gd_tensor *b);
+    } calls[] = {{"add", gd_add},
+                 {"exp", apply_exp},
+                 {"sum", apply_sum},
+                 {"max", apply_max},
+                 {"softmax", apply_softmax}};
+    printf("\nA call itself, of one element, takes");
+    for (int i = 0; i < COUNT_OF(calls); i++)
+        printf("%s %llu (`%s`)", i ? "," : "", (unsigned long long)count_call(ctx, calls[i].apply),
+               calls[i].name);
+    printf(" instructions.\n");
 }
 
 int main(void)
@@ -162,13 +246,14 @@ int main(void)
         fprintf(stderr, "count: to be run by qemu-aarch64 -plugin (./dev cross count)\n");
         return 1;
     }
-    printf(
-        "| what | f32 | needed | f64 | needed | f16 | needed | bf16 | needed |\n|---|---|---|---|---|---|---|---|---|\n");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) print_operator(ctx, &rows[i]);
-    printf("| matmul | %.2f | | %.2f | | | | | |\n", count_product(ctx, GD_F32), count_product(ctx, GD_F64));
-    print_step(ctx, "adam | lr(1e-3)", floor_adam_f32, floor_adam_f64);
+    print_operators(ctx, wide, COUNT_OF(wide), wide_dtypes);
+    print_product(ctx);
+    print_step(ctx, "adam | lr(1e-3)", floor_adam_f32, floor_adam_f64, "one pass, built in");
     print_step(ctx, "clip_norm(1) | adam | weight_decay(0.01) | lr(1e-3)", floor_clipped_adam_f32,
-               floor_clipped_adam_f64);
+               floor_clipped_adam_f64, "two passes, built in");
+    printf("\n");
+    print_operators(ctx, half, COUNT_OF(half), half_dtypes);
+    print_calls(ctx);
     gd_ctx_free(ctx);
     return 0;
 }

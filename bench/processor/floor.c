@@ -120,39 +120,56 @@ void floor_tanh_f64(void *o_, const void *a_, void *b, int64_t n)
 static float32x4_t low_half(uint16x8_t x) { return vcvt_f32_f16(vreinterpret_f16_u16(vget_low_u16(x))); }
 static float32x4_t high_half(uint16x8_t x) { return vcvt_high_f32_f16(vreinterpretq_f16_u16(x)); }
 static float32x4_t low_brain(uint16x8_t x) { return vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(x), 16)); }
-static float32x4_t high_brain(uint16x8_t x)
+static float32x4_t high_brain(uint16x8_t x) { return vreinterpretq_f32_u32(vshll_high_n_u16(x, 16)); }
+
+static uint16x8_t narrow_half(float32x4_t a, float32x4_t b)
 {
-    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_u16(x), vdupq_n_u32(0xFFFF0000)));
+    return vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(a), b));
+}
+/* To nearest, ties to even: the instruction adds half a place, one less where that is to be even. */
+static uint32x4_t less_if_even(uint32x4_t u) { return vmvnq_u32(vtstq_u32(u, vdupq_n_u32(0x10000))); }
+static uint16x8_t narrow_brain(float32x4_t a, float32x4_t b)
+{
+    uint32x4_t u = vreinterpretq_u32_f32(a), v = vreinterpretq_u32_f32(b);
+    return vraddhn_high_u32(vraddhn_u32(u, less_if_even(u)), v, less_if_even(v));
 }
 
-void floor_add_f16(void *o_, const void *a_, void *b_, int64_t n)
-{
-    uint16_t *o = o_;
-    const uint16_t *a = a_, *b = b_;
-    for (int64_t i = 0; i < n; i += 8) {
-        uint16x8_t x = vld1q_u16(a + i), y = vld1q_u16(b + i);
-        float16x4_t low = vcvt_f16_f32(low_half(x) + low_half(y));
-        vst1q_u16(o + i, vreinterpretq_u16_f16(vcvt_high_f16_f32(low, high_half(x) + high_half(y))));
+#define HALVES(name, kind, expression)                                          \
+    void name(void *o_, const void *a_, void *b_, int64_t n)                    \
+    {                                                                           \
+        uint16_t *restrict o = o_;                                              \
+        const uint16_t *a = a_, *b = b_;                                        \
+        for (int64_t i = 0; i < n; i += 8) {                                    \
+            uint16x8_t p = vld1q_u16(a + i), q = vld1q_u16(b + i);              \
+            float32x4_t x = low_##kind(p), y = low_##kind(q), low = expression; \
+            (void)y;                                                            \
+            x = high_##kind(p);                                                 \
+            y = high_##kind(q);                                                 \
+            vst1q_u16(o + i, narrow_##kind(low, expression));                   \
+        }                                                                       \
     }
-}
+HALVES(floor_add_f16, half, x + y)
+HALVES(floor_add_bf16, brain, x + y)
+HALVES(floor_mul_f16, half, x *y)
+HALVES(floor_mul_bf16, brain, x *y)
+HALVES(floor_exp_f16, half, exp_of_f32(x))
+HALVES(floor_exp_bf16, brain, exp_of_f32(x))
 
-/* To nearest, ties to even; NaNs are left out. */
-static uint32x4_t rounded(float32x4_t x)
-{
-    uint32x4_t u = vreinterpretq_u32_f32(x), odd = vandq_u32(vshrq_n_u32(u, 16), vdupq_n_u32(1));
-    return vaddq_u32(vaddq_u32(u, odd), vdupq_n_u32(0x7FFF));
-}
-
-void floor_add_bf16(void *o_, const void *a_, void *b_, int64_t n)
-{
-    uint16_t *o = o_;
-    const uint16_t *a = a_, *b = b_;
-    for (int64_t i = 0; i < n; i += 8) {
-        uint16x8_t x = vld1q_u16(a + i), y = vld1q_u16(b + i);
-        uint32x4_t low = rounded(low_brain(x) + low_brain(y)), high = rounded(high_brain(x) + high_brain(y));
-        vst1q_u16(o + i, vtrn2q_u16(vreinterpretq_u16_u32(low), vreinterpretq_u16_u32(high)));
+/* less than 0: from 0x8001 to -infinity */
+#define RELU(name, infinity)                                                                              \
+    void name(void *o_, const void *a_, void *b, int64_t n)                                               \
+    {                                                                                                     \
+        (void)b;                                                                                          \
+        uint16_t *o = o_;                                                                                 \
+        const uint16_t *a = a_;                                                                           \
+        for (int64_t i = 0; i < n; i += 8) {                                                              \
+            uint16x8_t x = vld1q_u16(a + i);                                                              \
+            vst1q_u16(o + i,                                                                              \
+                      vbicq_u16(x, vcltq_u16(vsubq_u16(x, vdupq_n_u16(0x8001)), vdupq_n_u16(infinity)))); \
+        }                                                                                                 \
     }
-}
+RELU(floor_relu_f16, 0x7C00)
+RELU(floor_relu_bf16, 0x7F80)
 
 #define SUM_HALVES(name, low, high)                        \
     void name(void *o, const void *a_, void *b, int64_t n) \

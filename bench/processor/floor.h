@@ -1,5 +1,5 @@
 /* The shortest loops we know for what count.c counts, one vector of NEON a turn: same polynomials and results to a few last bits, but
- * fused multiply-adds, and no care for sizes that are no multiple of a vector. */
+ * fused multiply-adds, no care for sizes that are no multiple of a vector, and of NaNs in halves only what the instructions do. */
 #ifndef GD_BENCH_FLOOR_H
 #define GD_BENCH_FLOOR_H
 
@@ -23,6 +23,12 @@ FLOOR_BOTH(max)
 FLOOR_BOTH(softmax)
 FLOOR_BOTH(adam)         /* o: parameter; a: gradient; b: both moments, one after the other */
 FLOOR_BOTH(clipped_adam) /* after a pass for the norm */
-floor_loop floor_add_f16, floor_add_bf16, floor_sum_f16, floor_sum_bf16;
+FLOOR_BOTH(product)      /* of matrices n x n, n a multiple of 24, laid out as product_tile() reads them */
+#define FLOOR_HALVES(name) floor_loop floor_##name##_f16, floor_##name##_bf16;
+FLOOR_HALVES(add)
+FLOOR_HALVES(mul)
+FLOOR_HALVES(relu)
+FLOOR_HALVES(exp)
+FLOOR_HALVES(sum)
 
 #endif

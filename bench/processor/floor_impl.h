@@ -146,6 +146,41 @@ void F(floor_clipped_adam)(void *o, const void *a, void *b, int64_t n)
     F(clipped_pass)(o, a, b, n, ALL(1 / (1 + F(vaddvq)(sum))));
 }
 
+/* A tile of a product: 8 rows and 3 vectors of columns stay in registers; a has 8 numbers of a column of the left matrix after another,
+ * b 3 vectors of a row of the right one. */
+#define TILE_ROW(i) \
+    for (int j = 0; j < 3; j++) c[i][j] = F(vfmaq_laneq)(c[i][j], right[j], left[(i) / WIDTH], (i) % WIDTH);
+static inline void F(product_tile)(S *o, const S *a, const S *b, int64_t n)
+{
+    V c[8][3] = {0};
+    for (int64_t k = 0; k < n; k++, a += 8, b += 3 * WIDTH) {
+        V left[8 / WIDTH], right[3];
+#pragma GCC unroll 4
+        for (int i = 0; i < 8 / WIDTH; i++) left[i] = F(vld1q)(a + i * WIDTH);
+#pragma GCC unroll 3
+        for (int j = 0; j < 3; j++) right[j] = F(vld1q)(b + j * WIDTH);
+        TILE_ROW(0)
+        TILE_ROW(1)
+        TILE_ROW(2)
+        TILE_ROW(3)
+        TILE_ROW(4)
+        TILE_ROW(5)
+        TILE_ROW(6)
+        TILE_ROW(7)
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+#pragma GCC unroll 3
+        for (int j = 0; j < 3; j++) F(vst1q)(o + i * n + j * WIDTH, c[i][j]);
+}
+void F(floor_product)(void *o, const void *a, void *b, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 8)
+        for (int64_t j = 0; j < n; j += 3 * WIDTH)
+            F(product_tile)((S *)o + i * n + j, (const S *)a + i * n, (const S *)b + j * n, n);
+}
+
+#undef TILE_ROW
 #undef LOOP
 #undef LOOP2
 #undef ALL

@@ -26,7 +26,7 @@ typedef struct gd_backend {
     gd_status (*run)(gd_device *device, const gd_call *call);
     /* False for an operator that run does not have: the host runs it on copies (on_host.c).  NULL: it has all. */
     bool (*has)(gd_op_id op);
-    /* Of GD_TAKES_HALVES and GD_TAKES_SMALL: which its kernels take where ops.def says that operators do. */
+    /* Of GD_TAKES_HALVES, GD_TAKES_SUMMED and GD_TAKES_SMALL: which its kernels take where ops.def says that operators do. */
     uint8_t narrow;
     int32_t dlpack; /* the number that DLPack has for its memory; 0: none */
     /* Fused programs: how their source is written (program/dialect.h), a kernel made of it, and its run over a table of

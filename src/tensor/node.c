@@ -189,7 +189,8 @@ static gd_status same_device(gd_op_id op, gd_tensor *const *in, int nin, gd_devi
 /* The dtype in which a FULL kernel takes an operand or gives a result. */
 static gd_dtype kernel_dtype(const gd_device *device, gd_op_id op, gd_dtype dtype)
 {
-    uint8_t takes = gd__ops[op].takes, narrow = gd_dtype_is_float(dtype) ? GD_TAKES_HALVES : GD_TAKES_SMALL;
+    uint8_t takes = gd__ops[op].takes,
+            narrow = gd_dtype_is_float(dtype) ? GD_TAKES_HALVES | GD_TAKES_SUMMED : GD_TAKES_SMALL;
     bool as_it_is = takes == GD_TAKES_ANY || (takes & device->backend->narrow & narrow) > GD_TAKES_INTS;
     return as_it_is ? dtype : compute_dtype(dtype);
 }

@@ -30,11 +30,12 @@ enum {
  * to f32, small integers and bool to i64. */
 enum {
     GD_TAKES_FLOATS = 0,
-    GD_TAKES_INTS = 1,   /* element-wise: integers, too */
-    GD_TAKES_ANY = 3,    /* only moves or looks at elements: bool, too, and nothing is ever widened */
-    GD_TAKES_HALVES = 4, /* f16 and bf16 where a backend has such kernels (gd_backend.narrow) */
-    GD_TAKES_SMALL = 9,  /* the same for small integers and bool */
-    GD_TAKES_NARROW = 13 /* both */
+    GD_TAKES_INTS = 1,    /* element-wise: integers, too */
+    GD_TAKES_ANY = 3,     /* only moves or looks at elements: bool, too, and nothing is ever widened */
+    GD_TAKES_HALVES = 4,  /* f16 and bf16 where a backend has such kernels (gd_backend.narrow) */
+    GD_TAKES_SMALL = 9,   /* the same for small integers and bool */
+    GD_TAKES_SUMMED = 16, /* f16 and bf16, by backends that take them as they are only to add them up, too */
+    GD_TAKES_NARROW = 29  /* all of these */
 };
 
 typedef enum gd_op_id {

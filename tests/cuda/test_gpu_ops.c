@@ -24,8 +24,8 @@ static void complain(const op_case *c, layout l, gd_dtype dtype, const char *wha
         print_message("%s, %s, %s: %s\n", c->name, layout_names[l], gd_dtype_name(dtype), what);
 }
 
-/* Relative to the largest element: sums are added in another order. */
-static bool agree(const gd_tensor *a, const gd_tensor *b, double tol, char *why, size_t size)
+/* Relative to the largest element: sums are added in another order.  apart: to each. */
+static bool agree(const gd_tensor *a, const gd_tensor *b, double tol, bool apart, char *why, size_t size)
 {
     array x = array_of(a), y = array_of(b);
     long double most = 0, worst = 0;
@@ -35,7 +35,8 @@ static bool agree(const gd_tensor *a, const gd_tensor *b, double tol, char *why,
     for (int64_t i = 0; i < x.numel && good; i++) {
         if (x.v[i] == y.v[i] || (isnan((double)x.v[i]) && isnan((double)y.v[i]))) continue;
         long double error = fabsl(x.v[i] - y.v[i]);
-        if (!(error <= (long double)tol * (most > 1 ? most : 1))) good = false;
+        long double scale = apart ? fabsl(x.v[i]) : most > 1 ? most : 1;
+        if (!(error <= (long double)tol * scale)) good = false;
         if (error > worst) worst = error;
     }
     if (!good) snprintf(why, size, "differs by %.3Lg of %.3Lg", worst, most);
@@ -49,7 +50,7 @@ static bool right(const op_case *c, const case_inputs *in, gd_tensor *cpu, gd_te
                   char *why, size_t size)
 {
     if (c->reference || !c->holds)
-        return agree(cpu, gpu, tolerance(dtype) * (c->error > 100 ? 10 : 1), why, size);
+        return agree(cpu, gpu, tolerance(dtype) * (c->error > 100 ? 10 : 1), c->apart, why, size);
     array got = array_of(gpu);
     const char *fault = c->holds(in->value, &got, epsilon_of(gd_tensor_dtype(gpu)) * 10);
     array_free(&got);
@@ -88,7 +89,7 @@ static void check_gradients(gd_ctx *ctx, const op_case *c, layout l, gd_dtype dt
         }
     }
     for (int k = 0; k < wanted; k++, checks++)
-        if (!agree(grad[0][k], grad[1][k], 100 * tolerance(dtype), why, sizeof why)) {
+        if (!agree(grad[0][k], grad[1][k], 100 * tolerance(dtype), false, why, sizeof why)) {
             char text[400];
             snprintf(text, sizeof text, "gradient of operand %d %s", place[k], why);
             complain(c, l, dtype, text);

@@ -261,6 +261,13 @@ static void ref_gelu_grad(const array *in, array *out)
     for (int64_t i = 0; i < in->numel; i++) out->scale[i] = 2 * fabsl(in->v[i]);
 }
 
+/* Of slopes that are next to nothing, too, in their own size: rounding of y^2 / 2 is that of its exponential. */
+static void ref_gelu_grad_tail(const array *in, array *out)
+{
+    ref_gelu_grad(in, out);
+    for (int64_t i = 0; i < out->numel; i++) out->scale[i] = fabsl(out->v[i]);
+}
+
 APPLY(relu_grad, gd__binary(GD_OP_relu_grad, in[0], in[1]))
 static void ref_relu_grad(const array *in, array *out)
 {
@@ -532,6 +539,15 @@ static const op_case rows[] = {
      .in = {FLAT(ANY), FLAT(ANY)},
      .dtypes = FLOATS,
      .error = 4},
+    {.name = "gelu_grad/tail",
+     .op = GD_OP_gelu_grad,
+     .apply = apply_gelu_grad,
+     .reference = ref_gelu_grad_tail,
+     .operands = 2,
+     .in = {FLAT(ANY), FLAT(LOW_TAIL)},
+     .dtypes = 1 << GD_F32 | 1 << GD_F64,
+     .error = 40,
+     .apart = true},
     {.name = "relu_grad",
      .op = GD_OP_relu_grad,
      .apply = apply_relu_grad,

@@ -25,6 +25,7 @@ typedef enum domain {
     ANY,       /* distinct, in [-2, 2], none near 0 */
     POSITIVE,  /* distinct, in [0.3, 2.3] */
     ABOVE_ONE, /* in [-0.7, 2], for log1p */
+    LOW_TAIL,  /* distinct, in [-6, -3]: where a normal distribution has next to nothing */
     INSIDE,    /* distinct, in [-0.8, 0.8], for asin */
     FEW,       /* -1, 0 or 1 */
     WITH_ZERO, /* as ANY, the first element 0 */
@@ -75,6 +76,7 @@ typedef struct op_case {
     bool scramble;   /* labelled: operands after the first come with reversed axes and labels */
     double error;    /* allowed error in units of the dtype's epsilon, times the scale; 0: 2 */
     double eps;      /* step of the difference quotient; 0: 1e-6 */
+    bool apart;      /* other devices are compared element by element, not by the largest */
 } op_case;
 
 /* All rows, family after family. */

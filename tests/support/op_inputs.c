@@ -115,6 +115,7 @@ static void fill_domain(array *a, const operand_spec *spec, gd_dtype dtype, uint
     case REGULAR: matrices(a, spec->domain, state); break;
     case POSITIVE: distinct(a->v, a->numel, 0.3, 2.3, state); break;
     case INSIDE: distinct(a->v, a->numel, -0.8, 0.8, state); break;
+    case LOW_TAIL: distinct(a->v, a->numel, -6, -3, state); break;
     case ABOVE_ONE: distinct(a->v, a->numel, -0.7, 2, state); break;
     default:
         distinct(a->v, a->numel, -2, 2, state);

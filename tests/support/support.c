@@ -28,6 +28,15 @@ int test_share(void)
     return share ? atoi(share) : 1;
 }
 
+int emulated_share(void)
+{
+#ifdef GD_TEST_EMULATED
+    return test_share();
+#else
+    return 1;
+#endif
+}
+
 /* Puts the thread into the C locale; returns the one it was in, for uselocale. */
 static locale_t enter_c_locale(void)
 {

@@ -87,6 +87,7 @@ void assert_shape_at(const gd_tensor *t, const int64_t *shape, int ndim, const c
 /* GD_TEST_SHARE=n, set where suites are run once more, in another locale, on another device or under a sanitizer: those that
  * loop over hundreds of like cases take every n-th of them. */
 int test_share(void);
+int emulated_share(void); /* that under an emulator (./dev cross), 1 elsewhere */
 /* splitmix64: a stream of its own, nothing to do with the library's generator. */
 uint64_t random_bits(uint64_t *state);
 double random_unit(uint64_t *state); /* [0, 1) */

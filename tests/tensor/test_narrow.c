@@ -1,4 +1,5 @@
-/* Reductions of small integers: the same numbers as of i64, without a copy as i64.  Norms of half floats: rounded once. */
+/* Reductions of small integers: the same numbers as of i64, without a copy as i64.  Sums of half floats: the same bits as of f32, rounded
+ * once, without a copy as f32.  Norms of them: rounded once. */
 #include "support/support.h"
 
 #include <math.h>
@@ -96,6 +97,43 @@ static void small_integers_are_reduced_where_they_lie(void **state)
     }
 }
 
+static void halves_are_summed_where_they_lie(void **state)
+{
+    (void)state;
+    static const gd_dtype dtypes[] = {GD_F16, GD_BF16};
+    static const char *const axes[] = {NULL, "0", "1"}, *const sets[] = {"base", "avx2", "avx512"};
+    for (int k = 0; k < COUNT_OF(dtypes) * COUNT_OF(sets); k++) {
+        memory m = {0};
+        gd_dtype dtype = dtypes[k % 2];
+        gd_ctx *ctx = context(&m, 2, sets[k / 2]);
+        gd_scope_begin(ctx);
+        int64_t own = (int64_t)ROWS * COLUMNS * (int64_t)gd_dtype_size(dtype);
+        gd_tensor *t = gd_cast(gd_mul_scalar(gd_cast(numbers(ctx, GD_I32), GD_F32), 0x1p-30), dtype);
+        for (int a = 0; a < COUNT_OF(axes); a++) {
+            m.most = m.bytes;
+            int64_t before = m.bytes;
+            gd_tensor *got = gd_sum(t, axes[a], false);
+            assert_no_error(ctx);
+            if (m.most - before > own / 4) /* f32 would be twice as much */
+                fail_msg("%lld bytes for %lld", (long long)(m.most - before), (long long)own);
+            gd_tensor *want = gd_cast(gd_sum(gd_cast(t, GD_F32), axes[a], false), dtype);
+            assert_int_equal(gd_tensor_dtype(got), dtype);
+            assert_int_equal(gd_numel(got), gd_numel(want));
+            assert_memory_equal(gd_data(got), gd_data(want), (size_t)gd_numel(want) * gd_dtype_size(dtype));
+        }
+        /* none at all, and lengths that are no multiple of anything */
+        for (int64_t n = 0; n < 40; n++) {
+            gd_tensor *some = gd_slice(gd_reshape(t, 1, (int64_t[]){-1}), "0", 1, 1 + n, 1);
+            gd_tensor *got = gd_sum(some, NULL, false),
+                      *want = gd_cast(gd_sum(gd_cast(some, GD_F32), NULL, false), dtype);
+            assert_no_error(ctx);
+            assert_memory_equal(gd_data(got), gd_data(want), gd_dtype_size(dtype));
+        }
+        gd_scope_end(ctx);
+        end_context(ctx, &m);
+    }
+}
+
 /* Squares in the dtype itself are not finite from 256 on (f16), and each has an error of its own (bf16). */
 static void norms_of_half_floats_are_rounded_once(void **state)
 {
@@ -127,6 +165,7 @@ static void norms_of_half_floats_are_rounded_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(small_integers_are_reduced_where_they_lie),
+                                       cmocka_unit_test(halves_are_summed_where_they_lie),
                                        cmocka_unit_test(norms_of_half_floats_are_rounded_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -283,6 +283,68 @@ static void floats_round_to_the_nearest_half(void **state)
     }
 }
 
+static gd_tensor *twice_plus(gd_tensor *a, gd_tensor *b) { return (void)b, gd_add_scalar(a, 2.25); }
+static gd_tensor *times(gd_tensor *a, gd_tensor *b) { return (void)b, gd_mul_scalar(a, -0.37); }
+static gd_tensor *times_nan(gd_tensor *a, gd_tensor *b)
+{
+    uint64_t bits = 0x7FFFFFFFFFFFFFFF; /* one that carries something */
+    double nan;
+    memcpy(&nan, &bits, sizeof nan);
+    return (void)b, gd_mul_scalar(a, nan);
+}
+static gd_tensor *negative(gd_tensor *a, gd_tensor *b) { return (void)b, gd_neg(a); }
+static gd_tensor *squared(gd_tensor *a, gd_tensor *b) { return (void)b, gd_square(a); }
+static gd_tensor *root(gd_tensor *a, gd_tensor *b) { return (void)b, gd_sqrt(a); }
+static gd_tensor *rectified(gd_tensor *a, gd_tensor *b) { return (void)b, gd_relu(a); }
+static gd_tensor *rectified_grad(gd_tensor *a, gd_tensor *b)
+{
+    gd_tensor *in[2] = {a, b}, *out = gd_empty(gd_tensor_ctx(a), gd_tensor_dtype(a), 1, gd_shape(a));
+    return gd__run1(GD_OP_relu_grad, in, 2, &(gd_attrs){0}, out);
+}
+
+/* Operators that take halves as they lie: the result of f32, rounded, whatever the layout. */
+static void halves_give_what_f32_gives_rounded(void **state)
+{
+    (void)state;
+    typedef gd_tensor *function(gd_tensor *, gd_tensor *);
+    static function *const functions[] = {gd_add,    gd_sub,   gd_mul,  gd_div, twice_plus, times,
+                                          times_nan, negative, squared, root,   rectified,  rectified_grad};
+    static const char *const sets[] = {"base", "avx2", "avx512"};
+    static const gd_dtype halves[] = {GD_F16, GD_BF16};
+    static const int64_t sizes[] = {0, 1, 7, 8, 9, 33, 1000, 65536};
+    static uint16_t all[65536], other[65536];
+    for (int i = 0; i < 65536; i++) { /* every half there is, each beside some other one */
+        all[i] = (uint16_t)((unsigned)i * 40503u + 3);
+        other[i] = (uint16_t)((unsigned)i * 25717u + 12345);
+    }
+    for (int k = 0; k < COUNT_OF(functions) * 2 * COUNT_OF(sets) * COUNT_OF(sizes); k++) {
+        function *f = functions[k % COUNT_OF(functions)];
+        int rest = k / COUNT_OF(functions);
+        gd_dtype dtype = halves[rest % 2];
+        int64_t n = sizes[rest / 2 % COUNT_OF(sizes)];
+        gd_ctx *ctx = context(NULL, 2, sets[rest / 2 / COUNT_OF(sizes)]);
+        gd_scope_begin(ctx);
+        gd_tensor *a = gd_from_data(ctx, dtype, 1, &n, all), *b = gd_from_data(ctx, dtype, 1, &n, other);
+        gd_tensor *got = f(a, b), *turned = gd_flip(f(gd_flip(a, "0"), gd_flip(b, "0")), "0"),
+                  *want = gd_cast(f(gd_cast(a, GD_F32), gd_cast(b, GD_F32)), dtype);
+        assert_no_error(ctx);
+        assert_int_equal(gd_tensor_dtype(got), dtype);
+        array x = array_of(got), y = array_of(turned), z = array_of(want);
+        assert_int_equal(x.numel, n);
+        for (int64_t i = 0; i < n; i++)
+            if ((x.v[i] != z.v[i] || y.v[i] != z.v[i] || signbit(x.v[i]) != signbit(z.v[i])) &&
+                !(isnan(x.v[i]) && isnan(y.v[i]) && isnan(z.v[i])))
+                fail_msg("function %d of %04x and %04x in %s: %Lg, turned %Lg, should be %Lg",
+                         k % COUNT_OF(functions), all[i], other[i], gd_dtype_name(dtype), x.v[i], y.v[i],
+                         z.v[i]);
+        array_free(&x);
+        array_free(&y);
+        array_free(&z);
+        gd_scope_end(ctx);
+        end_context(ctx, NULL);
+    }
+}
+
 /* ---- f32 functions over the whole range ---- */
 
 static double ulp_error(float got, double want)
@@ -534,6 +596,7 @@ int main(void)
         cmocka_unit_test(random_views_read_copy_and_broadcast_right),
         cmocka_unit_test(every_half_becomes_the_right_float),
         cmocka_unit_test(floats_round_to_the_nearest_half),
+        cmocka_unit_test(halves_give_what_f32_gives_rounded),
         cmocka_unit_test(f32_exp_log_tanh_are_within_2_ulp),
         cmocka_unit_test(f64_exp_and_log_are_within_1_ulp_tanh_and_sigmoid_within_2_epsilons),
         cmocka_unit_test(f64_gelu_keeps_its_digits_in_the_lower_tail),

@@ -21,8 +21,10 @@ template <> struct Compute<5> { typedef i64 type; };
 template <> struct Compute<6> { typedef i64 type; };
 template <> struct Compute<7> { typedef i64 type; };
 
+#ifndef GD_HOST_SHIM
 __device__ inline float half_to_float(u16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 __device__ inline u16 float_to_half(float f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+#endif
 __device__ inline float bf16_to_float(u16 h) { return __uint_as_float((unsigned)h << 16); }
 __device__ inline u16 float_to_bf16(float f)
 {
@@ -76,8 +78,15 @@ FUNCTION(d_round, rintf(x), rint(x))
 FUNCTION(d_sigmoid, 1.0f / (1.0f + expf(-x)), x < 0 ? exp(x) / (1.0 + exp(x)) : 1.0 / (1.0 + exp(-x)))
 FUNCTION(d_softplus, (x > 0 ? x : 0) + log1pf(expf(-fabsf(x))) + (x != x ? x : 0),
          (x > 0 ? x : 0) + log1p(exp(-fabs(x))) + (x != x ? x : 0))
-FUNCTION(d_gelu, 0.5f * x * (1.0f + erff(x * 0.70710678f)), 0.5 * x * (1.0 + erf(x * 0.70710678118654752)))
-FUNCTION(d_gelu_slope, 0.5f + 0.5f * erff(0.70710678f * x) + 0.39894228f * x * expf(-0.5f * x * x),
+/* As gd__gelu_f64 of base/vmath.h: 1 + erf would lose the lower tail; what the rounding of z has lost is put back by the slope. */
+__device__ inline double d_normal_tail(double x)
+{
+    double z = x * -0.70710678118654752, e = erfc(z);
+    double lost = fma(x, -0.70710678118654752, -z) + x * 4.8336466567264567e-17;
+    return 0.5 * (e - (z > 0 ? e * lost * (z + sqrt(z * z + 1.2732395447351628)) : 0));
+}
+FUNCTION(d_gelu, 0.5f * x * erfcf(x * -0.70710678f), x * d_normal_tail(x))
+FUNCTION(d_gelu_slope, 0.5f * erfcf(-0.70710678f * x) + 0.39894228f * x * expf(-0.5f * x * x),
          0.5 * erfc(-0.70710678118654752 * x) + 0.39894228040143268 * x * exp(-0.5 * x * x))
 __device__ inline i64 d_abs(i64 x) { return x < 0 ? -x : x; }
 __device__ inline i64 d_sign(i64 x) { return (x > 0) - (x < 0); }

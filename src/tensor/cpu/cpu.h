@@ -23,14 +23,20 @@ typedef void (*gd_convert_fn)(void *to, const void *from, int64_t n);
 typedef struct gd_vec_table {
     const char *isa;
     gd_vec_fn map[GD_OP_COUNT][GD_AS_COUNT];
+    gd_vec_fn halves[GD_OP_COUNT]
+                    [2]; /* of f16 and bf16 as they lie, where that pays; NULL: by way of f32, same bits */
     gd_convert_fn load[GD_DTYPE_COUNT];              /* to the compute type; NULL: the same */
     gd_convert_fn store[GD_DTYPE_COUNT];             /* from the compute type; NULL: the same */
     gd_convert_fn between[GD_AS_COUNT][GD_AS_COUNT]; /* compute type to compute type */
     float (*sum_f32)(const float *x, int64_t n);     /* in the fixed order of reduce.c */
     double (*sum_f64)(const double *x, int64_t n);
+    float (*sum_halves[2])(const uint16_t *x, int64_t n); /* of f16 and bf16, before it is rounded */
     /* The highest of sign * x, times sign (1 or -1); NaN where there is one. */
     float (*highest_f32)(const float *x, int64_t n, float sign);
     double (*highest_f64)(const double *x, int64_t n, double sign);
+    /* The place of the first of n numbers that equals `wanted`; of the first NaN where that is one. */
+    int64_t (*first_f32)(const float *x, int64_t n, float wanted);
+    int64_t (*first_f64)(const double *x, int64_t n, double wanted);
     void (*add_f32)(float *acc, const float *x, int64_t n);
     void (*add_f64)(double *acc, const double *x, int64_t n);
 } gd_vec_table;
@@ -51,6 +57,10 @@ static inline int gd__compute_type(gd_dtype dtype)
            : dtype == GD_F32 || dtype == GD_F16 || dtype == GD_BF16 ? GD_AS_F32
                                                                     : GD_AS_I64;
 }
+
+/* Where f16 and bf16 stand in pairs of kernels. */
+static inline bool gd__is_half(gd_dtype dtype) { return dtype == GD_F16 || dtype == GD_BF16; }
+static inline int gd__half_at(gd_dtype dtype) { return dtype == GD_BF16; }
 
 /* Element-wise execution of MAP and TEST operators. */
 gd_status gd__cpu_map(gd_device *device, const gd_call *call);

@@ -55,7 +55,7 @@ static const gd_backend cpu_backend = {
     .sync = cpu_sync,
     .run = cpu_run,
     /* widened, two thousand million bytes would ask for sixteen times the memory */
-    .narrow = GD_TAKES_SMALL,
+    .narrow = GD_TAKES_SMALL | GD_TAKES_SUMMED,
     .close = cpu_close,
 };
 

@@ -17,7 +17,8 @@ typedef struct operand {
     size_t item;
     gd_convert_fn load; /* NULL: memory is the compute type */
     bool raw;           /* read bytes as they are: the condition of `where` */
-    bool direct;        /* contiguous and raw or no conversion: used in place */
+    bool flat;          /* contiguous */
+    bool direct;        /* that, and raw or no conversion: used in place */
     bool constant;      /* the same element everywhere */
 } operand;
 
@@ -65,8 +66,8 @@ static void see(operand *o, const gd_vec_table *vec, const gd_tensor *t, int ndi
         o->stride[i] = i < shift || (t->size[i - shift] == 1 && size[i] != 1) ? 0 : t->stride[i - shift];
     }
     merge_axes(o);
-    bool flat = o->ndim == 0 || (o->ndim == 1 && o->stride[0] == 1);
-    o->direct = flat && !o->load;
+    o->flat = o->ndim == 0 || (o->ndim == 1 && o->stride[0] == 1);
+    o->direct = o->flat && !o->load;
     o->constant = o->ndim == 0 || (o->ndim == 1 && o->stride[0] == 0);
 }
 
@@ -192,23 +193,44 @@ static void piece_task(void *arg, int64_t k)
     run_piece(j, start, end < j->numel ? end : j->numel);
 }
 
+/* The kernel that takes all operands and the result as they lie; NULL: there is none, something is to be converted. */
+static gd_vec_fn straight_kernel(const gd_vec_table *vec, const gd_call *call, gd_vec_fn fn)
+{
+    gd_dtype dtype = call->out[0]->dtype;
+    if (gd__is_half(dtype)) {
+        for (int k = 0; k < call->nin; k++)
+            if (call->in[k]->dtype != dtype) return NULL;
+        return vec->halves[call->op][gd__half_at(dtype)];
+    }
+    if (gd__ops[call->op].kind == GD_KIND_MAP && vec->store[dtype]) return NULL;
+    for (int k = call->op == GD_OP_where; k < call->nin; k++)
+        if (vec->load[call->in[k]->dtype]) return NULL;
+    return fn;
+}
+
 /* Same shape, contiguous, no conversion: straight to the kernel.  Most small calls end here. */
-static bool run_direct(const gd_vec_table *vec, const gd_call *call, gd_vec_fn fn)
+static bool run_direct(const gd_call *call, gd_vec_fn straight)
 {
     gd_tensor *out = call->out[0];
     const void *a[3] = {NULL, NULL, NULL};
-    if (out->numel >= 2 * GD_GRAIN ||
-        (call->op != GD_OP_where && gd__ops[call->op].kind == GD_KIND_MAP && vec->store[out->dtype]))
-        return false;
+    if (out->numel >= 2 * GD_GRAIN || !straight) return false;
     for (int k = 0; k < call->nin; k++) {
         gd_tensor *t = call->in[k];
-        bool raw = call->op == GD_OP_where && k == 0;
-        if ((!raw && vec->load[t->dtype]) || !gd__same_shape(t, out) || !gd__contiguous(t)) return false;
+        if (!gd__same_shape(t, out) || !gd__contiguous(t)) return false;
         a[k] = t->data;
     }
-    if (call->op == GD_OP_where && vec->store[out->dtype]) return false;
-    fn(out->data, a[0], a[1], a[2], out->numel, call->attrs->f);
+    straight(out->data, a[0], a[1], a[2], out->numel, call->attrs->f);
     return true;
+}
+
+/* The same for many: pieces of operands that are all contiguous. */
+static void go_straight(job *j, gd_vec_fn straight)
+{
+    for (int k = 0; k < j->nin; k++)
+        if (!j->in[k].flat || j->in[k].constant) return;
+    for (int k = 0; k < j->nin; k++) j->in[k].direct = true;
+    j->fn = straight;
+    j->store = NULL;
 }
 
 gd_status gd__cpu_map(gd_device *device, const gd_call *call)
@@ -222,7 +244,8 @@ gd_status gd__cpu_map(gd_device *device, const gd_call *call)
     if (!fn)
         return gd_fail(device->ctx, GD_DTYPE, "%s: not defined for %s", gd__ops[call->op].name,
                        gd_dtype_name(typed->dtype));
-    if (out->numel == 0 || run_direct(vec, call, fn)) return GD_OK;
+    gd_vec_fn straight = straight_kernel(vec, call, fn);
+    if (out->numel == 0 || run_direct(call, straight)) return GD_OK;
     job j = {.vec = vec,
              .fn = fn,
              .f = call->attrs->f,
@@ -234,6 +257,7 @@ gd_status gd__cpu_map(gd_device *device, const gd_call *call)
              .numel = out->numel};
     for (int k = 0; k < call->nin; k++)
         see(&j.in[k], vec, call->in[k], out->ndim, out->size, call->op == GD_OP_where && k == 0);
+    if (straight) go_straight(&j, straight);
     j.share = share_of(device->ctx, out->numel);
     gd__run_tasks(device->ctx, out->numel, (out->numel + j.share - 1) / j.share, piece_task, &j);
     return GD_OK;

@@ -89,6 +89,15 @@ static bool blas_layout(int64_t rows, int64_t cols, int64_t row, int64_t col, la
     return ld >= least && ld <= INT_MAX && rows <= INT_MAX && cols <= INT_MAX;
 }
 
+#ifdef GD_HAVE_BLAS
+/* What a product is added to.  BLAS would do the same for a factor of 0, one number at a time on some processors. */
+static void clear_rows(void *c, int64_t rows, size_t bytes, size_t step)
+{
+    if (bytes == step) bytes *= (size_t)rows, rows = 1;
+    for (int64_t i = 0; i < rows; i++) memset((char *)c + (size_t)i * step, 0, bytes);
+}
+#endif
+
 #define REAL        float
 #define LOCAL(name) name##_f32
 #define GEMM        cblas_sgemm

@@ -33,9 +33,11 @@ static bool LOCAL(blas)(const tile *t)
     else if (m == 1) /* c = B^T a */
         GEMV(CblasRowMajor, b.transposed ? no : yes, b.transposed ? n : k, b.transposed ? k : n, 1, t->b,
              b.ld, t->a, a.transposed ? a.ld : 1, 0, t->c, 1);
-    else
+    else {
+        clear_rows(t->c, m, (size_t)n * sizeof(REAL), (size_t)ldc * sizeof(REAL));
         GEMM(CblasRowMajor, a.transposed ? yes : no, b.transposed ? yes : no, m, n, k, 1, t->a, a.ld, t->b,
-             b.ld, 0, t->c, ldc);
+             b.ld, 1, t->c, ldc);
+    }
     return true;
 }
 #endif

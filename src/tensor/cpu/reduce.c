@@ -16,14 +16,15 @@ typedef struct view {
     const gd_vec_table *vec;
     const char *in, *other; /* other: the second operand */
     char *out;
-    char *partial; /* [outer, chunks, inner]; the output itself when one chunk is enough */
+    char *
+        partial; /* [outer, chunks, inner]; the output itself when one chunk is enough and of the compute type */
     int64_t outer, reduced, inner;
     int64_t chunks, chunk, blocks, columns; /* columns: of a block */
     int64_t units, units_per_task;
     int type;
-    gd_dtype dtype;     /* of the operand */
-    gd_convert_fn load; /* from it to the compute type; NULL: the same */
-    size_t item, step;  /* bytes of an element of the compute type, and of the operand */
+    gd_dtype dtype;            /* of the operand */
+    gd_convert_fn load, store; /* from it to the compute type, and from that to the result; NULL: the same */
+    size_t item, step;         /* bytes of an element of the compute type, and of the operand */
     bool lowest, reverse;
     int64_t
         causal; /* rows of a matrix whose row i has elements only up to column i, counted from its end; 0: no matrix */
@@ -90,7 +91,9 @@ static void sum_rows(void *arg, int64_t task)
         int64_t n = v->reduced - start < v->chunk ? v->reduced - start : v->chunk;
         const char *x = v->in + (row * v->reduced + start) * (int64_t)v->step;
         char *out = v->partial + u * (int64_t)v->item;
-        if (v->type == GD_AS_F32)
+        if (gd__is_half(v->dtype))
+            *(float *)(void *)out = v->vec->sum_halves[gd__half_at(v->dtype)]((const void *)x, n);
+        else if (v->type == GD_AS_F32)
             *(float *)(void *)out = v->vec->sum_f32((const float *)(const void *)x, n);
         else if (v->type == GD_AS_F64)
             *(double *)(void *)out = v->vec->sum_f64((const double *)(const void *)x, n);
@@ -138,7 +141,7 @@ static void sum_columns(void *arg, int64_t task)
     }
 }
 
-/* Adds the chunks of one outer row pairwise, then moves the sum out. */
+/* Adds the chunks of one outer row pairwise, then moves the sum out: that of halves is rounded here, once. */
 static void join_chunks(void *arg, int64_t task)
 {
     view *v = arg;
@@ -149,7 +152,10 @@ static void join_chunks(void *arg, int64_t task)
         for (int64_t width = 1; width < v->chunks; width *= 2)
             for (int64_t c = 0; c + width < v->chunks; c += 2 * width)
                 add_row(v, p + c * bytes, p + (c + width) * bytes, v->inner);
-        memcpy(v->out + row * bytes, p, (size_t)bytes);
+        if (v->store)
+            v->store(v->out + row * v->inner * (int64_t)v->step, p, v->inner);
+        else
+            memcpy(v->out + row * bytes, p, (size_t)bytes);
     }
 }
 
@@ -157,7 +163,8 @@ gd_status gd__cpu_sum(gd_device *device, const gd_call *call)
 {
     view v = view_of(device, call);
     gd_tensor *out = call->out[0];
-    if (gd__item_size(out) != v.item)
+    v.store = gd__is_half(v.dtype) ? v.vec->store[v.dtype] : NULL;
+    if (gd__item_size(out) != (v.store ? v.step : v.item))
         return gd_fail(device->ctx, GD_INTERNAL, "sum: a result of %s", gd_dtype_name(out->dtype));
     if (out->numel == 0) return GD_OK;
     if (v.reduced == 0) {
@@ -169,7 +176,8 @@ gd_status gd__cpu_sum(gd_device *device, const gd_call *call)
     v.columns = v.outer * v.chunks == 1 && v.inner <= COLUMNS ? COLUMNS_ALONE : COLUMNS;
     v.blocks = (v.inner + v.columns - 1) / v.columns;
     size_t bytes = (size_t)(v.outer * v.chunks * v.inner) * v.item;
-    v.partial = v.chunks == 1 ? v.out : gd__alloc(device->ctx, bytes);
+    bool joined = v.chunks > 1 || v.store;
+    v.partial = joined ? gd__alloc(device->ctx, bytes) : v.out;
     if (!v.partial) return GD_NOMEM;
     int64_t length = v.reduced < v.chunk ? v.reduced : v.chunk;
     if (v.inner == 1)
@@ -177,7 +185,7 @@ gd_status gd__cpu_sum(gd_device *device, const gd_call *call)
     else
         spread(device, &v, v.outer * v.chunks * v.blocks,
                length * (v.inner < v.columns ? v.inner : v.columns), sum_columns);
-    if (v.chunks > 1) {
+    if (joined) {
         spread(device, &v, v.outer, v.chunks * v.inner, join_chunks);
         gd__free(device->ctx, v.partial, bytes);
     }
@@ -253,11 +261,10 @@ static int64_t place_in_row(const view *v, const char *row)
         best = here;
         at = r;
     }
-    for (; at < v->reduced; at++) {
-        double x = element(v, row, at);
-        if (x == best || (x != x && best != best)) break;
-    }
-    return at;
+    row += at * (int64_t)v->item;
+    return at + (v->type == GD_AS_F32
+                     ? v->vec->first_f32((const float *)(const void *)row, v->reduced - at, (float)best)
+                     : v->vec->first_f64((const double *)(const void *)row, v->reduced - at, best));
 }
 
 static void one_extreme(view *v, int64_t o, int64_t i)

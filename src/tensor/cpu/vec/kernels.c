@@ -4,6 +4,8 @@
 #include "base/vmath.h"
 #include "tensor/cpu/cpu.h"
 
+#include <string.h>
+
 #ifdef __aarch64__
 #include <arm_neon.h>
 #endif
@@ -223,30 +225,86 @@ LOOP3(lerp_f64, double, double, x + z * (y - x))
             to[i] = (to_type)(expression);                    \
         }                                                     \
     }
-CONVERT(load_f16, float, uint16_t, gd__f16_to_f32(x))
-CONVERT(load_bf16, float, uint16_t, gd__bf16_to_f32(x))
 CONVERT(load_i32, int64_t, int32_t, x)
 CONVERT(load_u8, int64_t, uint8_t, x)
 #ifdef __aarch64__
-/* Eight at a time: gcc has no vectors for this conversion. */
-static void store_f16(void *to_, const void *from_, int64_t n)
+/* Eight halves, as four numbers and four, and back. */
+static inline float32x4_t lower_f16(uint16x8_t h)
 {
-    uint16_t *restrict to = to_;
-    const float *from = from_;
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        float32x4_t a = vld1q_f32(from + i), b = vld1q_f32(from + i + 4);
-        uint16x8_t number = vcombine_u16(vmovn_u32(vceqq_f32(a, a)), vmovn_u32(vceqq_f32(b, b)));
-        uint16x8_t h = vreinterpretq_u16_f16(vcombine_f16(vcvt_f16_f32(a), vcvt_f16_f32(b)));
-        uint16x8_t nan = vorrq_u16(vandq_u16(h, vdupq_n_u16(0x8000)), vdupq_n_u16(0x7E00));
-        vst1q_u16(to + i, vbslq_u16(number, h, nan));
-    }
-    for (; i < n; i++) to[i] = gd__f32_to_f16(from[i]);
+    return vcvt_f32_f16(vget_low_f16(vreinterpretq_f16_u16(h)));
 }
+static inline float32x4_t upper_f16(uint16x8_t h) { return vcvt_high_f32_f16(vreinterpretq_f16_u16(h)); }
+static inline uint16x8_t narrowed_f16(float32x4_t a, float32x4_t b)
+{
+    uint16x8_t h = vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(a), b));
+    uint16x8_t nan = vcgtq_u16(vshlq_n_u16(h, 1), vdupq_n_u16(0xF800));
+    return vbicq_u16(
+        h, vandq_u16(nan, vdupq_n_u16(0x01FF))); /* NaNs are quiet already; what they carry is cut off */
+}
+
+static inline float32x4_t lower_bf16(uint16x8_t h)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(h), 16));
+}
+static inline float32x4_t upper_bf16(uint16x8_t h) { return vreinterpretq_f32_u32(vshll_high_n_u16(h, 16)); }
+/* What is added before the upper half is taken, less the 0x8000 that the instruction adds: to nearest, ties to even. */
+static inline uint32x4_t less_if_even(uint32x4_t u) { return vmvnq_u32(vtstq_u32(u, vdupq_n_u32(0x10000))); }
+/* Not for NaNs whose lower sixteen bits are more than zero: they might become -0.  Sums, products and roots of numbers that were bf16
+ * are no such NaNs: they are those of an operand or the processor's own. */
+static inline uint16x8_t narrowed_bf16(float32x4_t a, float32x4_t b)
+{
+    uint32x4_t u = vreinterpretq_u32_f32(a), v = vreinterpretq_u32_f32(b);
+    return vraddhn_high_u32(vraddhn_u32(u, less_if_even(u)), v, less_if_even(v));
+}
+
+/* any f32: NaNs lose their lower bits before, and become quiet */
+static inline float32x4_t careful(float32x4_t x)
+{
+    uint32x4_t u = vreinterpretq_u32_f32(x);
+    uint32x4_t quiet = vandq_u32(vorrq_u32(u, vdupq_n_u32(0x00400000)), vdupq_n_u32(0xFFFF0000));
+    return vreinterpretq_f32_u32(vbslq_u32(vceqq_f32(x, x), u, quiet));
+}
+
+/* Sixteen at a time: of f16 gcc makes no vectors, of bf16 longer ones. */
+#define LOAD_HALVES(type)                                                    \
+    static void load_##type(void *to_, const void *from_, int64_t n)         \
+    {                                                                        \
+        float *restrict to = to_;                                            \
+        const uint16_t *from = from_;                                        \
+        int64_t i = 0;                                                       \
+        for (; i + 16 <= n; i += 16) {                                       \
+            uint16x8_t a = vld1q_u16(from + i), b = vld1q_u16(from + i + 8); \
+            vst1q_f32(to + i, lower_##type(a));                              \
+            vst1q_f32(to + i + 4, upper_##type(a));                          \
+            vst1q_f32(to + i + 8, lower_##type(b));                          \
+            vst1q_f32(to + i + 12, upper_##type(b));                         \
+        }                                                                    \
+        for (; i < n; i++) to[i] = gd__##type##_to_f32(from[i]);             \
+    }
+#define STORE_HALVES(type, before)                                                                         \
+    static void store_##type(void *to_, const void *from_, int64_t n)                                      \
+    {                                                                                                      \
+        uint16_t *restrict to = to_;                                                                       \
+        const float *from = from_;                                                                         \
+        int64_t i = 0;                                                                                     \
+        for (; i + 16 <= n; i += 16) {                                                                     \
+            float32x4_t a = vld1q_f32(from + i), b = vld1q_f32(from + i + 4), c = vld1q_f32(from + i + 8), \
+                        d = vld1q_f32(from + i + 12);                                                      \
+            vst1q_u16(to + i, narrowed_##type(before(a), before(b)));                                      \
+            vst1q_u16(to + i + 8, narrowed_##type(before(c), before(d)));                                  \
+        }                                                                                                  \
+        for (; i < n; i++) to[i] = gd__f32_to_##type(from[i]);                                             \
+    }
+LOAD_HALVES(f16)
+LOAD_HALVES(bf16)
+STORE_HALVES(f16, )
+STORE_HALVES(bf16, careful)
 #else
+CONVERT(load_f16, float, uint16_t, gd__f16_to_f32(x))
+CONVERT(load_bf16, float, uint16_t, gd__bf16_to_f32(x))
 CONVERT(store_f16, uint16_t, float, gd__f32_to_f16(x))
-#endif
 CONVERT(store_bf16, uint16_t, float, gd__f32_to_bf16(x))
+#endif
 CONVERT(store_i32, int32_t, int64_t, (uint32_t)(uint64_t)x)
 CONVERT(store_u8, uint8_t, int64_t, (uint64_t)x & 255)
 CONVERT(store_bool, uint8_t, int64_t, x != 0)
@@ -258,23 +316,119 @@ CONVERT(i64_to_f64, double, int64_t, x)
 CONVERT(f32_to_i64, int64_t, float, to_i64((double)x))
 CONVERT(f64_to_i64, int64_t, double, to_i64(x))
 
+/* ---- halves in one pass ---- */
+
+/* Operators that take no longer than the conversions, from memory to memory: same bits as by way of f32, in a third of the
+ * instructions.  e: of numbers x and y; v: of four of them at a time. */
+#ifdef __aarch64__
+#define EIGHT_AT_A_TIME(type, v)                                                 \
+    for (; i + 8 <= n; i += 8) {                                                 \
+        uint16x8_t p = vld1q_u16(a + i), q = vld1q_u16(b + i);                   \
+        float32x4_t x = lower_##type(p), y = lower_##type(q), first = v, second; \
+        (void)y;                                                                 \
+        x = upper_##type(p);                                                     \
+        y = upper_##type(q);                                                     \
+        second = v;                                                              \
+        vst1q_u16(o + i, narrowed_##type(first, second));                        \
+    }
+#else
+#define EIGHT_AT_A_TIME(type, v)
+#endif
+#define HALVES(op, type, e, v)                                                                               \
+    static void op##_##type(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, settings f) \
+    {                                                                                                        \
+        (void)c_;                                                                                            \
+        (void)f;                                                                                             \
+        uint16_t *restrict o = o_;                                                                           \
+        const uint16_t *a = a_, *b = b_ ? b_ : a_;                                                           \
+        int64_t i = 0;                                                                                       \
+        EIGHT_AT_A_TIME(type, v)                                                                             \
+        for (; i < n; i++) {                                                                                 \
+            float x = gd__##type##_to_f32(a[i]), y = gd__##type##_to_f32(b[i]);                              \
+            (void)y;                                                                                         \
+            o[i] = gd__f32_to_##type(e);                                                                     \
+        }                                                                                                    \
+    }
+#define BOTH_HALVES(op, e, v) HALVES(op, f16, e, v) HALVES(op, bf16, e, v)
+/* without what a NaN carries; see narrowed_bf16 */
+static inline float factor(settings f) { return f[0] == f[0] ? (float)f[0] : NAN; }
+
+BOTH_HALVES(square, x *x, x *x)
+BOTH_HALVES(sqrt, sqrtf(x), vsqrtq_f32(x))
+BOTH_HALVES(add_scalar, x + factor(f), vaddq_f32(x, vdupq_n_f32(factor(f))))
+BOTH_HALVES(mul_scalar, x *factor(f), vmulq_n_f32(x, factor(f)))
+BOTH_HALVES(add, x + y, x + y)
+BOTH_HALVES(sub, x - y, x - y)
+BOTH_HALVES(mul, x *y, x *y)
+BOTH_HALVES(div, x / y, x / y)
+
+/* Signs are seen in the bits: what is less than 0 lies from 0x8001 to the bits of -infinity, what is more from 1 to those of infinity. */
+#define BITS(op, type, infinity, e)                                                                          \
+    static void op##_##type(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, settings f) \
+    {                                                                                                        \
+        (void)c_;                                                                                            \
+        (void)f;                                                                                             \
+        const unsigned most = infinity;                                                                      \
+        (void)most;                                                                                          \
+        uint16_t *restrict o = o_;                                                                           \
+        const uint16_t *a = a_, *b = b_ ? b_ : a_;                                                           \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            uint16_t x = a[i], y = b[i];                                                                     \
+            (void)y;                                                                                         \
+            o[i] = (uint16_t)(e);                                                                            \
+        }                                                                                                    \
+    }
+#define BOTH_BITS(op, e) BITS(op, f16, 0x7C00, e) BITS(op, bf16, 0x7F80, e)
+BOTH_BITS(neg, x ^ 0x8000)
+BOTH_BITS(relu, (uint16_t)(x - 0x8001) < most ? 0 : x)
+BOTH_BITS(relu_grad, (uint16_t)(y - 1) < most ? x : 0)
+
 /* ---- sums: sixteen lanes, then the lanes pairwise; the same order for every vector width ---- */
 
 #define LANES 16
-#define SUM(name, type)                                                 \
-    static type name(const type *x, int64_t n)                          \
+#define JOIN_LANES(type)                                                \
+    static inline type type##_of_lanes(type *lane)                      \
     {                                                                   \
-        type lane[LANES] = {0};                                         \
-        int64_t i = 0;                                                  \
-        for (; i + LANES <= n; i += LANES)                              \
-            for (int k = 0; k < LANES; k++) lane[k] += x[i + k];        \
-        for (int k = 0; i + k < n; k++) lane[k] += x[i + k];            \
         for (int width = LANES / 2; width; width /= 2)                  \
             for (int k = 0; k < width; k++) lane[k] += lane[k + width]; \
         return lane[0];                                                 \
     }
-SUM(sum_f32, float)
-SUM(sum_f64, double)
+JOIN_LANES(float)
+JOIN_LANES(double)
+
+#define SUM(name, type, from_type, number)                               \
+    static type name(const from_type *x, int64_t n)                      \
+    {                                                                    \
+        type lane[LANES] = {0};                                          \
+        int64_t i = 0;                                                   \
+        for (; i + LANES <= n; i += LANES)                               \
+            for (int k = 0; k < LANES; k++) lane[k] += number(x[i + k]); \
+        for (int k = 0; i + k < n; k++) lane[k] += number(x[i + k]);     \
+        return type##_of_lanes(lane);                                    \
+    }
+SUM(sum_f32, float, float, )
+SUM(sum_f64, double, double, )
+#ifdef __aarch64__ /* nor vectors for this one */
+static float sum_f16(const uint16_t *x, int64_t n)
+{
+    float lane[LANES];
+    float32x4_t sum[LANES / 4] = {vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0)};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        uint16x8_t p = vld1q_u16(x + i), q = vld1q_u16(x + i + 8);
+        sum[0] += lower_f16(p);
+        sum[1] += upper_f16(p);
+        sum[2] += lower_f16(q);
+        sum[3] += upper_f16(q);
+    }
+    for (int k = 0; k < LANES / 4; k++) vst1q_f32(lane + 4 * k, sum[k]);
+    for (int k = 0; i + k < n; k++) lane[k] += gd__f16_to_f32(x[i + k]);
+    return float_of_lanes(lane);
+}
+#else
+SUM(sum_f16, float, uint16_t, gd__f16_to_f32)
+#endif
+SUM(sum_bf16, float, uint16_t, gd__bf16_to_f32)
 
 #ifdef __aarch64__
 /* NEON's maximum is NaN where an operand is. */
@@ -328,6 +482,29 @@ HIGHEST(highest_f32, float, int32_t)
 HIGHEST(highest_f64, double, int64_t)
 #endif
 
+/* The first of n numbers that equals one of them; the first NaN where it is one.  In vectors of gcc and clang, as a loop that may
+ * end early is none. */
+#define FIRST(name, type, bits)                                                                    \
+    typedef type name##_vector __attribute__((vector_size(16), aligned(sizeof(type)), may_alias)); \
+    typedef bits name##_mask __attribute__((vector_size(16)));                                     \
+    static int64_t name(const type *x, int64_t n, type wanted)                                     \
+    {                                                                                              \
+        enum { WIDTH = 16 / sizeof(type) };                                                        \
+        int64_t i = 0;                                                                             \
+        for (; wanted == wanted && i + LANES <= n; i += LANES) {                                   \
+            name##_mask some = {0};                                                                \
+            for (int k = 0; k < LANES; k += WIDTH)                                                 \
+                some |= *(const name##_vector *)(const void *)(x + i + k) == wanted;               \
+            uint64_t any[2];                                                                       \
+            memcpy(any, &some, sizeof any);                                                        \
+            if (any[0] | any[1]) break;                                                            \
+        }                                                                                          \
+        while (i < n && x[i] != wanted && (x[i] == x[i] || wanted == wanted)) i++;                 \
+        return i;                                                                                  \
+    }
+FIRST(first_f32, float, int32_t)
+FIRST(first_f64, double, int64_t)
+
 static void add_into_f32(float *acc, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) acc[i] += x[i];
@@ -376,10 +553,20 @@ const gd_vec_table JOIN(gd__vec_, GD_ISA) = {
     .between = {[GD_AS_F32] = {NULL, f32_to_f64, f32_to_i64},
                 [GD_AS_F64] = {f64_to_f32, NULL, f64_to_i64},
                 [GD_AS_I64] = {i64_to_f32, i64_to_f64, NULL}},
+    .halves =
+        {
+#define HALF(op) [GD_OP_##op] = {op##_f16, op##_bf16},
+            HALF(neg) HALF(square) HALF(sqrt) HALF(relu) HALF(relu_grad) HALF(add_scalar) HALF(mul_scalar)
+                HALF(add) HALF(sub) HALF(mul) HALF(div)
+#undef HALF
+        },
     .sum_f32 = sum_f32,
     .sum_f64 = sum_f64,
+    .sum_halves = {sum_f16, sum_bf16},
     .highest_f32 = highest_f32,
     .highest_f64 = highest_f64,
+    .first_f32 = first_f32,
+    .first_f64 = first_f64,
     .add_f32 = add_into_f32,
     .add_f64 = add_into_f64,
 };
