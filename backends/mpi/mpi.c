@@ -46,6 +46,21 @@ static gd_status told(gd_endpoint *e, const char *what, int code)
     return e->host->fail(e->ctx, GD_IO, "world 'mpi': %s: %s", what, text);
 }
 
+/* A program that keeps its own MPI may end it before the world, and no function of MPI may be called then. */
+static bool is_over(void)
+{
+    int over = 0;
+    MPI_Finalized(&over);
+    return over;
+}
+
+static gd_status refuse_over(gd_endpoint *e)
+{
+    return e->host->fail(
+        e->ctx, GD_STATE,
+        "world 'mpi': the program has ended MPI (MPI_Finalize) before the world (gd_world_free)");
+}
+
 static void keep(gd_message *m, MPI_Request request) { memcpy(&m->request, &request, sizeof request); }
 
 static MPI_Request request_of(const gd_message *m)
@@ -75,6 +90,7 @@ static int whole(size_t bytes, MPI_Datatype *type)
 
 static gd_status mpi_post(gd_endpoint *e, gd_message *m)
 {
+    if (is_over()) return refuse_over(e);
     MPI_Comm comm = state_of(e)->comm;
     MPI_Datatype type = MPI_BYTE;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -96,7 +112,8 @@ static bool mpi_test(gd_endpoint *e, gd_message *m)
     state *s = e->state;
     MPI_Request request = request_of(m);
     int done = 0;
-    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (is_over()) return false;
+    if (told(e, "moving bytes", MPI_Test(&request, &done, MPI_STATUS_IGNORE))) return false;
     keep(m, request);
     m->done = done;
     if (done) s->idle = 0;
@@ -108,7 +125,7 @@ static void mpi_cancel(gd_endpoint *e, gd_message *m)
 {
     MPI_Request request = request_of(m);
     (void)e;
-    if (request == MPI_REQUEST_NULL) return;
+    if (request == MPI_REQUEST_NULL || is_over()) return;
     MPI_Cancel(&request);
     MPI_Request_free(&request);
 }
@@ -121,6 +138,7 @@ static gd_status mpi_sum(gd_endpoint *e, gd_message *m, gd_dtype dtype)
     } known[] = {{GD_F32, 4}, {GD_F64, 8}, {GD_I32, 4}, {GD_I64, 8}};
     MPI_Datatype types[] = {MPI_FLOAT, MPI_DOUBLE, MPI_INT32_T, MPI_INT64_T};
     MPI_Request request = MPI_REQUEST_NULL;
+    if (is_over()) return refuse_over(e);
     for (int i = 0; i < 4; i++) {
         size_t count = m->bytes / (size_t)known[i].bytes;
         if (known[i].dtype != dtype) continue;
@@ -143,7 +161,7 @@ static const char waits = 'w', leaves = 'l', gives_up = 'g';
 static void note(gd_endpoint *e, const char *what)
 {
     MPI_Request request;
-    for (int r = 0; r < e->size; r++)
+    for (int r = 0; r < e->size && !is_over(); r++)
         if (r != e->rank && MPI_Isend(what, 1, MPI_BYTE, r, TAGS, state_of(e)->comm, &request) == MPI_SUCCESS)
             MPI_Request_free(&request);
 }
@@ -151,7 +169,7 @@ static void note(gd_endpoint *e, const char *what)
 static void read_notes(gd_endpoint *e)
 {
     state *s = e->state;
-    int there = 1;
+    int there = !is_over();
     while (there) {
         MPI_Status from;
         char what = 0;
@@ -206,6 +224,7 @@ static void take_leave(gd_endpoint *e)
 /* What is missing will not come: no process can go on, and the launcher ends them all. */
 static void mpi_give_up(gd_endpoint *e, const char *text)
 {
+    if (is_over()) return; /* nobody waits for this process any more, and it may go on without the world */
     (void)fprintf(stderr, "gradus: %s\n", text);
     (void)fflush(stderr);
     note(e, &gives_up);
@@ -217,9 +236,10 @@ static const char *mpi_given_up(gd_endpoint *e) { return (void)e, NULL; }
 static void mpi_close(gd_endpoint *e)
 {
     state *s = e->state;
-    if (s->started) take_leave(e);
-    MPI_Comm_free(&s->comm);
-    if (s->started) MPI_Finalize();
+    bool over = is_over();
+    if (s->started && !over) take_leave(e);
+    if (!over) MPI_Comm_free(&s->comm);
+    if (s->started && !over) MPI_Finalize();
     e->host->free(e->ctx, s->peer, (size_t)e->size * sizeof *s->peer);
     e->host->free(e->ctx, s, sizeof *s);
 }
@@ -247,9 +267,8 @@ static void describe(char *text, size_t size)
 
 static gd_status start(gd_endpoint *e, state *s)
 {
-    int on = 0, over = 0, level = MPI_THREAD_SINGLE;
-    MPI_Finalized(&over);
-    if (over)
+    int on = 0, level = MPI_THREAD_SINGLE;
+    if (is_over())
         return e->host->fail(
             e->ctx, GD_STATE,
             "world 'mpi': MPI has ended in this process, and starts once: keep the world open");
@@ -259,14 +278,45 @@ static gd_status start(gd_endpoint *e, state *s)
     if (code) return told(e, "starting", code);
     if (level >= MPI_THREAD_FUNNELED) return GD_OK;
     if (s->started) MPI_Finalize();
-    return e->host->fail(e->ctx, GD_STATE, "world 'mpi': MPI was started without MPI_THREAD_FUNNELED");
+    return e->host->fail(
+        e->ctx, GD_STATE,
+        "world 'mpi': MPI was started without MPI_THREAD_FUNNELED: the program's MPI_Init(argc, "
+        "argv) must be MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level)");
+}
+
+/* Messages of the program's own do not meet ours.  All processes come here; who waits for one that does not cannot take that back,
+ * and ends as at any time-out. */
+static int duplicate(const gd_endpoint *e, MPI_Comm *comm)
+{
+    MPI_Request request;
+    int done = 0, rank = 0, code = MPI_Comm_idup(MPI_COMM_WORLD, comm, &request);
+    double begun = seconds_now();
+    for (int64_t tries = 0; !code && !done; tries++) {
+        code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        if (code || done) break;
+        if (seconds_now() - begun > e->timeout) {
+            long tenths = lround(10 * e->timeout); /* a point in every locale */
+            MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+            (void)fprintf(
+                stderr,
+                "gradus: world 'mpi': rank %d waited %ld.%ld seconds for all processes to open the world\n",
+                rank, tenths / 10, tenths % 10);
+            (void)fflush(stderr);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+        if (tries < 1000)
+            sched_yield();
+        else
+            pause_shortly();
+    }
+    return code;
 }
 
 static gd_status join(gd_endpoint *e, state *s)
 {
     gd_status status = start(e, s);
     if (status) return status;
-    int code = MPI_Comm_dup(MPI_COMM_WORLD, &s->comm); /* messages of the program's own do not meet ours */
+    int code = duplicate(e, &s->comm);
     if (!code) code = MPI_Comm_set_errhandler(s->comm, MPI_ERRORS_RETURN);
     if (!code) code = MPI_Comm_rank(s->comm, &e->rank);
     if (!code) code = MPI_Comm_size(s->comm, &e->size);

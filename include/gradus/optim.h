@@ -43,7 +43,8 @@ typedef struct gd_rows {
     gd_tensor *(*residuals)(void *state, gd_tensor *const *params, gd_tensor *const *data, int64_t first);
     /* Whose ranks share the rows, borrowed; NULL: this process has them all.  `count` is that of all ranks, `data` has the rows that
      * gd_rows_share gives this one, or all of them; `first` counts from the first of all.  What ranks make of their rows is joined in the order of the
-     * rows: the same bits with any number of ranks, and where there are more than 1024 rows as alone. */
+     * rows: the same bits with any number of ranks, and where there are more than 1024 rows as alone.  MISMATCH: a rank has another
+     * `count`, or is elsewhere with its parameters. */
     gd_world *world;
 } gd_rows;
 
@@ -63,7 +64,8 @@ void gd_rows_share(const gd_world *world, int64_t count, int64_t *first, int64_t
  *     gd_status status = gd_minimize(&p, 1, &(gd_objective){.batch = &batch}, "lbfgs", NULL, NULL);
  *
  * Every rank has the same parameters, and a context whose generator is at the same place (gd_seed): inside the function random
- * operators draw from a stream of the grain and the evaluation.  Where a rank fails all get its error. */
+ * operators draw from a stream of the grain and the evaluation.  Where a rank fails all get its error; where they differ in rows,
+ * grain, generator or, at the first evaluation, in the parameters, MISMATCH names who. */
 typedef struct gd_batch {
     int64_t rows;    /* of the whole batch, on all ranks together */
     int64_t grain;   /* rows of a grain; 0: all of them */
@@ -201,7 +203,10 @@ GD_NODISCARD gd_status gd_optimizer_unschedule(gd_optimizer *optimizer, int grou
  * STATE for an optimizer without parameters; where none of them wants gradients, the first step warns.
  * On failure (an evaluation, a hook, memory, wrong use) the parameters are as before, bit for bit but for the link mezo,
  * and the step is not counted; links that had run already keep what they learnt, as from a step of length zero.  Loss and gradients
- * that are not finite are no failure: docs/outcomes.md says what each family of links makes of them. */
+ * that are not finite are no failure: docs/outcomes.md says what each family of links makes of them.
+ * Of several processes see gd_optimizer_distribute: where what moves their bytes fails while parameters are on their way, these are
+ * partly changed.  The error says so, and steps, saving and gd_optimizer_evaluate are refused from then on, STATE, until
+ * the optimizer is loaded or reset. */
 GD_NODISCARD gd_status gd_optimizer_step(gd_optimizer *optimizer, const gd_objective *objective,
                                          gd_step_info *info);
 /* The same with a loss already known and named numbers for links (gd_var_storage). */
@@ -276,9 +281,14 @@ gd_distribute_options gd_distribute_defaults(void); /* as the comments above say
  * and gd_optimizer_evaluate are for all ranks together then too.
  *
  * NOT_IMPLEMENTED at steps with GRADIENTS: parameters on a device, gd_optimizer_skip_missing.
- * MISMATCH on every rank, by name, where parameters, their shapes, dtypes or order, the chain, options or generators differ.
- * A rank that fails in a step tells the others: all get its error.  The world is borrowed, and must be there as long as steps
- * are made; NULL in its place ends it, every rank having all state again. */
+ * MISMATCH on every rank, by name, where parameters, their values (gd_module_broadcast makes them equal), shapes, dtypes or order, the
+ * chain, settings of groups, options, steps done or generators differ; and at a later step, where one of them has changed settings,
+ * schedules, groups or its chain, or steps another optimizer, and the others have not.
+ * A rank that fails in a step tells the others: all get its error, at the latest in their next step, and the parameters of those whose
+ * step it was are as before; gradients that were to be summed may be sums already.  Where others have made a step that it has not, all
+ * are told at the one after, MISMATCH, which step each is at: load a checkpoint.  Parameters are partly changed only where a rank
+ * leaves, or the transport fails, while they are gathered (gd_optimizer_step); the world is given up then.
+ * The world is borrowed, and must be there as long as steps are made; NULL in its place ends it, every rank having all state again. */
 GD_NODISCARD gd_status gd_optimizer_distribute(gd_optimizer *optimizer, gd_world *world,
                                                const gd_distribute_options *options);
 
@@ -295,7 +305,7 @@ int gd_explain(gd_optimizer *optimizer, bool source, char *out, size_t size);
  * counters, attributes, generators (the context's too).  Saving at a step, loading into a fresh optimizer of the same
  * chain over equal parameters and going on gives the same bits as never stopping.  Atomic and durable, see file.h.
  * Where ranks share state (gd_optimizer_distribute) all of them call it: each writes what it keeps into its place of one file, the
- * file of one process, in a folder that all of them see, else IO.  Any number of ranks loads it. */
+ * file of one process, in a folder that all of them see, else IO, and of one name, else MISMATCH.  Any number of ranks loads it. */
 GD_NODISCARD gd_status gd_optimizer_save(gd_optimizer *optimizer, const char *path);
 /* Matches parameters by their names; settings become those of the file.  Strict: links by their places, and what is missing
  * or unexpected is an error too, not only another shape or dtype.  Not strict: links by class and order, so that `adam | lr`

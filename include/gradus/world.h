@@ -12,8 +12,9 @@
  *
  * Every rank calls the same collectives in the same order, with tensors of the same shape and dtype.  Ranks that disagree are
  * told so, by name, at that collective: all of them get the error, no tensor is changed, and the world can be used on.  One
- * that waits longer than the time-out names who is missing, not who waits as well; then, and where a rank leaves while others wait for it, the world
- * is given up and tensors of collectives under way have no defined contents.  A world, like its context, belongs to one thread.
+ * that waits longer than the time-out names who is missing, not who waits as well; then, and where a rank leaves while others wait for it or
+ * what moves the bytes reports an error (IO there, its rank and text elsewhere), the world is given up and tensors of collectives under way
+ * have no defined contents.  A world, like its context, belongs to one thread.
  *
  * A world of threads reports that it was given up as an error (STATE).  One of processes cannot go on without the missing:
  * the plugin writes the sentence to standard error and ends the process, and the launcher ends the others. */
@@ -38,11 +39,13 @@ typedef struct gd_world_options {
 gd_world_options gd_world_defaults(void); /* what NULL options stand for */
 
 /* Joins the world of a name; NULL options are the defaults.  "self" is this process alone.  Others, such as "mpi", come
- * from plugins: DEVICE where one is not there.  "threads:4" is entered by gd_world_run only: STATE.  New; end it with
- * gd_world_free before the context. */
+ * from plugins: DEVICE where one is not there.  "threads:4" is entered by gd_world_run only: STATE.  "mpi" is opened by all
+ * processes: by a program with an MPI of its own (MPI_Init_thread, not MPI_Init: STATE) as often as it likes, else once: MPI ends with
+ * the world and does not start again: STATE.  New; end it with gd_world_free before the context. */
 gd_world *gd_world_open(gd_ctx *ctx, const char *name, const gd_world_options *options);
 
-/* Leaves the world.  Collectives that nobody has waited for are dropped, their handles with them.  NULL is fine. */
+/* Leaves the world.  Collectives that nobody has waited for are dropped, their handles with them.  NULL is fine, and so is a world
+ * that gd_world_run has given: it ends when the function returns. */
 void gd_world_free(gd_world *world);
 
 /* What one rank does. */

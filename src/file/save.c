@@ -230,6 +230,7 @@ gd_status gd_archive_save(const gd_archive *archive, const char *path)
 typedef struct place {
     uint64_t data_at;  /* the first byte behind the header */
     uint64_t contents; /* a number that tells other names and shapes */
+    uint64_t target;   /* and one that tells another name of the file */
     char name[GD_FILE_TEMP_NAME];
 } place;
 
@@ -279,16 +280,28 @@ static gd_status write_own(const writing *w, const char *path, const place *p, b
     return gd__file_leave(&writer, status);
 }
 
+/* What the file is called where the path leads, as a number. */
+static gd_status target_of(gd_ctx *ctx, const char *path, uint64_t *number)
+{
+    char target[GD_FILE_PATH];
+    if (!path) return gd_fail(ctx, GD_ARGUMENT, "save: no path given");
+    if (!gd__file_target(path, target)) return gd_fail(ctx, GD_IO, "save '%s': cannot follow it", path);
+    const char *slash = strrchr(target, '/'), *name = slash ? slash + 1 : target;
+    *number = gd__checksum(0, name, strlen(name));
+    return GD_OK;
+}
+
 /* The file is begun, all write into it. */
 static gd_status write_together(writing *w, const char *path, const gd_together *t, gd_file_writer *writer)
 {
     place p = {0};
-    uint64_t contents = contents_of(w);
+    uint64_t contents = contents_of(w), target = 0;
     join_sums(w);
-    gd_status status = make_header(w); /* of the others only for the order of the data */
+    gd_status status = target_of(w->archive->ctx, path, &target);
+    if (!status) status = make_header(w); /* of the others only for the order of the data */
     if (!status && t->first) status = gd__file_create(w->archive->ctx, path, writer);
     if (!status && t->first) {
-        p = (place){.data_at = w->header_size, .contents = contents};
+        p = (place){.data_at = w->header_size, .contents = contents, .target = target};
         gd__file_temp_name(writer, p.name);
     }
     status = t->join(t->user, status, (uint64_t *)&p, sizeof p / sizeof(uint64_t));
@@ -296,6 +309,9 @@ static gd_status write_together(writing *w, const char *path, const gd_together 
     if (p.contents != contents)
         status = gd_fail(w->archive->ctx, GD_MISMATCH,
                          "save '%s': other tensors than those of the process that makes the file", path);
+    else if (p.target != target)
+        status = gd_fail(w->archive->ctx, GD_MISMATCH,
+                         "save '%s': the process that makes the file calls it otherwise", path);
     if (!status) status = write_own(w, path, &p, t->first);
     return t->join(t->user, status, NULL, 0);
 }

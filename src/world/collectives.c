@@ -177,6 +177,8 @@ static gd_status check(gd_exchange *k)
     if (status || placed) return status;
     if (c->kind == GD_BROADCAST && (c->root < 0 || c->root >= k->world->end.size))
         return gd_fail(ctx, GD_VALUE, "broadcast: there is no rank %d among %d", c->root, k->world->end.size);
+    if (sums_up(k) && (unsigned)c->how > GD_REDUCE_FAST)
+        return gd_fail(ctx, GD_VALUE, "%s: there is no sum of kind %d", what, (int)c->how);
     k->partial = gd__partial_dtype(scattered ? c->out->dtype : c->tensor->dtype);
     if (sums_up(k) && k->partial == GD_DTYPE_COUNT)
         return gd_fail(ctx, GD_DTYPE, "%s: there are no sums of %s", what, gd_dtype_name(c->tensor->dtype));
@@ -516,9 +518,10 @@ static gd_status post_to_transport(gd_exchange *k)
     *m = (gd_message){.from = from, .to = e->rank, .op = k->op, .data = k->host->data};
     m->device = k->at;
     m->bytes = (size_t)k->host->numel * gd__item_size(k->host);
-    if (k->what.kind == GD_ALL_GATHER) return e->transport->gather(e, m, k->host_out->data);
-    return k->what.kind == GD_BROADCAST ? e->transport->spread(e, m)
-                                        : e->transport->sum(e, m, k->host->dtype);
+    if (k->what.kind == GD_ALL_GATHER)
+        return gd__transport_status(k, e->transport->gather(e, m, k->host_out->data));
+    return gd__transport_status(k, k->what.kind == GD_BROADCAST ? e->transport->spread(e, m)
+                                                                : e->transport->sum(e, m, k->host->dtype));
 }
 
 static gd_status post_sum(gd_exchange *k)
@@ -679,6 +682,7 @@ gd_status gd_world_barrier(gd_world *world)
 
 gd_status gd_world_agree(gd_world *world, gd_status status)
 {
-    if (world && status && world->failed && world->told == world->ctx->errors) return status;
+    bool known = world && world->failed && world->ctx->status && world->told == world->ctx->errors;
+    if (status && known) return status;
     return gd__world_call(world, &(gd_collective){.kind = GD_BARRIER, .failed = status});
 }

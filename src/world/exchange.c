@@ -26,6 +26,35 @@ gd_exchange *gd__exchange_new(gd_world *world)
     return NULL;
 }
 
+/* As if it were new. */
+static void renew(gd_exchange *work)
+{
+    gd__exchange_drop_data(work);
+    *work = (gd_exchange){
+        .world = work->world, .message = work->message, .room = work->room, .sheet = work->sheet};
+}
+
+static gd_exchange *take_idle(gd_world *w)
+{
+    gd_exchange *work = w->idle;
+    if (!work) return gd__exchange_new(w);
+    w->idle = work->next;
+    return work;
+}
+
+static int idle_of(const gd_world *w)
+{
+    int count = 0;
+    for (const gd_exchange *k = w->idle; k; k = k->next) count++;
+    return count;
+}
+
+static void keep_idle(gd_world *w, gd_exchange *work)
+{
+    work->next = w->idle;
+    w->idle = work;
+}
+
 void gd__exchange_free(gd_exchange *work)
 {
     gd_world *w = work->world;
@@ -33,6 +62,20 @@ void gd__exchange_free(gd_exchange *work)
     gd__free(w->ctx, work->message, (size_t)work->room * sizeof *work->message);
     gd__free(w->ctx, work->sheet, (size_t)w->end.size * sizeof *work->sheet);
     gd__free(w->ctx, work, sizeof *work);
+}
+
+gd_status gd__world_reserve(gd_world *w, int count)
+{
+    w->reserved = count;
+    for (int there = idle_of(w); there != count; there += there < count ? 1 : -1) {
+        gd_exchange *work = there < count ? gd__exchange_new(w) : take_idle(w);
+        if (!work) return GD_NOMEM;
+        if (there < count)
+            keep_idle(w, work);
+        else
+            gd__exchange_free(work);
+    }
+    return GD_OK;
 }
 
 /* ---- messages ---- */
@@ -58,12 +101,17 @@ gd_status gd__message(gd_exchange *work, int peer, bool sends, int part, void *d
                       .data = data,
                       .bytes = bytes,
                       .sends = sends};
-    return e->transport->post(e, m);
+    return gd__transport_status(work, e->transport->post(e, m));
 }
 
 /* ---- giving up ---- */
 
-static gd_status over(gd_world *w) { return gd_fail(w->ctx, GD_STATE, "%s", w->why); }
+/* Or what is recorded already, where this rank was the one that failed. */
+static gd_status over(gd_world *w)
+{
+    (void)!gd_fail(w->ctx, GD_STATE, "%s", w->why);
+    return gd_error(w->ctx);
+}
 
 static gd_status give_up(gd_world *w)
 {
@@ -80,6 +128,18 @@ static bool given_up(gd_world *w)
         (void)snprintf(w->why, sizeof w->why, "%s", why);
     }
     return w->over;
+}
+
+gd_status gd__transport_status(gd_exchange *work, gd_status status)
+{
+    gd_world *w = work->world;
+    bool usage = status == GD_DTYPE || status == GD_OVERFLOW; /* every rank is told that alike */
+    if (!status || usage) return status;
+    if (given_up(w)) return over(w);
+    (void)snprintf(w->why, sizeof w->why, "%s: rank %d: %.400s", gd__collective_name((int)work->what.kind),
+                   w->end.rank, gd_error(w->ctx) ? gd_error_text(w->ctx) : gd_status_name(status));
+    (void)give_up(w);
+    return status;
 }
 
 static gd_status left_by(gd_exchange *work, const gd_message *m)
@@ -273,11 +333,14 @@ static gd_status next_stage(gd_exchange *work)
 static gd_status test_messages(gd_exchange *work, bool *all, bool *moved)
 {
     gd_endpoint *e = &work->world->end;
+    const gd_ctx *ctx = work->world->ctx;
+    uint64_t errors = ctx->errors;
     *all = true;
     for (int i = 0; i < work->messages; i++) {
         gd_message *m = &work->message[i];
         if (m->done) continue;
-        if (!e->transport->test(e, m)) return left_by(work, m);
+        if (!e->transport->test(e, m))
+            return ctx->errors == errors ? left_by(work, m) : gd__transport_status(work, gd_error(ctx));
         *moved |= m->done;
         *all &= m->done;
     }
@@ -334,7 +397,7 @@ gd_exchange *gd_world_start(gd_world *world, const gd_collective *what)
     if (given_up(world)) return gd__none(over(world));
     const gd_verdict *unseen = world->unseen ? &world->unseen->verdict : NULL;
     if (unseen) return gd__none(gd_fail(world->ctx, (gd_status)unseen->status, "%s", unseen->text));
-    gd_exchange *work = gd__exchange_new(world);
+    gd_exchange *work = take_idle(world);
     bool made = work != NULL;
     if (!made && !(work = spare_of(world))) return NULL;
     work->spare = !made;
@@ -361,12 +424,16 @@ static void end_exchange(gd_exchange *work)
     if (w->unseen == work) w->unseen = NULL;
     clear_messages(work);
     unlink_exchange(w, work);
-    if (!work->spare) {
+    bool spare = work->spare;
+    if (!spare && idle_of(w) >= w->reserved) {
         gd__exchange_free(work);
         return;
     }
-    gd__exchange_drop_data(work);
-    w->spare = work;
+    renew(work);
+    if (spare)
+        w->spare = work;
+    else
+        keep_idle(w, work);
 }
 
 static double seconds_now(void)

@@ -91,7 +91,7 @@ void gd_grains_free(gd_grains *grains)
  * Several grains are joined with the tree in one pass over memory: a block of all of them goes up the tree before the next one
  * does, so that sums which are summed again are still in a cache. */
 
-#define BLOCK 4096 /* elements */
+#define BLOCK 2048 /* elements */
 
 typedef struct joining {
     gd_grains *g;

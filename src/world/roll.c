@@ -76,7 +76,7 @@ static const char *sheet_text(const gd_sheet *s, char *buf, size_t size)
         used += snprintf(buf + used, size - (size_t)used, "%s%lld", i ? ", " : " [", (long long)s->size[i]);
     if (s->ndim && used < (int)size) used += snprintf(buf + used, size - (size_t)used, "]");
     if (s->name[0] && used < (int)size)
-        (void)snprintf(buf + used, size - (size_t)used, tensor ? " for '%.60s'" : "%.60s", s->name);
+        (void)snprintf(buf + used, size - (size_t)used, tensor ? " for '%.119s'" : "%.119s", s->name);
     return buf;
 }
 
@@ -91,7 +91,7 @@ static bool same_tensor(const gd_sheet *a, const gd_sheet *b)
 static void compare(const gd_sheet *a, const gd_sheet *b, int rank, gd_verdict *v)
 {
     const char *what = gd__collective_name(a->kind);
-    char one[160], other[160];
+    char one[240], other[240];
     if (a->kind != b->kind)
         JUDGE(GD_MISMATCH, "world: rank %d is at %s where rank 0 is at %s", rank,
               gd__collective_name(b->kind), what);

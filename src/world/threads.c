@@ -209,7 +209,7 @@ static void *run_rank(void *arg)
                        .about = "threads of this process",
                        .state = j->meeting};
     gd_world *world = gd__world_over(&end, j->name, j->options);
-    j->status = world ? j->fn(world, j->user) : gd_error(j->ctx);
+    j->status = world ? gd__world_lend(world, j->fn, j->user) : gd_error(j->ctx);
     j->given_up = world && world->over;
     gd_world_free(world);
     return NULL;

@@ -27,7 +27,7 @@ typedef struct gd_endpoint gd_endpoint;
 
 typedef struct gd_transport {
     gd_status (*post)(gd_endpoint *e, gd_message *m);
-    /* Sets m->done when it is.  False: the other rank has left and it will never be. */
+    /* Sets m->done when it is.  False: it will never be, the other rank has left or, with an error, the transport has failed. */
     bool (*test)(gd_endpoint *e, gd_message *m);
     void (*cancel)(gd_endpoint *e, gd_message *m);
     /* Collectives of its own, done like a message; NULL: it has none, and they are made of messages.  `sum` adds the tensors of

@@ -124,6 +124,14 @@ gd_world *gd_world_open(gd_ctx *ctx, const char *name, const gd_world_options *o
     return gd__none(unknown(ctx, name));
 }
 
+gd_status gd__world_lend(gd_world *world, gd_world_fn fn, void *user)
+{
+    world->lent = true;
+    gd_status status = fn(world, user);
+    world->lent = false;
+    return status;
+}
+
 gd_status gd_world_run(gd_ctx *ctx, const char *name, const gd_world_options *options, gd_world_fn fn,
                        void *user)
 {
@@ -132,14 +140,14 @@ gd_status gd_world_run(gd_ctx *ctx, const char *name, const gd_world_options *op
     int threads = threads_of(name);
     if (threads > 0) return gd__run_threads(ctx, threads, name, options, fn, user);
     gd_world *world = gd_world_open(ctx, name, options);
-    gd_status status = world ? fn(world, user) : gd_error(ctx);
+    gd_status status = world ? gd__world_lend(world, fn, user) : gd_error(ctx);
     gd_world_free(world);
     return status;
 }
 
 void gd_world_free(gd_world *world)
 {
-    if (!world) return;
+    if (!world || world->lent) return;
     while (world->first) {
         gd_exchange *work = world->first;
         world->first = work->next;
@@ -150,6 +158,7 @@ void gd_world_free(gd_world *world)
         else if (work != world->filler)
             gd__exchange_free(work);
     }
+    (void)!gd__world_reserve(world, 0);
     if (world->spare) gd__exchange_free(world->spare);
     gd__exchange_free(world->filler);
     world->end.transport->close(&world->end);

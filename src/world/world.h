@@ -83,12 +83,16 @@ struct gd_world {
     double timeout;
     int64_t ops;
     gd_exchange *first, **last; /* under way */
+    gd_exchange *idle;          /* not under way, for the next that are started; through `next` */
+    int reserved;               /* how many at most */
     gd_exchange *spare;         /* for telling that there is no memory */
     gd_exchange *filler;        /* for those that others have started and this rank has not; of the world */
     gd_exchange *unseen;        /* has ended because of such a rank, and nobody has waited for it yet */
     double said;                /* when it told others that it waits */
     bool failed;                /* the last collective ended with an error that all ranks have; */
     uint64_t told;              /* its number in the context */
+    int optimizers;             /* that were distributed over it so far */
+    bool lent;                  /* to a function of gd_world_run, which does not end it */
     bool over;                  /* given up */
     char why[512];              /* it was */
 };
@@ -113,6 +117,8 @@ struct gd_grains {
 
 /* A world over an end that is open; closes the end where that fails. */
 gd_world *gd__world_over(const gd_endpoint *end, const char *name, const gd_world_options *options);
+/* Calls what a rank does: while it runs the world cannot be freed. */
+gd_status gd__world_lend(gd_world *world, gd_world_fn fn, void *user);
 /* Where messages of a device's memory find their bytes: there, or on the CPU. */
 gd_device *gd__world_place(gd_world *world, gd_device *device);
 /* Do sheets go to all ranks? */
@@ -150,6 +156,11 @@ gd_status gd__world_call(gd_world *world, const gd_collective *what);
 
 gd_exchange *gd__exchange_new(gd_world *world);
 void gd__exchange_free(gd_exchange *work);
+/* From now on so many collectives at a time, whose tensors are where messages find their bytes and which are no sums, can be started
+ * without memory.  NOMEM, with fewer; 0 always succeeds. */
+gd_status gd__world_reserve(gd_world *world, int count);
+/* What a transport answers: where it has failed, ranks are at different places of a collective, and nobody can go on. */
+gd_status gd__transport_status(gd_exchange *work, gd_status status);
 /* Takes collectives under way a little further: need nobody wait for this one any more? */
 bool gd__exchange_is_over(gd_exchange *work);
 gd_status gd__message(gd_exchange *work, int peer, bool sends, int part, void *data, size_t bytes);

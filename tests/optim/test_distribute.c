@@ -1,5 +1,6 @@
 /* Optimizers over a world of threads: the same bits as one process, and ranks that disagree. */
 #include "support/ranks.h"
+#include "tensor/device.h"
 
 #include <unistd.h>
 
@@ -38,6 +39,16 @@ static gd_status make(gd_ctx *ctx, const char *chain, gd_optimizer **o, gd_tenso
         TRY(gd_optimizer_add(*o, names[i], p[i]));
     }
     return gd_error(ctx);
+}
+
+/* The same over a world: plain steps, bucket 0: of the default size. */
+static gd_status make_shared(gd_world *w, gd_shard shard, int64_t bucket, gd_optimizer **o, gd_tensor **p)
+{
+    gd_distribute_options options = gd_distribute_defaults();
+    options.shard = shard;
+    if (bucket) options.bucket = bucket;
+    TRY(make(gd_world_ctx(w), "lr(1)", o, p));
+    return gd_optimizer_distribute(*o, w, &options);
 }
 
 /* `how` options; every rank brings its own gradient, and one that is alone their sum. */
@@ -305,11 +316,7 @@ static gd_status accumulate(gd_world *w, void *user)
     gd_optimizer *o;
     gd_tensor *p[PARAMS];
     gd_scope_begin(ctx);
-    TRY(make(ctx, "lr(1)", &o, p));
-    gd_distribute_options options = gd_distribute_defaults();
-    options.shard = GD_SHARD_GRADIENTS;
-    options.bucket = 1000;
-    TRY(gd_optimizer_distribute(o, w, &options));
+    TRY(make_shared(w, GD_SHARD_GRADIENTS, 1000, &o, p));
     /* of two passes before a step both count; p[2] is an operand twice, p[1] has none in the second */
     gd_tensor *first = gd_add(gd_sum(gd_mul(p[2], p[2]), NULL, false), gd_sum(p[1], NULL, false));
     TRY(gd_backward(first, NULL, 0));
@@ -342,7 +349,9 @@ static gd_status differ(gd_world *w, void *user)
     gd_ctx *ctx = gd_world_ctx(w);
     int kind = *(const int *)user;
     bool other = gd_world_rank(w) == 1;
-    static const char *const said[] = {"the chain", "parameters", "'q'", "[4]", "f64", "bucket", "generator"};
+    static const char *const said[] = {"the chain", "parameters",  "'q",        "[4]",
+                                       "f64",       "bucket",      "generator", "the settings lr=0.5",
+                                       "p, values", "1 steps done"};
     gd_scope_begin(ctx);
     int64_t length = other && kind == 3 ? 4 : 3;
     gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, other && kind == 0 ? "lr(0.2)" : "lr(0.1)"));
@@ -350,6 +359,9 @@ static gd_status differ(gd_world *w, void *user)
     TRY(gd_optimizer_add(o, other && kind == 2 ? "q" : "p", gd_require_grad(t)));
     if (other && kind == 1) TRY(gd_optimizer_add(o, "more", gd_require_grad(gd_detach(gd_copy(t)))));
     if (other && kind == 6) gd_seed(ctx, 5);
+    if (other && kind == 7) TRY(gd_optimizer_set(o, -1, "lr", 0.5));
+    if (other && kind == 8) TRY(gd_fill(t, 2));
+    if (other && kind == 9) TRY(gd_optimizer_step(o, NULL, NULL));
     gd_distribute_options options = gd_distribute_defaults();
     if (other && kind == 5) options.bucket = 77;
     EXPECT(ctx, gd_optimizer_distribute(o, w, &options) == GD_MISMATCH);
@@ -364,7 +376,113 @@ static gd_status differ(gd_world *w, void *user)
 
 static void ranks_that_differ_are_named_when_work_is_distributed(void **state)
 {
-    for (int kind = 0; kind < 7; kind++) run_in(CTX(state), 3, differ, &kind);
+    for (int kind = 0; kind < 10; kind++) run_in(CTX(state), 3, differ, &kind);
+}
+
+/* What rank 1 does to its optimizer between steps, and what all are told at the next. */
+static gd_status set_lr(gd_optimizer *o, gd_tensor **p)
+{
+    (void)p;
+    return gd_optimizer_set(o, -1, "lr", 0.5);
+}
+static gd_status schedule_lr(gd_optimizer *o, gd_tensor **p)
+{
+    (void)p;
+    return gd_optimizer_schedule(o, -1, "lr", "linear(0.5, 0.1, 9)");
+}
+static gd_status regroup_one(gd_optimizer *o, gd_tensor **p)
+{
+    (void)p;
+    return gd_optimizer_regroup(o, gd_optimizer_param_name(o, 0), "lr=0.25");
+}
+static gd_status set_link(gd_optimizer *o, gd_tensor **p)
+{
+    (void)p;
+    return gd_link_set(gd_optimizer_chain(o), "lr", gd_setting_real(0.5));
+}
+static gd_status forget(gd_optimizer *o, gd_tensor **p)
+{
+    (void)p;
+    gd_optimizer_reset(o);
+    return GD_OK;
+}
+static gd_status freeze_one(gd_optimizer *o, gd_tensor **p)
+{
+    (void)o;
+    return gd_set_requires_grad(p[0], false);
+}
+
+static const struct later {
+    gd_status (*change)(gd_optimizer *o, gd_tensor **p);
+    const char *said;
+    bool gradients_only; /* it is of the gradients, which other shards cut up */
+} laters[] = {{set_lr, "lr=0.5", false},
+              {schedule_lr, "lr=linear(0.5, 0.1, 9)", false},
+              {regroup_one, "group 1: lr=0.25", false},
+              {set_link, "chain", false},
+              {forget, "step 1", false},
+              {freeze_one, "2 parameters", true}};
+
+static gd_status changes_later(gd_world *w, void *user)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    const struct later *l = &laters[((const int *)user)[0]];
+    gd_optimizer *o;
+    gd_tensor *p[PARAMS];
+    gd_scope_begin(ctx);
+    TRY(make_shared(w, (gd_shard)((const int *)user)[1], 0, &o, p));
+    for (int i = 0; i < PARAMS; i++) TRY(gd_backward(gd_sum(p[i], NULL, false), NULL, 0));
+    TRY(gd_optimizer_step(o, NULL, NULL));
+    gd_optimizer_zero_grad(o);
+    float before = ((const float *)gd_data(p[1]))[0];
+    if (gd_world_rank(w) == 1) TRY(l->change(o, p));
+    for (int i = 0; i < PARAMS; i++)
+        if (gd_requires_grad(p[i])) TRY(gd_set_grad(p[i], gd_ones_like(p[i])));
+    gd_status status = gd_optimizer_step(o, NULL, NULL);
+    const char *text = gd_error_text(ctx);
+    bool told = strstr(text, "rank 1 brings") && strstr(text, l->said);
+    if (!told) fprintf(stderr, "rank %d: %s\n", gd_world_rank(w), text);
+    gd_clear_error(ctx);
+    EXPECT(ctx, status == GD_MISMATCH && told && ((const float *)gd_data(p[1]))[0] == before);
+    TRY(gd_world_barrier(w));
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void what_one_rank_changes_between_steps_is_told_at_the_next(void **state)
+{
+    for (int i = 0; i < COUNT_OF(laters); i++)
+        for (int shard = 0; shard < (laters[i].gradients_only ? 1 : 3); shard++)
+            run_in(CTX(state), 3, changes_later, (int[]){i, shard});
+}
+
+/* Two optimizers of one chain over equal parameters, which rank 1 steps the other way round. */
+static gd_status changes_places(gd_world *w, void *user)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_optimizer *o[2];
+    gd_tensor *p[2][PARAMS];
+    gd_scope_begin(ctx);
+    for (int k = 0; k < 2; k++) TRY(make_shared(w, *(const gd_shard *)user, 0, &o[k], p[k]));
+    int first = gd_world_rank(w) == 1;
+    gd_status status = GD_OK;
+    for (int i = 0; i < PARAMS && !status; i++)
+        status = gd_backward(gd_sum(p[first][i], NULL, false), NULL, 0);
+    if (!status) status = gd_optimizer_step(o[first], NULL, NULL);
+    bool told = strstr(gd_error_text(ctx), "optimizer 2") && strstr(gd_error_text(ctx), "optimizer 1");
+    if (!told) fprintf(stderr, "rank %d: %s\n", gd_world_rank(w), gd_error_text(ctx));
+    gd_clear_error(ctx);
+    EXPECT(ctx, status == GD_MISMATCH && told);
+    for (int k = 0; k < 2; k++) gd_optimizer_free(o[k]);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void optimizers_that_ranks_step_in_another_order_are_told_apart(void **state)
+{
+    for (int shard = 0; shard < 3; shard++)
+        run_in(CTX(state), 3, changes_places, &(gd_shard){(gd_shard)shard});
 }
 
 static gd_status fails_alone(gd_world *w, void *user)
@@ -400,6 +518,37 @@ static void a_rank_that_fails_in_a_step_tells_the_others_and_nothing_changes(voi
     run_in(CTX(state), 3, fails_alone, &options);
 }
 
+/* A device that works as the CPU does. */
+static gd_status is_elsewhere(gd_world *w, void *user)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_device *cpu = gd_device_get(ctx, "cpu"), other = *cpu;
+    gd_distribute_options options = gd_distribute_defaults();
+    gd_optimizer *o;
+    gd_tensor *p[PARAMS];
+    (void)user;
+    (void)snprintf(other.name, sizeof other.name, "gpu:7");
+    gd_scope_begin(ctx);
+    TRY(make(ctx, "adam | lr(0.1)", &o, p));
+    options.shard = GD_SHARD_GRADIENTS;
+    TRY(gd_optimizer_distribute(o, w, &options));
+    p[1]->storage->device = &other;
+    gd_status status = gd_optimizer_step(o, NULL, NULL);
+    p[1]->storage->device = cpu;
+    EXPECT(ctx, status == GD_NOT_IMPLEMENTED);
+    EXPECT(ctx,
+           strstr(gd_error_text(ctx), "step: 'b' is on gpu:7, and only gradients on the CPU are sharded"));
+    gd_clear_error(ctx);
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void gradients_on_a_device_are_refused_by_name(void **state)
+{
+    run_in(CTX(state), 2, is_elsewhere, NULL);
+}
+
 /* What it has of a loss is summed over all ranks while the backward pass of the others goes on, in seven buckets. */
 static gd_status learns(gd_optimizer *o, gd_tensor **p)
 {
@@ -416,11 +565,7 @@ static gd_status has_no_loss(gd_world *w, void *user)
     gd_optimizer *o;
     gd_tensor *p[PARAMS];
     gd_scope_begin(ctx);
-    TRY(make(ctx, "lr(1)", &o, p));
-    gd_distribute_options options = gd_distribute_defaults();
-    options.shard = GD_SHARD_GRADIENTS;
-    options.bucket = 32000;
-    TRY(gd_optimizer_distribute(o, w, &options));
+    TRY(make_shared(w, GD_SHARD_GRADIENTS, 32000, &o, p));
     for (int i = 0; i < 3; i++) {
         bool fails = gd_world_rank(w) == i;
         gd_status status = fails ? gd_fail(ctx, GD_CALLBACK, "no such file") : learns(o, p);
@@ -670,8 +815,11 @@ int main(void)
         TEST(a_file_of_model_and_optimizer_needs_no_room_for_what_others_keep),
         TEST(gradients_leave_their_parameters_when_they_are_complete),
         TEST(ranks_that_differ_are_named_when_work_is_distributed),
+        TEST(what_one_rank_changes_between_steps_is_told_at_the_next),
+        TEST(optimizers_that_ranks_step_in_another_order_are_told_apart),
         TEST(a_rank_that_fails_in_a_step_tells_the_others_and_nothing_changes),
         TEST(a_rank_that_fails_while_gradients_are_under_way_leaves_nobody_waiting),
+        TEST(gradients_on_a_device_are_refused_by_name),
         TEST(a_gradient_that_somebody_holds_stays_as_it_was),
         TEST(ranks_decide_the_same_by_the_time),
         TEST(a_link_that_says_how_it_spreads_and_does_not_is_told_so),

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #define CHAIN "clip_norm(1, dim=\"global\") | adam | lr(0.1)"
 enum { PARAMS = 4 };
@@ -84,6 +85,8 @@ static gd_ctx *make_context(const gd_file_ops *files)
 
 typedef struct run {
     const char *path;
+    bool other;             /* rank 1 saves elsewhere: */
+    const char *other_path; /* NULL: nowhere */
     gd_shard shard;
     int saves;        /* a step before each */
     bool small;       /* one parameter, a rule alone */
@@ -111,7 +114,7 @@ static gd_status save_measured(gd_world *w, gd_optimizer *o, run *r)
     TRY(gd_world_barrier(w));
     if (!gd_world_rank(w)) peak_of_all = r->grown = live_of_all;
     TRY(gd_world_barrier(w));
-    gd_status status = gd_optimizer_save(o, r->path);
+    gd_status status = gd_optimizer_save(o, r->other && gd_world_rank(w) == 1 ? r->other_path : r->path);
     if (!gd_world_rank(w)) {
         r->grown = peak_of_all - r->grown;
         r->last = status;
@@ -274,6 +277,25 @@ static void a_folder_that_not_all_ranks_see_is_said(void **state)
 
 /* ---- loading ---- */
 
+/* Its path would not be written to, and nobody would know. */
+static void a_rank_that_saves_under_another_name_is_told(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = make_context(NULL);
+    const char *other = in_folder("other.safetensors");
+    put_file(in_folder("state.safetensors"), "before", 6);
+    run r = {.path = in_folder("state.safetensors"), .shard = GD_SHARD_STATE, .saves = 1, .other = true};
+    assert_int_equal(train_in(ctx, 3, &r), GD_ARGUMENT);
+    expect_error(ctx, GD_ARGUMENT, "save: no path given");
+    r.other_path = other;
+    assert_int_equal(train_in(ctx, 3, &r), GD_MISMATCH);
+    expect_error(ctx, GD_MISMATCH, "the process that makes the file calls it otherwise");
+    assert_true(same_as(r.path, (const unsigned char *)"before", 6));
+    assert_int_not_equal(access(other, F_OK), 0);
+    assert_int_equal(temporary_files(), 0);
+    gd_ctx_free(ctx);
+}
+
 static void each_rank_reads_what_it_keeps(void **state)
 {
     (void)state;
@@ -405,6 +427,7 @@ int main(void)
         cmocka_unit_test(saving_brings_nothing_together),
         cmocka_unit_test(whatever_fails_leaves_the_file_of_before),
         cmocka_unit_test(a_folder_that_not_all_ranks_see_is_said),
+        cmocka_unit_test(a_rank_that_saves_under_another_name_is_told),
         cmocka_unit_test(each_rank_reads_what_it_keeps),
         cmocka_unit_test(what_is_loaded_is_saved_as_it_was),
         cmocka_unit_test(damage_that_one_rank_sees_is_told_to_all),

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-MPIRUN, GRADUS = sys.argv[1:3]
+MPIRUN, GRADUS = sys.argv[1], os.path.abspath(sys.argv[2])
 SECONDS = 120
 
 
@@ -180,6 +180,8 @@ def a_mistake_is_told_once():
         (["table.csv", "--target", "z"], "table.csv: no column 'z'"),
         (["table.csv", "--targt", "y"], "train: unknown option '--targt'"),
         (["table.csv", "--target", "y", "--chain", "lr(1e30)", "--epochs", "2"], "train: the loss is"),
+        (["table.csv", "--target", "y", "--shard", "gradients", "--reduce", "fast"], "train: --reduce fast is not for --shard gradients"),
+        (["table.csv", "--target", "y", "--world", "threads:2"], "train: --world threads:2 is for programs"),
     ):
         done = launch(3, words)
         expect(done.returncode != 0, f"{words}: no failure")
@@ -212,6 +214,20 @@ def ranks_that_are_given_something_else_are_told():
         expect(not Path("other.safetensors").exists(), f"{other}: a file was written")
 
 
+def processes_without_work_are_told():
+    plain = ["table.csv", "--target", "y", "--model", "mlp(4)", "--epochs", "1", "--threads", "1", "--grain", "20"]
+    done = launch(3, plain)
+    told = "grains of 20 rows, 2 in a batch: 1 of 3 processes without work"
+    expect(done.returncode == 0 and told in done.stdout, done.stdout + done.stderr)
+    minimum = ["mean((X@w-y)^2)", "--param", "w=zeros(3)", "--data", "X=@X.npy", "--data", "y=@y.npy", "--split", "X,y"]
+    for grain, told in (
+        ("0", "minimize: --split has no effect: with --grain 0 every process computes all rows"),
+        (str(2**63 - 1), f"minimize: 800 rows in grains of {2**63 - 1}: 2 of 3 processes without work"),
+    ):
+        done = launch(3, [*minimum, "--grain", grain], "minimize")
+        expect(done.returncode == 0 and done.stderr.count("gradus: ") == 1 and told in done.stderr, done.stderr)
+
+
 def a_world_that_is_not_there_is_one_error():
     done = launch(2, WORDS["mlp"], env={**os.environ, "GRADUS_MPI": "/nonexistent.so"})
     told = "gradus: world 'mpi': the MPI plugin could not be loaded (/nonexistent.so"
@@ -231,6 +247,7 @@ def main():
         an_interrupted_run_is_saved_and_goes_on()
         a_mistake_is_told_once()
         ranks_that_are_given_something_else_are_told()
+        processes_without_work_are_told()
         a_world_that_is_not_there_is_one_error()
 
 

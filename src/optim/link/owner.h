@@ -74,6 +74,7 @@ struct gd_optimizer {
     unsigned hinted;      /* hints that were given (var.c) */
     bool stepping;        /* inside a step: parameters and links stay as they are */
     bool evaluating;      /* see gd_optimizer_evaluate: parameters are not those of steps */
+    bool torn;            /* a step failed while parameters were on their way from rank to rank */
     bool no_fusion;       /* for tests: a pass for every link */
     bool interpret;       /* for tests: no kernels */
     bool always_look;     /* for tests: looks also where nothing has changed, and fails where something has */
@@ -123,6 +124,8 @@ struct gd_optimizer {
 
 /* An error while a step is under way, or parameters are there to evaluate with. */
 gd_status gd__not_stepping(gd_optimizer *optimizer, const char *what);
+/* An error where a step has left parameters partly changed. */
+gd_status gd__not_torn(gd_optimizer *optimizer, const char *what);
 /* A copy on a device; new, owned. */
 static inline gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device)
 {

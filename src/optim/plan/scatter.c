@@ -13,6 +13,7 @@
 #include "tensor/elementwise.h"
 #include "tensor/shape.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define FLYING 2
@@ -231,7 +232,10 @@ static gd_status fly(gd_optimizer *o, const bucket *from)
     *b = *from;
     if (!s->failed && (!is_there(b) || load(o, b)))
         s->failed = gd_error(o->ctx) ? gd_error(o->ctx) : GD_NOMEM;
-    gd_collective what = {.kind = GD_REDUCE_SCATTER, .name = o->param[b->item[0].param].name};
+    char name[120];
+    (void)snprintf(name, sizeof name, "%.80s of optimizer %d", o->param[b->item[0].param].name,
+                   o->share->number);
+    gd_collective what = {.kind = GD_REDUCE_SCATTER, .name = name};
     if (s->failed)
         what.failed = s->failed;
     else {

@@ -2,6 +2,7 @@
 #include "optim/plan/share.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ALONE  (1 << 16) /* bytes from which on a tensor travels where it lies */
@@ -20,6 +21,12 @@ gd_status gd__share_tell(gd_optimizer *o, gd_status status)
     if (!share->told && gd_world_size(share->world) > 1) (void)!gd_world_agree(share->world, status);
     share->told = true;
     return status;
+}
+
+const char *gd__share_name(const gd_optimizer *o, const char *what, char name[GD_SHARE_NAME])
+{
+    (void)snprintf(name, GD_SHARE_NAME, "%.12s of %s", what, o->share->about);
+    return name;
 }
 
 /* ---- sums ---- */
@@ -64,9 +71,11 @@ gd_status gd__share_sum(gd_optimizer *o, gd_tensor *const *list, int count)
     gd_share *share = o->share;
     gd_status status = GD_OK;
     int64_t numel;
+    char name[GD_SHARE_NAME];
     if (gd_world_size(share->world) == 1) return GD_OK;
+    (void)gd__share_name(o, "gradients", name);
     for (int i = 0, end; i < count && !status; i = end) {
-        gd_collective what = {.kind = GD_ALL_REDUCE, .how = share->options.reduce, .name = "gradients"};
+        gd_collective what = {.kind = GD_ALL_REDUCE, .how = share->options.reduce, .name = name};
         end = bucket_end(share, list, i, count, &numel);
         gd_scope_begin(o->ctx);
         what.tensor = list[i];
@@ -106,13 +115,14 @@ typedef struct bucket {
     gd_exchange *work;
     gd_tensor *const *key, *const *tensor;
     int count;
-    int64_t *cuts; /* [ranks + 1] bytes */
-    char *packed;  /* NULL: the only tensor, in its place */
-    size_t bytes;
+    gd_tensor *bytes; /* what travels; all of this is there before the first leaves, and is used again */
+    int64_t *cuts;    /* [ranks + 1] of them */
+    char *packed;     /* room for those that do not lie in one place */
+    size_t room;
 } bucket;
 
 /* From the first to the last of a list, also while the last are still made.  Until the first bucket has come nothing else leaves: by
- * then every rank is here, and from there on who fails does so in a collective that all have begun. */
+ * then every rank is here.  From there on parameters change, and what needs memory has it: only who moves the bytes can fail. */
 typedef struct gathering {
     gd_optimizer *o;
     gd_tensor *const *key, *const *tensor;
@@ -147,14 +157,13 @@ static void land(gathering *g)
     gd_status status = b->work ? gd_world_wait(b->work) : gd_error(g->o->ctx);
     g->count--;
     g->o->share->told = g->o->share->told || status;
-    if (!status && b->packed) copy_packed(g, b, true);
-    gd__free(g->o->ctx, b->packed, b->bytes);
-    gd__free(g->o->ctx, b->cuts, (size_t)(g->ranks + 1) * sizeof *b->cuts);
+    if (!status && b->count > 1) copy_packed(g, b, true);
     if (!g->status) g->status = status;
 }
 
 static void cut_bucket(const gathering *g, bucket *b)
 {
+    memset(b->cuts, 0, (size_t)(g->ranks + 1) * sizeof *b->cuts);
     for (int i = 0; i < b->count; i++) {
         const int64_t *cut = cuts_of(g->o, b->key[i]);
         int64_t item = (int64_t)gd__item_size(b->tensor[i]);
@@ -163,21 +172,20 @@ static void cut_bucket(const gathering *g, bucket *b)
     for (int r = 0; r < g->ranks; r++) b->cuts[r + 1] += b->cuts[r];
 }
 
-/* A rank that has no memory starts the collective all the same, which tells the others. */
 static void fly(gathering *g, int end, size_t bytes)
 {
-    gd_ctx *ctx = g->o->ctx;
-    int count = end - g->next;
     bucket *b = &g->flying[(g->first + g->count++) % FLYING];
-    *b = (bucket){.key = g->key + g->next, .tensor = g->tensor + g->next, .count = count, .bytes = bytes};
-    b->cuts = gd__calloc(ctx, (size_t)(g->ranks + 1) * sizeof *b->cuts);
-    if (b->cuts) cut_bucket(g, b);
-    if (b->cuts && count > 1 && (b->packed = gd__alloc(ctx, bytes))) copy_packed(g, b, false);
-    char *data = count > 1 ? b->packed : b->tensor[0]->data;
-    gd_collective what = {.kind = GD_ALL_GATHER, .cuts = b->cuts, .name = "stretches"};
-    if (b->cuts && data) what.out = gd__share_memory(ctx, GD_U8, data, (int64_t)bytes);
-    if (!what.out) what.cuts = NULL;
-    b->work = gd_world_start(g->o->share->world, &what);
+    b->key = g->key + g->next;
+    b->tensor = g->tensor + g->next;
+    b->count = end - g->next;
+    cut_bucket(g, b);
+    if (b->count > 1) copy_packed(g, b, false);
+    b->bytes->data = b->bytes->storage->data = b->count > 1 ? b->packed : b->tensor[0]->data;
+    b->bytes->numel = b->bytes->size[0] = (int64_t)bytes;
+    b->bytes->storage->bytes = bytes;
+    b->work = gd_world_start(
+        g->o->share->world,
+        &(gd_collective){.kind = GD_ALL_GATHER, .cuts = b->cuts, .out = b->bytes, .name = "stretches"});
 }
 
 /* Which tensors travel together from the next on; their bytes. */
@@ -189,6 +197,45 @@ static int stretches_end(const gathering *g, size_t *bytes)
            *bytes + bytes_of(g->tensor[end]) <= (size_t)g->o->share->options.bucket)
         *bytes += bytes_of(g->tensor[end++]);
     return end;
+}
+
+/* What a bucket needs, of which the largest that is packed has so many bytes. */
+static gd_status equip(const gathering *g, bucket *b, size_t packed)
+{
+    gd_ctx *ctx = g->o->ctx;
+    b->room = packed;
+    b->cuts = gd__alloc_array(ctx, (size_t)g->ranks + 1, sizeof *b->cuts);
+    if (packed) b->packed = gd__alloc(ctx, packed);
+    b->bytes = gd__share_memory(ctx, GD_U8, NULL, 0);
+    return b->cuts && b->bytes && (b->packed || !packed) ? GD_OK : GD_NOMEM;
+}
+
+static void end_equipment(const gathering *g)
+{
+    (void)!gd__world_reserve(g->o->share->world, 0);
+    for (int i = 0; i < FLYING; i++) {
+        const bucket *b = &g->flying[i];
+        gd__free(g->o->ctx, b->packed, b->packed ? b->room : 0);
+        gd__free(g->o->ctx, b->cuts, b->cuts ? (size_t)(g->ranks + 1) * sizeof *b->cuts : 0);
+    }
+}
+
+/* All that will fly, in their order. */
+static gd_status equip_all(gathering *g)
+{
+    size_t packed[FLYING] = {0}, bytes;
+    int buckets = 0;
+    for (int end; g->next < g->total; g->next = end) {
+        end = stretches_end(g, &bytes);
+        size_t *most = &packed[buckets % FLYING];
+        if (end > g->next + 1 && bytes > *most) *most = bytes;
+        buckets += bytes > 0;
+    }
+    g->next = 0;
+    if (buckets > FLYING) buckets = FLYING;
+    gd_status status = gd__world_reserve(g->o->share->world, buckets);
+    for (int i = 0; i < buckets && !status; i++) status = equip(g, &g->flying[i], packed[i]);
+    return status;
 }
 
 /* May one more bucket fly?  Who does not wait lands only what has come. */
@@ -217,11 +264,21 @@ static void some_are_made(void *user, int made) { fly_made(user, made, false); }
 
 /* Nothing is written before all ranks are here: one that has failed until now leaves the others as they were.  Where sums of elements
  * are joined before, that tells. */
-static gd_status all_are_here(gd_share *share, const gd_exec_set *set)
+static gd_status all_are_here(gd_optimizer *o, const gd_exec_set *set)
 {
     bool sums = false;
+    char name[GD_SHARE_NAME];
     for (int i = 0; i < set->tables; i++) sums = sums || set->table[i].p->reductions;
-    return sums ? GD_OK : gd__share_call(share, &(gd_collective){.kind = GD_BARRIER, .name = "a step"});
+    if (sums) return GD_OK;
+    return gd__share_call(
+        o->share, &(gd_collective){.kind = GD_BARRIER, .name = gd__share_name(o, "the update", name)});
+}
+
+/* Does a run that did not end leave parameters as nobody wanted them? */
+static void look_at_torn(gathering *g)
+{
+    gd_optimizer *o = g->o;
+    for (int i = 0; i < g->total && !o->torn; i++) o->torn = g->tensor[i] == g->key[i];
 }
 
 gd_status gd__share_run(gd_optimizer *o, gd_tensor *const *keys, gd_tensor *const *list, int count,
@@ -231,14 +288,19 @@ gd_status gd__share_run(gd_optimizer *o, gd_tensor *const *keys, gd_tensor *cons
     g.ranks = gd_world_size(o->share->world);
     g.rank = gd_world_rank(o->share->world);
     gd_scope_begin(o->ctx);
-    if (set) {
+    g.status = equip_all(&g);
+    bool made = !g.status;
+    if (set && made) {
         run->ready = some_are_made;
         run->user = &g;
-        g.status = all_are_here(o->share, set);
+        g.status = all_are_here(o, set);
         if (!g.status) g.status = gd__execs_run(set, run);
+        made = !g.status;
     }
     fly_made(&g, count, true);
     while (g.count) land(&g);
+    if (set && made && g.status) look_at_torn(&g);
+    end_equipment(&g);
     gd_scope_end(o->ctx);
     return g.status;
 }

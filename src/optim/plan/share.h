@@ -17,13 +17,22 @@
 
 #define GD_SHARE_BLOCK GD_SPAN /* elements: chunks of every kind of pass end where it does */
 
+#define GD_ABOUT      104
+#define GD_SHARE_NAME (GD_ABOUT + 16)
+
 typedef struct gd_scatter gd_scatter; /* scatter.c */
 
 struct gd_share {
     gd_world *world; /* borrowed */
     gd_distribute_options options;
     gd_exec_share exec;
-    uint64_t structure;  /* of the optimizer, when it was seen who owns what */
+    uint64_t structure; /* of the optimizer, when it was seen who owns what */
+    int number;         /* among the optimizers of the world */
+    uint32_t chain;     /* a number made of its text */
+    char settings[40];  /* those of groups, or their beginning and a number for the rest */
+    uint64_t printed;   /* `numbers` of the optimizer, when that was so */
+    char about
+        [GD_ABOUT]; /* which step this is: names of its collectives have it, so that ranks at another one are told */
     bool told;           /* the error of this step is known to all ranks */
     bool together;       /* all ranks are in one call: what is apart may be made whole */
     bool harvested;      /* the step has stretches of gradients of a batch */
@@ -41,6 +50,9 @@ static inline bool gd__shares_state(const gd_optimizer *o)
 gd_status gd__share_call(gd_share *share, const gd_collective *what);
 /* A step has failed here: the others, who wait in a collective or come to one, are told.  The status it is given. */
 gd_status gd__share_tell(gd_optimizer *optimizer, gd_status status);
+/* "gradients of optimizer 1, step 7, ..." (share->about), for a collective: ranks that are at another step, one having failed alone, or
+ * mean another by it, are told so. */
+const char *gd__share_name(const gd_optimizer *optimizer, const char *what, char name[GD_SHARE_NAME]);
 /* Adds up tensors of all ranks, each in its place; small ones together. */
 gd_status gd__share_sum(gd_optimizer *optimizer, gd_tensor *const *list, int count);
 /* gd_exec_share.join; user is the share. */
@@ -48,7 +60,8 @@ gd_status gd__share_join(void *user, double *numbers, int64_t count);
 /* Every rank gets the stretches that others own of tensors like the parameters `keys`, in their order in memory. */
 gd_status gd__share_gather(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *list,
                            int count);
-/* Runs a set whose results those are, in the order of its members: what is there of them is gathered while the rest is made. */
+/* Runs a set whose results those are, in the order of its members: what is there of them is gathered while the rest is made.  Where
+ * that fails, and parameters are not as before, the optimizer is torn. */
 gd_status gd__share_run(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *list, int count,
                         gd_exec_set *set, gd_exec_run *run);
 /* Brings the stretches of a slot together, for gd_optimizer.make_whole: STATE where this rank may be alone in it. */

@@ -446,6 +446,7 @@ static gd_status put_all(saving *s)
 static gd_status pack(gd_optimizer *o, gd_archive *archive, const char *prefix, bool parts)
 {
     if (o->evaluating) return gd__not_stepping(o, "saving"); /* the parameters beside it would be others */
+    if (o->torn) return gd__not_torn(o, "saving");
     gd_ctx *ctx = o->ctx;
     saving s = {.o = o,
                 .archive = archive,

@@ -661,6 +661,7 @@ static void swap_optimizer(loading *l, int appended)
     o->evals = json_integer_value(json_object_get(l->json, "evals"));
     o->should_terminate = json_is_true(json_object_get(l->json, "terminate"));
     o->ctx->rng = l->rng;
+    o->torn = false;
     gd__optimizer_changed(o, true);
 }
 

@@ -14,12 +14,14 @@
 #include "optim/step/objective/residuals.h"
 
 #include "base/rng.h"
+#include "file/safetensors.h"
 #include "gradus/autograd.h"
 #include "optim/vector/linear.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #define BUCKET_BYTES (25 << 20)
 #define ALONE_BYTES \
@@ -44,14 +46,15 @@ typedef struct run {
     const gd_batch *batch;
     gd_world *world;
     int64_t total, first, count;
+    gd_rng rng;          /* of the context, before grains draw from streams of their own */
     gd_tensor *const *v; /* products with the Hessian along it; NULL: gradients */
     bool slopes;         /* else values alone */
     gd_tensor **slope;   /* of a grain, of its scope */
     bool own;            /* of the slopes what this rank owns serves */
     gd_harvest *harvest; /* gradients of which each rank keeps what it owns: their list; NULL: all of them */
     gd_tensor *const **list;
-    double *value; /* the loss of all, once it is joined */
-    bool joined;
+    double *value;        /* the loss of all, once it is joined */
+    bool joined, known;   /* it was tried; it is */
     bucket loss, *bucket; /* room for as many as there are parameters */
     int buckets;
 } run;
@@ -249,7 +252,36 @@ static gd_exchange *start_own(run *r, bucket *k)
     return gd_world_start(r->world, &what);
 }
 
-static gd_exchange *start_sum(run *r, bucket *k, gd_status failed)
+/* A number made of all values that parameters on the CPU have. */
+static uint64_t sum_of_params(const gd_var *var)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < var->count; i++) {
+        const gd_tensor *p = var->params[i];
+        if (p->storage->device == gd__cpu(var->ctx))
+            sum = gd__checksum(sum, p->data, (size_t)p->numel * gd__item_size(p));
+    }
+    return sum;
+}
+
+/* What every rank must mean by this evaluation; the generator is at another place in each.  That ranks begin with the same parameters
+ * is seen in the first step; from then on they do the same to them. */
+static const char *name_loss(const run *r, char *name, size_t size)
+{
+    const gd_batch *b = r->batch;
+    const gd_optimizer *o = r->var->optimizer;
+    if (gd_world_size(r->world) == 1) return NULL;
+    int used = snprintf(name, size, "%s of %lld rows by %lld, step %lld, generator %llu/%llu",
+                        b->sums ? "sums" : "means", (long long)b->rows,
+                        (long long)(b->grain ? b->grain : b->rows), (long long)(o ? o->step + 1 : 0),
+                        (unsigned long long)r->rng.key, (unsigned long long)r->rng.counter);
+    if (o && !o->step && used < (int)size)
+        (void)snprintf(name + used, size - (size_t)used, ", parameters %016llx",
+                       (unsigned long long)sum_of_params(r->var));
+    return name;
+}
+
+static gd_exchange *start_sum(run *r, bucket *k, gd_status failed, const char *name)
 {
     if (!failed) room_for_sum(k);
     if (k->cuts && k->flat) return start_own(r, k);
@@ -257,14 +289,17 @@ static gd_exchange *start_sum(run *r, bucket *k, gd_status failed)
                                                      .tensor = k->flat,
                                                      .grains = k->grains,
                                                      .how = r->batch->how,
-                                                     .failed = failed});
+                                                     .failed = failed,
+                                                     .name = name});
 }
 
 static gd_status join_loss(run *r, gd_status failed)
 {
+    char name[120];
     r->joined = true;
-    gd_exchange *work = start_sum(r, &r->loss, failed);
+    gd_exchange *work = start_sum(r, &r->loss, failed, name_loss(r, name, sizeof name));
     gd_status status = work ? gd_world_wait(work) : gd_error(r->var->ctx);
+    r->known = !status && !failed;
     if (!status) *r->value = *(double *)r->loss.flat->data;
     return failed ? failed : status;
 }
@@ -335,7 +370,7 @@ static gd_status deliver(const run *r, const bucket *k, gd_tensor **out)
 static gd_status join_slopes(run *r)
 {
     gd_status status = GD_OK;
-    for (int i = 0; i < r->buckets; i++) r->bucket[i].work = start_sum(r, &r->bucket[i], GD_OK);
+    for (int i = 0; i < r->buckets; i++) r->bucket[i].work = start_sum(r, &r->bucket[i], GD_OK, NULL);
     for (int i = 0; i < r->buckets; i++) {
         bucket *k = &r->bucket[i];
         gd_status one = k->work ? gd_world_wait(k->work) : gd_error(r->var->ctx);
@@ -351,6 +386,8 @@ static gd_status check_batch(gd_ctx *ctx, const gd_batch *b)
     if (!b->loss) return gd_fail(ctx, GD_ARGUMENT, "batch: no function for the loss");
     if (b->rows < 1) return gd_fail(ctx, GD_SHAPE, "batch: there are %lld rows", (long long)b->rows);
     if (b->grain < 0) return gd_fail(ctx, GD_VALUE, "batch: a grain of %lld rows", (long long)b->grain);
+    if ((unsigned)b->how > GD_REDUCE_FAST)
+        return gd_fail(ctx, GD_VALUE, "batch: there is no sum of kind %d", (int)b->how);
     return GD_OK;
 }
 
@@ -378,7 +415,8 @@ static gd_status all_of_batch(run *r, gd_var *var, const gd_batch *b, gd_tensor 
     gd_status checked = check_batch(ctx, b);
     r->var = var;
     r->batch = b;
-    r->total = !checked && b->grain ? (b->rows + b->grain - 1) / b->grain : 1;
+    r->rng = ctx->rng;
+    r->total = !checked && b->grain ? (b->rows - 1) / b->grain + 1 : 1;
     r->loss = (bucket){.numel = 1, .dtype = GD_F64, .device = gd__cpu(ctx)};
     r->world = b->world ? b->world : gd_world_open(ctx, "self", NULL);
     if (!r->world) return gd_error(ctx);
@@ -388,7 +426,8 @@ static gd_status all_of_batch(run *r, gd_var *var, const gd_batch *b, gd_tensor 
     gd_scope_begin(ctx);
     gd_status status = r->bucket ? run_batch(r, checked) : gd_world_agree(r->world, GD_NOMEM);
     gd_scope_end(ctx);
-    if (!status) ctx->rng.counter++;
+    /* a rank that fails from there on by itself stays where the others are */
+    if (!status || (r->known && gd_world_size(r->world) > 1)) ctx->rng.counter++;
     gd_no_grad_begin(ctx);
     for (int i = 0; i < r->buckets && !status; i++) status = deliver(r, &r->bucket[i], out);
     gd_no_grad_end(ctx);

@@ -1,6 +1,8 @@
 /* An optimizer over a world: do all ranks mean the same, and the gradients of all. */
 #include "optim/step/distribute.h"
 #include "base/text/text.h"
+#include "file/safetensors.h"
+#include "optim/text/setting.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,21 +39,31 @@ static gd_status agree(agreement *a, gd_tensor *t, const char *name)
     return GD_OK;
 }
 
-/* Its beginning, and for the rest a number. */
-static gd_status agree_about_chain(agreement *a)
+/* The beginning of its text, and a number for all of it. */
+static gd_status print_chain(const gd_optimizer *o, char *begin, size_t room, uint32_t *number)
 {
-    gd_ctx *ctx = a->o->ctx;
-    size_t size = (size_t)gd_link_print(a->o->chain, NULL, 0) + 1;
-    char *text = gd__alloc(ctx, size), name[120];
+    size_t size = (size_t)gd_link_print(o->chain, NULL, 0) + 1;
+    char *text = gd__alloc(o->ctx, size);
     if (!text) return GD_NOMEM;
-    (void)gd_link_print(a->o->chain, text, size);
+    (void)gd_link_print(o->chain, text, size);
     agreement own = {.number = 0};
     mix(&own, text, size);
-    bool fits = size < sizeof name - 20;
-    (void)snprintf(name, sizeof name, fits ? "the chain %.90s" : "the chain %.40s... (%08" PRIx32 ")", text,
-                   (uint32_t)own.number);
-    gd__free(ctx, text, size);
-    return agree(a, NULL, name);
+    *number = (uint32_t)own.number;
+    if (size <= room)
+        memcpy(begin, text, size);
+    else if (room)
+        (void)snprintf(begin, room, "%.40s... (%08" PRIx32 ")", text, *number);
+    gd__free(o->ctx, text, size);
+    return GD_OK;
+}
+
+static gd_status agree_about_chain(agreement *a)
+{
+    char name[120], begin[100];
+    uint32_t number;
+    gd_status status = print_chain(a->o, begin, sizeof begin, &number);
+    (void)snprintf(name, sizeof name, "the chain %s", status ? "" : begin);
+    return status ? status : agree(a, NULL, name);
 }
 
 static gd_status agree_about_options(agreement *a)
@@ -65,9 +77,68 @@ static gd_status agree_about_options(agreement *a)
     gd_status status = agree(a, NULL, name);
     if (status) return status;
     const gd_rng *rng = &a->o->ctx->rng;
+    (void)snprintf(name, sizeof name, "%" PRId64 " steps done", a->o->step);
+    if (!status) status = agree(a, NULL, name);
+    if (status) return status;
     (void)snprintf(name, sizeof name, "the generator (gd_seed) %" PRIu64 " place %" PRIu64, rng->key,
                    rng->counter);
     return agree(a, NULL, name);
+}
+
+/* Settings of groups as text: "lr=0.5; group 1: lr=0.1"; its beginning, and a number for the rest. */
+static void print_settings(const gd_optimizer *o, char *out, size_t size)
+{
+    char text[1024];
+    gd_print p = gd__print(text, sizeof text);
+    for (int g = -1; g < o->groups; g++) {
+        const gd_group *of = g < 0 ? &o->all : &o->group[g];
+        for (int i = 0; i < of->settings; i++) {
+            char group[24] = "";
+            if (g >= 0) (void)snprintf(group, sizeof group, "group %d: ", g);
+            gd__print_text(&p, p.used ? "; " : "");
+            gd__print_text(&p, group);
+            gd__print_text(&p, of->setting[i].key);
+            gd__print_text(&p, "=");
+            gd__setting_print(&p, &of->setting[i].value);
+        }
+    }
+    size_t length = p.used < sizeof text ? p.used : sizeof text - 1;
+    agreement rest = {.number = p.used};
+    mix(&rest, text, length);
+    text[length] = '\0';
+    if (length < size)
+        (void)snprintf(out, size, "%s", text);
+    else
+        (void)snprintf(out, size, "%.*s... (%08" PRIx32 ")", (int)size - 16, text, (uint32_t)rest.number);
+}
+
+static gd_status agree_about_settings(agreement *a)
+{
+    char name[120], settings[80];
+    print_settings(a->o, settings, sizeof settings);
+    (void)snprintf(name, sizeof name, "the settings %s", settings[0] ? settings : "of the chain");
+    return agree(a, NULL, name);
+}
+
+/* Every step that ranks make together says what it is of: a rank that is at another one, of another optimizer, or has changed a
+ * setting that the others have not, is told so. */
+static gd_status describe_step(gd_optimizer *o, int params)
+{
+    gd_share *share = o->share;
+    if (gd_world_size(share->world) == 1) return GD_OK;
+    if (share->printed != o->numbers) {
+        gd_status status = print_chain(o, NULL, 0, &share->chain);
+        if (status) return status;
+        print_settings(o, share->settings, sizeof share->settings);
+        share->printed = o->numbers;
+    }
+    int used = snprintf(share->about, sizeof share->about, "optimizer %d, step %" PRId64 ", chain %08" PRIx32,
+                        share->number, o->step + 1, share->chain);
+    if (params >= 0 && used < (int)sizeof share->about)
+        used += snprintf(share->about + used, sizeof share->about - (size_t)used, ", %d parameters", params);
+    if (share->settings[0] && used < (int)sizeof share->about)
+        (void)snprintf(share->about + used, sizeof share->about - (size_t)used, ", %s", share->settings);
+    return GD_OK;
 }
 
 /* What tells it from others besides shape and dtype. */
@@ -97,11 +168,32 @@ static gd_status agree_about_params(agreement *a)
     return status;
 }
 
+/* Every rank must begin with the same numbers, and nothing would make them so. */
+static gd_status agree_about_values(agreement *a)
+{
+    gd_status status = GD_OK;
+    char name[120];
+    for (int i = 0; i < a->o->count && !status; i++) {
+        gd_tensor *t = a->o->param[i].tensor;
+        gd_scope_begin(a->o->ctx);
+        gd_device *cpu = gd__cpu(a->o->ctx);
+        const gd_tensor *here = t->storage->device == cpu ? t : gd_to_device(gd_detach(t), cpu);
+        if (here)
+            (void)snprintf(name, sizeof name, "%.60s, values %016" PRIx64, a->o->param[i].name,
+                           gd__checksum(0, here->data, (size_t)here->numel * gd__item_size(here)));
+        status = here ? agree(a, t, name) : gd_error(a->o->ctx);
+        gd_scope_end(a->o->ctx);
+    }
+    return status;
+}
+
 static gd_status agree_about_all(agreement *a)
 {
     gd_status status = agree_about_chain(a);
     if (!status) status = agree_about_params(a);
-    return status ? status : agree_about_options(a);
+    if (!status) status = agree_about_settings(a);
+    if (!status) status = agree_about_options(a);
+    return status ? status : agree_about_values(a);
 }
 
 /* One number serves where all agree; where they do not, it is found out about what. */
@@ -180,12 +272,16 @@ static gd_status take_share(gd_optimizer *o, gd_world *world, const gd_distribut
     /* who cannot take part says so */
     if (!share) return gd_world_agree(world, GD_NOMEM);
     gd_status status = all_agree(o, world, options);
+    int number = status ? 0 : ++world->optimizers;
     if (!status) status = undistribute(o);
     if (status) {
         gd__free(o->ctx, share, sizeof *share);
         return status;
     }
-    *share = (gd_share){.world = world, .options = *options, .exec = {.join = gd__share_join, .user = share}};
+    *share = (gd_share){.world = world,
+                        .options = *options,
+                        .exec = {.join = gd__share_join, .user = share},
+                        .number = number};
     o->share = share;
     o->make_whole = gd__share_make_whole;
     o->take_own = gd__share_take_own;
@@ -219,15 +315,19 @@ static gd_status check_scatter(const gd_optimizer *o)
     for (int i = 0; i < o->count; i++)
         if (o->param[i].tensor->storage->device != gd__cpu(o->ctx))
             return gd_fail(o->ctx, GD_NOT_IMPLEMENTED,
-                           "step: '%.80s' is on a device, where gradients are not sharded", o->param[i].name);
+                           "step: '%.80s' is on %s, and only gradients on the CPU are sharded: "
+                           "take the way to shard 'state' or 'none'",
+                           o->param[i].name, o->param[i].tensor->storage->device->name);
     return GD_OK;
 }
 
 gd_status gd__share_begin(gd_optimizer *o)
 {
     o->share->told = false;
-    if (!gd__shares_state(o) || gd_error(o->ctx)) return GD_OK;
-    gd_status status = o->share->scatter ? check_scatter(o) : GD_OK;
+    if (gd_error(o->ctx)) return GD_OK;
+    gd_status status = describe_step(o, -1);
+    if (status || !gd__shares_state(o)) return status;
+    status = o->share->scatter ? check_scatter(o) : GD_OK;
     return status ? status : gd__share_own(o);
 }
 
@@ -236,6 +336,8 @@ gd_status gd__share_grads(gd_var *var)
     gd_optimizer *o = var->optimizer;
     if (!o->share->scatter) {
         if (o->share->options.joined) return GD_OK;
+        gd_status status = describe_step(o, var->count);
+        if (status) return status;
         return gd__share_sum(o, var->grad ? var->grad : var->leaf_grad, var->count);
     }
     gd_status status = gd__scatter_take(o, var->params, var->count, &var->leaf_grad);

@@ -156,7 +156,7 @@ void gd_optimizer_reset(gd_optimizer *o)
     if (!o) return;
     gd_link_reset(o->chain);
     o->step = o->evals = o->held = 0;
-    o->should_terminate = false;
+    o->should_terminate = o->torn = false;
 }
 
 /* ---- attributes ---- */
@@ -202,6 +202,15 @@ gd_status gd__not_stepping(gd_optimizer *o, const char *what)
     if (!o->stepping && !o->evaluating) return GD_OK;
     return gd_fail(o->ctx, GD_STATE, "optimizer: %s is not possible %s", what,
                    o->stepping ? "inside a step" : "until gd_optimizer_evaluate has put the parameters back");
+}
+
+gd_status gd__not_torn(gd_optimizer *o, const char *what)
+{
+    if (!o->torn) return GD_OK;
+    return gd_fail(o->ctx, GD_STATE,
+                   "optimizer: %s is not possible: a step failed while parameters were on their way between "
+                   "ranks, and they are partly changed; load model and optimizer from a checkpoint",
+                   what);
 }
 
 static gd_status check_param(gd_optimizer *o, const char *name, gd_tensor *t)

@@ -9,6 +9,7 @@
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- looking at the parameters ---- */
@@ -264,6 +265,7 @@ static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*stage)(gd_opt
     gd_tensor **before = gd__tensors_copy(o->ctx, var->params, var->count);
     gd_status status = before ? stage(o, var) : gd_error(o->ctx);
     for (int i = 0; before && status && i < var->count; i++) (void)!gd_assign(var->params[i], before[i]);
+    if (before && status) o->torn = false;
     gd__tensors_free(o->ctx, before, var->count);
     return status;
 }
@@ -283,6 +285,7 @@ static gd_status begin_step(gd_optimizer *o, bool skips)
     gd_status status = o->share ? gd__share_begin(o) : GD_OK;
     if (gd_error(o->ctx)) return gd_error(o->ctx);
     if (!status) status = gd__not_stepping(o, "a step");
+    if (!status) status = gd__not_torn(o, "a step");
     if (!status) status = gd__settings_begin(o);
     if (status) return status;
     gd__release(o->first_loss);
@@ -303,6 +306,13 @@ static void look_at_selections(const gd_optimizer *o, gd_link *link)
                     gd__resolve(link, f, o->looked.active[0])->string, yes ? "all" : "none");
     }
     for (int i = 0; i < link->children; i++) look_at_selections(o, link->child[i]);
+}
+
+static void tell_torn(gd_ctx *ctx)
+{
+    size_t used = strlen(ctx->error);
+    (void)snprintf(ctx->error + used, sizeof ctx->error - used,
+                   "; parameters are partly changed, load model and optimizer from a checkpoint");
 }
 
 gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective, const gd_step_extra *extra,
@@ -348,6 +358,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     free_closures(o);
     if (o->share && (!objective || o->share->harvested)) gd__scatter_forget(o);
     if (o->share) gd__harvest_forget(o);
+    if (o->torn) tell_torn(ctx);
     return status && o->share ? gd__share_tell(o, status) : status;
 }
 

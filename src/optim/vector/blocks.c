@@ -1,6 +1,7 @@
 #include "optim/vector/blocks.h"
 
 #include "base/team.h"
+#include "file/safetensors.h"
 #include "gradus/autograd.h"
 #include "gradus/dlpack.h"
 #include "optim/vector/jacobian.h"
@@ -323,10 +324,20 @@ static gd_status run_own(pass *p)
     return outcome(b);
 }
 
+/* Sums over other rows, or where the parameters have other values, are not joined. */
+static void name_sums(const gd_blocks *b, char *name, size_t size)
+{
+    uint64_t where = gd__checksum(0, b->x, (size_t)b->n * sizeof *b->x);
+    (void)snprintf(name, size, "%lld rows, parameters %016llx", (long long)b->rows->count,
+                   (unsigned long long)where);
+}
+
 /* Those of all ranks: what each has made goes to the others. */
 static gd_status gather_sums(pass *p, gd_status failed)
 {
     gd_blocks *b = p->b;
+    char name[80];
+    name_sums(b, name, sizeof name);
     gd_world *world = b->rows->world;
     int size = gd_world_size(world);
     int64_t each = (int64_t)p->room + 1, total = b->stretches * each;
@@ -342,7 +353,8 @@ static gd_status gather_sums(pass *p, gd_status failed)
         cuts[r + 1] = (first + count) * each;
     }
     gd_exchange *work = gd_world_start(
-        world, &(gd_collective){.kind = GD_ALL_GATHER, .out = all, .cuts = cuts, .failed = failed});
+        world,
+        &(gd_collective){.kind = GD_ALL_GATHER, .out = all, .cuts = cuts, .failed = failed, .name = name});
     gd_status status = work ? gd_world_wait(work) : gd_error(b->ctx);
     gd__aside_end(b->ctx);
     gd__free(b->ctx, cuts, cuts ? ((size_t)size + 1) * sizeof *cuts : 0);

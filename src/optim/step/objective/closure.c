@@ -454,14 +454,21 @@ gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads
     return give_out_evaluation(var, gd__var_inner_evaluate(var, loss, grads), loss, grads);
 }
 
-gd_status gd_var_inner_value(gd_var *var, double *loss)
+/* The loss alone, as a number. */
+static gd_status value_by(gd_var *var, gd_status (*evaluate)(gd_var *, gd_tensor **, gd_tensor **),
+                          double *loss)
 {
     if (!var || !loss) return gd__null(gd_var_ctx(var), "var: the place for the loss is NULL");
     gd_tensor *value = NULL;
-    gd_status status = gd__var_inner_evaluate(var, &value, NULL);
+    gd_status status = evaluate(var, &value, NULL);
     *loss = status ? NAN : gd_item(value);
     gd__release(value);
     return status ? status : gd_error(var->ctx);
+}
+
+gd_status gd_var_inner_value(gd_var *var, double *loss)
+{
+    return value_by(var, gd__var_inner_evaluate, loss);
 }
 
 gd_status gd_var_inner_evaluate_at(gd_var *var, double alpha, gd_tensor *const *direction, gd_tensor **loss,
@@ -484,15 +491,7 @@ gd_status gd_var_inner_evaluate_at(gd_var *var, double alpha, gd_tensor *const *
     return status;
 }
 
-gd_status gd_var_evaluate_at(gd_var *var, double *loss)
-{
-    if (!var || !loss) return gd__null(gd_var_ctx(var), "var: the place for the loss is NULL");
-    gd_tensor *value = NULL;
-    gd_status status = gd__var_evaluate(var, &value, NULL);
-    *loss = status ? NAN : gd_item(value);
-    gd__release(value);
-    return status ? status : gd_error(var->ctx);
-}
+gd_status gd_var_evaluate_at(gd_var *var, double *loss) { return value_by(var, gd__var_evaluate, loss); }
 
 gd_status gd__var_try(gd_var *var, gd_origin *here, double alpha, gd_tensor *const *direction, double *loss,
                       gd_tensor **grads)
