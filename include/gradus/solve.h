@@ -10,7 +10,10 @@
  *     gd_fit_result_clear(&fit);
  *
  * Parameters are changed in place and end at the best point.  A method that stops without having converged is no error:
- * the reason says what happened. */
+ * the reason says what happened.
+ *
+ * Where several ranks solve together (gd_batch.world, gd_rows.world, gd_optimizer_distribute) clocks and callbacks are each rank's own,
+ * and only one need have them: where one stops, all do after the same step, for the reason of the lowest rank that has one. */
 #ifndef GRADUS_SOLVE_H
 #define GRADUS_SOLVE_H
 
@@ -21,20 +24,22 @@ extern "C" {
 #endif
 
 /* Why a solver stopped: name, has it converged, text. */
-#define GD_STOP_LIST(X)                                                         \
-    X(GRADIENT, true, "the gradient is as small as asked for")                  \
-    X(STEP, true, "the steps are as small as asked for")                        \
-    X(LOSS, true, "the loss no longer changes")                                 \
-    X(LINK, true, "a link of the chain said so")                                \
-    X(UNDETERMINED, false, "the residuals do not determine all parameters")     \
-    X(INFEASIBLE, false, "no point was found that satisfies the constraints")   \
-    X(STUCK, false, "no better point was found")                                \
-    X(DIVERGED, false, "the loss falls without end or is no longer finite")     \
-    X(MAX_STEPS, false, "the steps are used up")                                \
-    X(MAX_EVALS, false, "the evaluations are used up")                          \
-    X(TIME, false, "the time is used up")                                       \
-    X(CALLER, false, "the callback said so")                                    \
-    X(NOT_FINITE, false, "the loss or its gradient is not finite at the start") \
+#define GD_STOP_LIST(X)                                                                               \
+    X(GRADIENT, true, "the gradient is as small as asked for")                                        \
+    X(STEP, true, "the steps are as small as asked for")                                              \
+    X(LOSS, true, "the loss no longer changes")                                                       \
+    X(LINK, true, "a link of the chain said so")                                                      \
+    X(SADDLE, false,                                                                                  \
+      "the gradient vanishes where the loss still falls along some direction: a saddle or a maximum") \
+    X(UNDETERMINED, false, "the residuals do not determine all parameters")                           \
+    X(INFEASIBLE, false, "no point was found that satisfies the constraints")                         \
+    X(STUCK, false, "no better point was found")                                                      \
+    X(DIVERGED, false, "the loss falls without end or is no longer finite")                           \
+    X(MAX_STEPS, false, "the steps are used up")                                                      \
+    X(MAX_EVALS, false, "the evaluations are used up")                                                \
+    X(TIME, false, "the time is used up")                                                             \
+    X(CALLER, false, "the callback said so")                                                          \
+    X(NOT_FINITE, false, "the loss or its gradient is not finite at the start")                       \
     X(ERROR, false, "an error was recorded in the context")
 
 /* Why a solver stopped. */
@@ -79,6 +84,9 @@ typedef struct gd_solve_options {
     bool plain; /* gd_minimize: the steps of the chain as they are, see there; false */
     bool (*callback)(void *user, const gd_progress *progress); /* false stops; NULL: none */
     void *callback_user;
+    /* gd_minimize: products with the Hessian, at most, that tell a minimum from a saddle where the gradient vanishes; 30; 0: do not
+     * look.  See there. */
+    int64_t curvature_products;
 } gd_solve_options;
 
 gd_solve_options gd_solve_defaults(void); /* as the comments above say */
@@ -110,7 +118,12 @@ typedef struct gd_solve_result {
  * it be: then the loss no longer changes.  With constraints the best point is the one of the lowest loss among those that violate
  * them by no more than the tolerance of augmented_lagrangian, else the one of the least violation.  None of this with plain: then the parameters end where the last step left them.
  * A chain that searches among many minima (cma_es, multi_start and the like) says itself when it has ended, LINK; gradients and
- * steps that are small or fail do not end it.  ARGUMENT: no parameter wants gradients, an option is below 0 or not a number; GRAPH: the loss
+ * steps that are small or fail do not end it.
+ *
+ * A run that would say that it has converged with a gradient below gradient_tol looks at the curvature there: where the loss falls along some
+ * direction it says SADDLE.  That takes as many products with the Hessian as there are numbers, of more than 16 one for 16 evaluations of the run (fewer than two: none), and one evaluation
+ * for the graph, which counts.  A saddle may be overlooked by few products, none is made up.  Nobody looks with noisy or plain, inside bounds, with
+ * constraints, or where the objective has neither loss, hvp nor batch, or no second derivatives.  ARGUMENT: no parameter wants gradients, an option is below 0 or not a number; GRAPH: the loss
  * depends on none of them.  chain NULL: GD_DEFAULT_CHAIN; options NULL: the defaults; result may be NULL. */
 GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective,
                                    const char *chain, const gd_solve_options *options,

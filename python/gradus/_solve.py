@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 
 
 class Result(dict):  # type: ignore[type-arg]
-    """A dict whose entries are attributes too, as SciPy's results are."""
+    """What minimize found: a dict whose entries are attributes too, as SciPy's results are.
+
+    x              the best point: a tensor, or tensors as they were given
+    fun            the loss there
+    success        was a minimum reached?
+    message, stop  why it stopped, in words and as a name
+    nit, nfev      steps and evaluations
+    gradient_norm  the largest element of the gradient, with bounds or constraints of the KKT residual
+    violation      the largest violation of a constraint
+    seconds        the time it took"""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -106,24 +115,29 @@ def _as_tensor(value: Any) -> Any:
     return value.value if hasattr(value, "_reference") else value
 
 
-def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_wolfe", *, args: tuple[Any, ...] = (),
+def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_wolfe", *, args: Any = (),
              bounds: Any = None, equal: Callable[..., Tensor] | None = None, below: Callable[..., Tensor] | None = None,
              callback: Callable[[dict[str, Any]], Any] | None = None, dtype: str | None = None, max_steps: int = 1000,
              max_evals: int | None = None, max_seconds: float | None = None, gradient_tol: float | None = None,
              step_tol: float | None = None, loss_tol: float | None = None, patience: int | None = None,
-             noisy: bool = False, plain: bool = False) -> Result:
+             noisy: bool = False, plain: bool = False, curvature_products: int | None = None) -> Result:
     """Minimises fun, a function made of operators, from x0.
 
     x0       a tensor, array, list or number: fun(x); a tuple of them: fun(x, y, ...); a dict: fun(**x)
+    args     what fun is given besides, a tuple or one thing
     chain    links: "lbfgs | strong_wolfe", m.newton() | m.backtracking(), "cma_es", ...
     bounds   (low, high) for all, a list of pairs, one an element, or {name: (low, high)}
     equal, below   constraints, functions that are to be 0, and to be at most 0
     callback is given the progress after each step; it stops the run by returning True or raising StopIteration
 
+    curvature_products   products with the Hessian, at most, to tell a minimum from a saddle where the gradient vanishes: a run that
+             ends on one has success False, stop "SADDLE".  0: do not look; None: 30, fewer after short runs of many numbers
+
     A vector counts as residuals: the sum of their squares is minimised.  The result has x, fun, success, message, stop, nit,
     nfev, gradient_norm, violation, seconds.  x is the best point that was evaluated.  Ctrl-C, and what fun raises, comes out
     of here."""
     point = _Point(x0, dtype)
+    args = args if isinstance(args, tuple) else (args,)
     low, high = point.bounds(bounds)
     text = str(chain)
     if definitions:
@@ -131,7 +145,8 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
     if (equal or below) and "augmented_lagrangian" not in text:
         text = f"augmented_lagrangian([{text}])"
     options = {"max_steps": max_steps, "max_evals": max_evals, "max_seconds": max_seconds, "gradient_tol": gradient_tol,
-               "step_tol": step_tol, "loss_tol": loss_tol, "patience": patience, "noisy": noisy, "plain": plain}
+               "step_tol": step_tol, "loss_tol": loss_tol, "patience": patience, "noisy": noisy, "plain": plain,
+               "curvature_products": curvature_products}
     if dtype == "f32" or any(t.dtype == "f32" for t in point.tensors):
         options["gradient_tol"] = 1e-4 if gradient_tol is None else gradient_tol
     r = _core._minimize(tuple(point.tensors), point.call(fun, args), text, low, high,
@@ -143,7 +158,17 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
 # ---- fits ----
 
 class CurveFit(Result):
-    """What curve_fit found; unpacks as SciPy's does: popt, pcov = curve_fit(...)."""
+    """What curve_fit found; unpacks as SciPy's does: popt, pcov = curve_fit(...).
+
+    popt, pcov      the parameters and their covariance
+    names, params   the names of the parameters, and a dict of them
+    stderr          standard errors
+    rss, sigma      sum of squared residuals, and their standard deviation
+    dof, rank       degrees of freedom, and how many parameters the data determine
+    r2              share of the variance that is explained
+    success         has it converged, with all parameters determined?
+    message, stop   why it stopped, in words and as a name
+    nit, nfev       steps and evaluations"""
 
     def __iter__(self) -> Iterator[Any]:  # popt, pcov
         return iter((self["popt"], self["pcov"]))
@@ -180,7 +205,24 @@ def _parameter_names(f: Callable[..., Any], given: Any) -> list[str]:
         if not names or len(names) != len(parameters):
             raise ValueError("curve_fit: p0 is needed where the function does not name its parameters")
         return names
-    return names if len(names) == given else [f"p{i}" for i in range(given)]
+    needed = sum(p.default is p.empty for p in parameters if p.name in names)
+    if not any(p.kind == p.VAR_POSITIONAL for p in parameters) and not needed <= given <= len(names):
+        raise ValueError(f"curve_fit: p0 has {given} numbers, the function takes {len(names)}: {', '.join(names)}")
+    return names[:given] if given <= len(names) else [f"p{i}" for i in range(given)]
+
+
+def _check_finite(what: str, t: Tensor) -> None:
+    if not t.isfinite().all().item():
+        raise ValueError(f"curve_fit: {what} has numbers that are not finite")
+
+
+def _deviations(sigma: Any, y: Tensor) -> Tensor:
+    error = tensor(sigma).to("f64")
+    if error.size != 1 and error.shape != y.shape:
+        raise ValueError(f"curve_fit: sigma has the shape {error.shape}, ydata {y.shape}: a standard deviation for each point, or one for all")
+    if not (error > 0).all().item() or not error.isfinite().all().item():
+        raise ValueError("curve_fit: sigma must be finite and above 0")
+    return error if error.shape == y.shape else error.reshape(())
 
 
 def curve_fit(f: Callable[..., Tensor], xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, absolute_sigma: bool = False,
@@ -194,21 +236,23 @@ def curve_fit(f: Callable[..., Tensor], xdata: Any, ydata: Any, p0: Any = None, 
     loss      squares, huber, soft_l1, cauchy or tukey: what outliers cost
 
     Gives popt and pcov, and by name stderr, sigma, rss, dof, r2, names, success, message, nit, nfev."""
-    x = xdata if isinstance(xdata, tuple) else tensor(xdata) if not isinstance(xdata, Tensor) else xdata
+    x = tuple(tensor(part).to("f64") for part in xdata) if isinstance(xdata, tuple) else tensor(xdata).to("f64")
     y = tensor(ydata).to("f64")
-    if not isinstance(x, tuple) and x.dtype != "f64":
-        x = x.to("f64")
-    if isinstance(x, tuple):
-        x = tuple(tensor(part).to("f64") for part in x)
-    start = None if p0 is None else [float(v) for v in p0]
+    _check_finite("ydata", y)
+    for part in x if isinstance(x, tuple) else (x,):
+        _check_finite("xdata", part)
+    start = None if p0 is None else [float(p0)] if isinstance(p0, (int, float)) else [float(v) for v in p0]
     names = _parameter_names(f, None if start is None else len(start))
     point = _Point({name: value for name, value in zip(names, start or [1.0] * len(names))}, "f64")
     low, high = point.bounds(bounds)
-    error = None if sigma is None else tensor(sigma).to("f64")
+    error = None if sigma is None else _deviations(sigma, y)
     params = tuple(point.tensors)
 
     def residuals() -> Tensor:
-        r = f(x, *params) - y
+        made: Tensor = _as_tensor(f(x, *params))
+        r = made - y
+        if r.shape != y.shape:  # as tensors they would meet, and each point all others
+            raise ValueError(f"curve_fit: the function gives the shape {made.shape}, ydata has {y.shape}")
         return r if error is None else r / error
 
     options = {"max_steps": max_steps, "loss": loss, "loss_scale": loss_scale, "sigma": 1.0 if absolute_sigma else 0.0}
@@ -240,7 +284,26 @@ class Picture:
 
 
 class Fit(Result):
-    """What fit found: params, stderr, interval by name, rss, sigma, r2, aic, ..., and the report as text."""
+    """What fit found, as `gradus fit --json` says it.
+
+    params                   the parameters by name
+    stderr, interval         standard errors and 95 % intervals by name
+    intervals                of which kind those are
+    covariance, correlation  matrices in the order of names
+    derived                  what derive= asked for
+    active, undetermined     parameters that a bound holds, and those that the data do not determine
+    rss, sigma, dof, points  sum of squared residuals, their standard deviation, degrees of freedom, rows
+    rank                     how many parameters the data determine
+    r2, log_likelihood       how well it fits
+    aic, aicc, bic           to compare models by
+    chi_square_p             with absolute_sigma the probability of larger residuals, else None
+    loss                     what outliers cost
+    success, converged       has it converged, with all parameters determined?
+    message, reason, stop    why it stopped, in words and as a name
+    nit, steps, nfev, evals  steps and evaluations
+    seconds                  the time it took
+    report                   all that the program prints, as text
+    names                    the parameters in the order of the matrices"""
 
     def __repr__(self) -> str:
         return str(self["report"])

@@ -175,7 +175,8 @@ static int read_solve_options(PyObject *options, gd_solve_options *o)
                read_number(options, "gradient_tol", &o->gradient_tol) &&
                read_number(options, "step_tol", &o->step_tol) &&
                read_number(options, "loss_tol", &o->loss_tol) && read_count(options, "patience", &patience) &&
-               read_flag(options, "noisy", &o->noisy) && read_flag(options, "plain", &o->plain);
+               read_flag(options, "noisy", &o->noisy) && read_flag(options, "plain", &o->plain) &&
+               read_count(options, "curvature_products", &o->curvature_products);
     o->patience = (int)patience;
     return fine;
 }

@@ -1,6 +1,7 @@
 """minimize, curve_fit and fit."""
 import csv
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,34 @@ def test_a_minimum_is_found_and_has_the_form_of_its_start(x0):
     assert isinstance(r.x, np.ndarray) == isinstance(x0, np.ndarray)
     assert np.allclose(np.asarray(r.x), [1, 1], atol=1e-7)
     assert r.nfev >= r.nit > 0 and "gradient" in r.message
+
+
+def test_a_saddle_is_not_called_a_minimum():
+    def wells(x):
+        return x[0] ** 2 - x[1] ** 2 + x[1] ** 4
+
+    r = gd.minimize(wells, [1.0, 0.0])
+    assert not r.success and r.stop == "SADDLE" and "saddle" in r.message and r.gradient_norm <= 1e-8
+    assert gd.minimize(wells, [1.0, 0.0], curvature_products=0).success
+    assert gd.minimize(wells, [1.0, 0.1]).success
+    with pytest.raises(ValueError, match="curvature_products is -1"):
+        gd.minimize(wells, [1.0, 0.0], curvature_products=-1)
+
+
+def test_what_the_function_raises_in_the_look_at_the_end_comes_out():
+    calls = []
+
+    def wells(x):
+        calls.append(1)
+        if len(calls) > last:
+            raise LookupError("too often")
+        return (x * x).sum()
+
+    last = 10**9
+    gd.minimize(wells, [1.0, 2.0], curvature_products=0)
+    last, calls = len(calls), []
+    with pytest.raises(LookupError, match="too often"):
+        gd.minimize(wells, [1.0, 2.0])
 
 
 def test_several_parameters_by_place_and_by_name():
@@ -88,6 +117,33 @@ def test_a_curve_is_fitted_as_scipy_fits_it():
     assert held.params["a"] == 4
 
 
+def line(x, a, b):
+    return a * x + b
+
+
+@pytest.mark.parametrize("given, text", [
+    ({"ydata": [[1.0], [2.0], [3.0]]}, "the function gives the shape .3,., ydata has .3, 1."),
+    ({"ydata": [1.0, 2.0, math.nan]}, "ydata has numbers that are not finite"),
+    ({"xdata": [1.0, 2.0, math.inf]}, "xdata has numbers that are not finite"),
+    ({"sigma": [1.0, 0.0, 1.0]}, "sigma must be finite and above 0"),
+    ({"sigma": np.ones((3, 3))}, "a standard deviation for each point, or one for all"),
+    ({"p0": [1.0]}, "p0 has 1 numbers, the function takes 2: a, b"),
+    ({"p0": [1.0, 2.0, 3.0]}, "p0 has 3 numbers, the function takes 2: a, b"),
+], ids=lambda v: next(iter(v)) if isinstance(v, dict) else "")
+def test_data_that_do_not_belong_together_are_refused(given, text):
+    with pytest.raises(ValueError, match=text):
+        gd.curve_fit(line, **{"xdata": [1.0, 2.0, 3.0], "ydata": [1.0, 2.0, 3.5], **given})
+
+
+def test_one_number_serves_for_a_list_of_one():
+    popt, _ = gd.curve_fit(lambda x, a: a * x, [1.0, 2.0, 3.0], [2.0, 4.0, 6.0], p0=1.5, sigma=0.5)
+    assert popt.tolist() == pytest.approx([2])
+    popt, _ = gd.curve_fit(lambda x, *p: p[0] * x + p[1], [1.0, 2.0, 3.0], [2.0, 4.0, 6.5], p0=[1.0, 0.0])
+    assert len(popt.tolist()) == 2
+    assert gd.curve_fit(lambda x, a: a, [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]).params["a"] == pytest.approx(2)
+    assert gd.minimize(lambda x, a: ((x - a) ** 2).sum(), [1.0], args=2.0).x.item() == pytest.approx(2)
+
+
 def test_an_expression_is_fitted_to_a_table():
     table = decay_columns()
     r = gd.fit("a*exp(-b*t)+c", table, params={"a": 1, "b": 1, "c": 0})
@@ -115,5 +171,13 @@ def test_what_fit_refuses_is_said_in_keywords():
 
 
 def test_a_fit_that_came_to_nothing_can_be_looked_at():
-    fit = gd.curve_fit(lambda x, a: a * x, [1.0, 2.0, math.nan], [1.0, 2.0, 3.0], [1.0])
+    fit = gd.curve_fit(lambda x, a: gd.log(a) * x, [1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [-1.0])
     assert not fit.success and "nan" in repr(fit) and "not finite at the start" in repr(fit) and "nan" in fit._repr_html_()
+
+
+def test_every_entry_of_a_result_is_described():
+    fit = gd.fit("a*t+b", {"t": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 3.1, 4.9, 7.0]}, params={"a": 1, "b": 1})
+    curve = gd.curve_fit(lambda t, a, b: a * t + b, [0.0, 1.0, 2.0, 3.0], [1.0, 3.1, 4.9, 7.0])
+    for result in (gd.minimize(lambda x: (x ** 2).sum(), [1.0, 2.0]), curve, fit):
+        described = set(re.findall(r"\w+", " ".join(re.findall(r"^ *((?:\w+, )*\w+)  +\S", type(result).__doc__, re.M))))
+        assert {key for key in result.keys() if not key.startswith("_")} <= described, type(result)

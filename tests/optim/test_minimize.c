@@ -95,6 +95,7 @@ static void no_point_is_evaluated_twice(void **state)
         gd_scope_begin(ctx);
         gd_solve_options o = gd_solve_defaults();
         o.max_steps = 100;
+        o.curvature_products = 0; /* the end is looked at once more for them */
         gd_solve_result r = minimise(ctx, rosenbrock, -1.2, 1, chains[i], &o);
         if (repeated_calls())
             fail_msg("%s: %d of %lld evaluations were known", chains[i], repeated_calls(),
@@ -258,6 +259,153 @@ static void a_search_that_fails_for_rounding_has_converged(void **state)
     assert_true(r.converged);
     assert_near(r.loss, 1e12, 1);
     gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+/* ---- saddles ---- */
+
+/* x^2 - y^2 + y^4: minima at y = -+1/sqrt(2), a saddle at (0, 0), to which everything without a y goes. */
+static gd_tensor *two_wells(gd_tensor *p)
+{
+    gd_tensor *y = gd_square(at(p, 1));
+    return gd_add(gd_sub(gd_square(at(p, 0)), y), gd_square(y));
+}
+static gd_tensor *waves(gd_tensor *p) { return gd_sum(gd_cos(p), NULL, false); }
+static gd_tensor *valley(gd_tensor *p) { return gd_square(gd_sub(at(p, 0), at(p, 1))); }
+
+/* The gradient alone does not tell them from minima. */
+static void a_saddle_is_not_called_a_minimum(void **state)
+{
+    (void)state;
+    static const struct {
+        gd_tensor *(*f)(gd_tensor *);
+        double x, y;
+        const char *chain;
+        gd_stop want;
+    } cases[] = {
+        {two_wells, 0, 0, NULL, GD_STOP_SADDLE},
+        {two_wells, 1, 0, NULL, GD_STOP_SADDLE},
+        {two_wells, 1, 0, "newton", GD_STOP_SADDLE},
+        {two_wells, 1, 0, "trust_cg(newton)", GD_STOP_SADDLE},
+        {two_wells, 1, 0, "lr(0.1)", GD_STOP_SADDLE},
+        {waves, 0, 0, NULL, GD_STOP_SADDLE},
+        {hill, 0, 0, NULL, GD_STOP_SADDLE},
+        /* these are minima, also where nothing curves: a valley, and where the curvature itself is 0 */
+        {two_wells, 1, 0.1, NULL, GD_STOP_GRADIENT},
+        {two_wells, 0, 0.70710678118654752, NULL, GD_STOP_GRADIENT},
+        {valley, 1, 0, NULL, GD_STOP_GRADIENT},
+        {fourth, 1, 2, NULL, GD_STOP_GRADIENT},
+        {fourth, 0, 0, NULL, GD_STOP_GRADIENT},
+        {bowl, 3, 4, NULL, GD_STOP_GRADIENT},
+    };
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        for (int off = 0; off < 3; off++) { /* looking; told not to; noisy */
+            gd_ctx *ctx = context(NULL, 1, NULL);
+            gd_scope_begin(ctx);
+            gd_solve_options o = gd_solve_defaults();
+            if (off == 1) o.curvature_products = 0;
+            if (off == 2) o.noisy = true;
+            gd_solve_result r = minimise(ctx, cases[i].f, cases[i].x, cases[i].y, cases[i].chain, &o);
+            gd_stop want = off ? GD_STOP_GRADIENT : cases[i].want;
+            if (r.reason != want || r.converged != gd_stop_converged(want))
+                fail_msg("case %d, %d: %s", i, off, gd_stop_name(r.reason));
+            gd_scope_end(ctx);
+            end_context(ctx, NULL);
+        }
+    }
+}
+
+typedef struct long_vector {
+    gd_tensor *p;
+    int calls, products;
+    bool fails;
+} long_vector;
+
+/* sum of x_i^2 with x_0^4 - x_0^2 in place of the first; far more numbers than products. */
+static gd_tensor *long_wells(void *user)
+{
+    long_vector *l = user;
+    gd_tensor *first = gd_square(at(l->p, 0));
+    l->calls++;
+    return gd_add(bowl(l->p), gd_sub(gd_square(first), gd_mul_scalar(first, 2)));
+}
+static gd_status wells_gradient(void *user, double *loss, gd_tensor *const *grads)
+{
+    long_vector *l = user;
+    const double *x = gd_data(l->p);
+    double *g = gd_data_mut(grads[0]), square = x[0] * x[0];
+    *loss = square * square - 2 * square;
+    for (int64_t i = 0; i < gd_numel(l->p); i++) g[i] = 2 * x[i], *loss += x[i] * x[i];
+    g[0] += 4 * x[0] * square - 4 * x[0];
+    return GD_OK;
+}
+static gd_status wells_product(void *user, gd_tensor *const *v, gd_tensor *const *out)
+{
+    long_vector *l = user;
+    const double *x = gd_data(l->p), *u = gd_data(v[0]);
+    double *h = gd_data_mut(out[0]);
+    l->products++;
+    if (l->fails) return gd_fail(gd_tensor_ctx(l->p), GD_VALUE, "no product today");
+    for (int64_t i = 0; i < gd_numel(l->p); i++) h[i] = 2 * u[i];
+    h[0] += (12 * x[0] * x[0] - 4) * u[0];
+    return GD_OK;
+}
+
+/* Of many numbers a look takes no more than a part of the run's evaluations; products of the objective's own serve, and where there is
+ * neither a graph nor products nobody looks. */
+static void looking_for_saddles_costs_little(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t n;
+        bool graph, product;
+        double rate;
+        gd_stop want;
+        int most; /* products */
+    } cases[] = {
+        {3, true, false, 0.3, GD_STOP_SADDLE, 0},     {3, false, true, 0.3, GD_STOP_SADDLE, 3},
+        {3, false, false, 0.3, GD_STOP_GRADIENT, 0},  {1000, false, true, 0.05, GD_STOP_SADDLE, 30},
+        {1000, true, false, 0.05, GD_STOP_SADDLE, 0}, {1000, false, true, 0.5, GD_STOP_GRADIENT, 0},
+    };
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        char chain[40];
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_scope_begin(ctx);
+        long_vector l = {.p = gd_ones(ctx, GD_F64, 1, &cases[i].n)};
+        assert_int_equal(gd_fill(at(l.p, 0), 0), GD_OK);
+        l.p = gd_require_grad(l.p);
+        gd_solve_result r;
+        gd_objective o = {.loss = cases[i].graph ? long_wells : NULL,
+                          .gradient = cases[i].graph ? NULL : wells_gradient,
+                          .hvp = cases[i].product ? wells_product : NULL,
+                          .user = &l};
+        snprintf(chain, sizeof chain, "lr(%g)", cases[i].rate);
+        assert_int_equal(gd_minimize(&l.p, 1, &o, chain, NULL, &r), GD_OK);
+        if (r.reason != cases[i].want || l.products > cases[i].most ||
+            l.products > (cases[i].n < 16 ? 3 : r.evals / 16))
+            fail_msg("case %d: %s, %d products after %lld evaluations", i, gd_stop_name(r.reason), l.products,
+                     (long long)r.evals);
+        if (cases[i].graph) assert_int_equal(r.evals, l.calls);
+        gd_scope_end(ctx);
+        end_context(ctx, NULL);
+    }
+}
+
+/* One of the objective's own is an error of the run, which has its best point all the same. */
+static void a_product_that_fails_at_the_end_is_an_error(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    long_vector l = {.p = gd_require_grad(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, (double[]){0, 1})),
+                     .fails = true};
+    gd_solve_result r;
+    gd_objective o = {.gradient = wells_gradient, .hvp = wells_product, .user = &l};
+    assert_int_equal(gd_minimize(&l.p, 1, &o, NULL, NULL, &r), GD_VALUE);
+    assert_error(ctx, GD_VALUE, "no product today");
+    assert_int_equal(r.reason, GD_STOP_ERROR);
+    assert_true(!r.converged && fabs(r.loss) < 1e-15);
+    assert_values_near(l.p, 1e-8, 0, 0);
+    gd_release(l.p);
     end_context(ctx, NULL);
 }
 
@@ -474,15 +622,15 @@ static void options_that_are_no_limits_are_refused(void **state)
     gd_ctx *ctx = context(NULL, 1, NULL);
     gd_tensor *p = gd_require_grad(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, (double[]){3, 4}));
     gd_objective objective = {.loss = of_params, .user = p};
-    gd_solve_options o[7];
-    for (int i = 0; i < 7; i++) o[i] = gd_solve_defaults();
+    gd_solve_options o[8];
+    for (int i = 0; i < COUNT_OF(o); i++) o[i] = gd_solve_defaults();
     o[0].max_steps = -1, o[1].max_evals = -1, o[2].max_seconds = -1, o[3].gradient_tol = NAN;
-    o[4].step_tol = -1e-9, o[5].loss_tol = NAN, o[6].patience = -1;
+    o[4].step_tol = -1e-9, o[5].loss_tol = NAN, o[6].patience = -1, o[7].curvature_products = -1;
     static const char *const names[] = {"max_steps", "max_evals", "max_seconds", "gradient_tol",
-                                        "step_tol",  "loss_tol",  "patience"};
+                                        "step_tol",  "loss_tol",  "patience",    "curvature_products"};
     gd_fit_result fit;
     char text[80];
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < COUNT_OF(o); i++) {
         snprintf(text, sizeof text, "minimize: %s is ", names[i]);
         assert_int_equal(gd_minimize(&p, 1, &objective, NULL, &o[i], NULL), GD_ARGUMENT);
         assert_error(ctx, GD_ARGUMENT, text);
@@ -517,6 +665,9 @@ int main(void)
         cmocka_unit_test(runs_say_why_they_stop),
         cmocka_unit_test(a_failed_search_satisfies_no_tolerance),
         cmocka_unit_test(a_search_that_fails_for_rounding_has_converged),
+        cmocka_unit_test(a_saddle_is_not_called_a_minimum),
+        cmocka_unit_test(looking_for_saddles_costs_little),
+        cmocka_unit_test(a_product_that_fails_at_the_end_is_an_error),
         cmocka_unit_test(an_uphill_update_is_replaced_by_the_links_curvature_or_the_gradient),
         cmocka_unit_test(first_steps_are_short_unless_told_otherwise),
         cmocka_unit_test(looking_at_a_step_asks_for_little_memory),

@@ -3,7 +3,6 @@
 #include "base/text/number.h"
 #include "cli/files.h"
 #include "cli/problem/bound.h"
-#include "cli/problem/condition.h"
 #include "cli/problem/constraints.h"
 #include "cli/problem/grains.h"
 #include "cli/problem/problem.h"
@@ -15,6 +14,7 @@
 #include "gradus/autograd.h"
 #include "gradus/file.h"
 #include "gradus/solve.h"
+#include "optim/solve/solve.h"
 #include "optim/vector/layout.h"
 
 #include <math.h>
@@ -68,7 +68,6 @@ static const gd_option options[] = {
 };
 
 #define DEFAULT_STEPS 1000
-#define FEW           16 /* numbers: their whole Hessian costs nothing */
 
 /* Of steps as they are: the point of the lowest loss, for --out, should the last one have none. */
 typedef struct kept {
@@ -100,7 +99,7 @@ typedef struct job {
     gd_slow_save slow;
     gd_solve_result result;
     double condition; /* of the Hessian at the end; NAN: not known */
-    bool saddle;      /* there is no gradient at the end, but a way down */
+    bool saddle;      /* there is no gradient at the end, but the loss falls along some direction */
     double last_loss;
     gd_meter progress;
     const char *plot, *out, *save;
@@ -189,11 +188,12 @@ static gd_status add_restrictions(job *j, gd_link **link)
 static gd_status make_optimizer(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
-    gd_link *link = gd_chain(ctx, chain_text(j));
-    gd_status status = link ? GD_OK : gd_error(ctx);
+    gd_link *link = gd_chain(ctx, chain_text(j)), *chain = link;
+    gd_status status = link ? gd__tune_check_schedules(j->args) : gd_error(ctx);
     int at = 0;
     for (const char *text; !status && (text = gd__args_next(j->args, "group", &at));)
         status = gd__tune_split(ctx, &link, text);
+    const gd_link *split = link;
     if (status) gd_link_release(link);
     if (!status) status = add_restrictions(j, &link);
     j->optimizer = status ? NULL : gd_optimizer_new(ctx, link);
@@ -206,6 +206,7 @@ static gd_status make_optimizer(job *j)
     at = 0;
     for (const char *text; !status && (text = gd__args_next(j->args, "schedule", &at));)
         status = gd__tune_schedule(j->optimizer, text);
+    if (!status) gd__tune_warn_unused(j->args, j->optimizer, split, chain);
     return status;
 }
 
@@ -444,6 +445,17 @@ static bool after_step(void *user, const gd_progress *p)
 /* What counts as no gradient, in numbers of the computation. */
 static double gradient_tolerance(const job *j) { return j->problem.dtype == GD_F64 ? 1e-8 : 1e-4; }
 
+static gd_objective objective_of(job *j)
+{
+    bool by_grains = j->grains.batch.rows > 0;
+    return (gd_objective){.loss = j->gradient == NONE || by_grains ? NULL : value_of,
+                          .value = j->gradient == NONE ? number_of : NULL,
+                          .batch = by_grains ? &j->grains.batch : NULL,
+                          .user = j,
+                          .equal = j->equal.count ? equal_values : NULL,
+                          .below = j->below.count ? below_values : NULL};
+}
+
 /* A failure leaves the best point; it is put aside until that is saved. */
 static void step_all(job *j)
 {
@@ -452,6 +464,7 @@ static void step_all(job *j)
     o.max_steps = j->steps;
     o.gradient_tol = gradient_tolerance(j);
     o.plain = j->exact;
+    o.curvature_products = 0; /* the condition is wanted, too: estimate_condition looks */
     o.look = j->until.uses[GD_UNTIL_GRAD_NORM] || j->until.uses[GD_UNTIL_KKT];
     o.callback = after_step;
     o.callback_user = j;
@@ -461,13 +474,7 @@ static void step_all(job *j)
     gd_status status = add_history(j, 0, NAN);
     if (!status && j->tracer) status = gd__tracer_start(j->tracer, p->name, p->value, p->params);
     if (!status) status = start_keeping(j);
-    bool by_grains = j->grains.batch.rows > 0;
-    gd_objective objective = {.loss = j->gradient == NONE || by_grains ? NULL : value_of,
-                              .value = j->gradient == NONE ? number_of : NULL,
-                              .batch = by_grains ? &j->grains.batch : NULL,
-                              .user = j,
-                              .equal = j->equal.count ? equal_values : NULL,
-                              .below = j->below.count ? below_values : NULL};
+    gd_objective objective = objective_of(j);
     if (!status) status = gd_minimize_with(j->optimizer, &objective, &o, &j->result);
     if (isnan(j->result.loss)) j->result.loss = NAN; /* its sign says nothing */
     gd__meter_end(&j->progress);
@@ -485,16 +492,18 @@ static void step_all(job *j)
                       &j->why);
 }
 
-/* At the minimum, where it is one of the loss alone: no more than a small part of the run's own work, or of that of a few numbers. */
+/* At the end, however it came about, where the loss alone counts: no more than a small part of the run's own work. */
 static gd_status estimate_condition(job *j)
 {
-    int64_t few = gd__list_numel(j->problem.value, j->problem.params) <= FEW ? FEW : j->result.evals / 8;
+    gd_curvature found;
     if (j->bounded || j->gradient != EXACT || !isfinite(j->result.loss)) return GD_OK;
-    bool falls;
-    gd_status status = gd__problem_condition(&j->problem, few, &j->condition, &falls);
-    j->saddle = falls && j->result.gradient_norm <= gradient_tolerance(j);
-    if (j->saddle) j->condition = NAN; /* it is one of minima */
-    return status;
+    int64_t most = gd__curvature_budget(j->problem.value, j->problem.params, j->result.evals);
+    gd_objective objective = objective_of(j);
+    gd_status status = gd__curvature(j->optimizer, &objective, most, &found);
+    if (status) return status;
+    j->saddle = found.falls && j->result.gradient_norm <= gradient_tolerance(j);
+    if (!j->saddle) j->condition = found.condition; /* it is one of minima */
+    return GD_OK;
 }
 
 /* ---- results ---- */

@@ -121,6 +121,15 @@ static gd_status find_meaning(gd_problem_grains *g)
 
 /* ---- options ---- */
 
+/* Are there processes without a grain? */
+static void look_at_idle(gd_cli *cli, const gd_batch *b)
+{
+    int64_t size = cli->world ? gd_world_size(cli->world) : 1, grains = (b->rows - 1) / b->grain + 1;
+    if (grains < size)
+        gd_warn(cli->ctx, "minimize: %lld rows in grains of %lld: %lld of %lld processes without work",
+                (long long)b->rows, (long long)b->grain, (long long)(size - grains), (long long)size);
+}
+
 /* What has no effect is said. */
 static gd_status without_split(gd_cli *cli, const gd_args *args)
 {
@@ -145,11 +154,13 @@ gd_status gd__grains_open(gd_problem *p, gd_cli *cli, const gd_args *args, gd_pr
     if (status) return status;
     if (!b->grain) {
         b->rows = 0;
-        if (!cli->world)
-            gd_warn(p->ctx,
-                    "minimize: --split has no effect: this process is alone, and there is no --grain");
+        gd_warn(p->ctx,
+                cli->world
+                    ? "minimize: --split has no effect: with --grain 0 every process computes all rows"
+                    : "minimize: --split has no effect: this process is alone, and there is no --grain");
         return GD_OK;
     }
+    look_at_idle(cli, b);
     b->world = cli->world;
     b->user = out;
     b->loss = value_of_rows;

@@ -12,10 +12,11 @@
 #include <string.h>
 
 #define OPTIMIZER "optimizer/"
+#define PARAMETER "parameter/"
 
 static void name_in_file(const char *name, char *out, size_t size)
 {
-    (void)snprintf(out, size, "parameter/%s", name);
+    (void)snprintf(out, size, PARAMETER "%s", name);
 }
 
 gd_status gd__run_save(const gd_problem *p, gd_optimizer *o, const char *expression, const char *path)
@@ -33,13 +34,6 @@ gd_status gd__run_save(const gd_problem *p, gd_optimizer *o, const char *express
     return status;
 }
 
-static const char *meta_of(const gd_archive *archive, const char *key)
-{
-    for (int64_t i = 0; i < gd_archive_meta_count(archive); i++)
-        if (!strcmp(gd_archive_meta_key(archive, i), key)) return gd_archive_meta_text(archive, i);
-    return NULL;
-}
-
 static bool same_sizes(const gd_tensor *a, const gd_tensor *b)
 {
     bool same = gd_ndim(a) == gd_ndim(b);
@@ -47,12 +41,31 @@ static bool same_sizes(const gd_tensor *a, const gd_tensor *b)
     return same;
 }
 
+static bool is_run(const gd_archive *archive)
+{
+    for (int64_t i = 0; i < gd_archive_count(archive); i++)
+        if (!strncmp(gd_archive_name(archive, i), PARAMETER, sizeof PARAMETER - 1)) return true;
+    return false;
+}
+
+/* What something else has written, by what only that writes. */
+static const char *kind_of(const gd_archive *archive)
+{
+    if (gd_archive_get_meta(archive, "train")) return "a model, which train --resume goes on with";
+    if (gd_archive_get_meta(archive, "fit.param.0")) return "a fit of gradus fit --out";
+    if (gd_archive_get_meta(archive, "expression"))
+        return "parameters alone, as --out writes them; --param NAME=@FILE:NAME starts there";
+    return "something else";
+}
+
 /* All of them are there, before one is changed. */
 static gd_status check_file(const gd_problem *p, const gd_archive *archive, const char *expression,
                             const char *path)
 {
-    const char *of = meta_of(archive, "expression");
-    if (!of) return gd_fail(p->ctx, GD_VALUE, "%s: no run of minimize that --save has written", path);
+    const char *of = gd_archive_get_meta(archive, "expression");
+    if (!of || !is_run(archive))
+        return gd_fail(p->ctx, GD_VALUE, "%s: no run of minimize that --save has written, but %s", path,
+                       kind_of(archive));
     if (strcmp(of, expression) != 0)
         return gd_fail(p->ctx, GD_VALUE, "%s: a run of another expression, '%.200s'", path, of);
     for (int i = 0; i < p->params; i++) {

@@ -2,6 +2,7 @@
 #include "optim/solve/solve.h"
 
 #include "base/ctx.h"
+#include "optim/plan/share.h"
 #include "optim/step/objective/bounds.h"
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
@@ -36,9 +37,38 @@ double gd__seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+gd_status gd__stop_together(gd_world *world, int64_t step, gd_stop *reason)
+{
+    int64_t size = gd_world_size(world);
+    if (size < 2) return GD_OK;
+    gd_ctx *ctx = gd_world_ctx(world);
+    char name[40];
+    snprintf(name, sizeof name, "the end of step %lld", (long long)step);
+    gd_scope_begin(ctx);
+    gd_collective what = {.kind = GD_ALL_GATHER, .name = name};
+    what.tensor = gd_full(ctx, GD_I32, 1, (int64_t[]){1}, *reason);
+    what.out = gd_full(ctx, GD_I32, 1, &size, GD_STOP_COUNT);
+    gd_exchange *work = gd_world_start(world, &what);
+    gd_status status = work ? gd_world_wait(work) : gd_error(ctx);
+    for (int64_t r = size - 1; r >= 0 && !status; r--) {
+        gd_stop other = (gd_stop)((const int32_t *)gd_data(what.out))[r];
+        if (other != GD_STOP_COUNT) *reason = other;
+    }
+    gd_scope_end(ctx);
+    return status;
+}
+
+gd_status gd__solve_tell(gd_world *world, gd_ctx *ctx, gd_status status)
+{
+    if (status && gd_world_size(world) > 1 && gd_world_ctx(world) == ctx)
+        (void)!gd_world_agree(world, status);
+    return status;
+}
+
 gd_solve_options gd_solve_defaults(void)
 {
-    return (gd_solve_options){.max_steps = 1000, .gradient_tol = 1e-8, .patience = 3};
+    return (gd_solve_options){
+        .max_steps = 1000, .gradient_tol = 1e-8, .patience = 3, .curvature_products = GD_CURVATURE_PRODUCTS};
 }
 
 /* What is known of a point. */
@@ -74,6 +104,27 @@ static void stop(run *r, gd_stop reason)
 {
     if (!r->stopped) r->reason = reason;
     r->stopped = true;
+}
+
+/* Whose ranks have shares of the objective or of the optimizer; NULL: this process is alone. */
+static gd_world *world_of(const gd_optimizer *o, const gd_objective *objective)
+{
+    if (o && o->share) return o->share->world;
+    if (!objective) return NULL;
+    if (objective->batch) return objective->batch->world;
+    return objective->rows ? objective->rows->world : NULL;
+}
+
+static gd_status stop_together(run *r)
+{
+    gd_stop reason = r->stopped ? r->reason : GD_STOP_COUNT;
+    int64_t step = gd_optimizer_steps(r->optimizer) - r->first_step;
+    gd_status status = gd__stop_together(world_of(r->optimizer, r->objective), step, &reason);
+    if (!status && reason != GD_STOP_COUNT) {
+        r->reason = reason;
+        r->stopped = true;
+    }
+    return status;
 }
 
 /* ---- looking ---- */
@@ -399,7 +450,7 @@ static gd_status one_step(run *r)
                             .seconds = gd__seconds() - r->start,
                             .failed = r->failed};
     if (o->callback && !o->callback(o->callback_user, &progress)) stop(r, GD_STOP_CALLER);
-    return GD_OK;
+    return stop_together(r);
 }
 
 /* Ends at the better of the last point and the best one before it; with plain, at the last. */
@@ -425,18 +476,31 @@ static gd_status finish(run *r, gd_status status)
     return status;
 }
 
+/* A gradient that vanishes is that of a saddle, too: a look at the curvature before a run says that it has converged. */
+static gd_status look_for_saddle(run *r)
+{
+    const gd_solve_options *o = r->options;
+    gd_curvature found;
+    bool alone = !r->constrained && !r->optimizer->bounded && !o->noisy;
+    if (!gd_stop_converged(r->reason) || !alone || !(r->now.gradient <= o->gradient_tol)) return GD_OK;
+    int64_t evals = gd_optimizer_evals(r->optimizer) - r->first_eval;
+    int64_t most = gd__curvature_budget(r->params, r->count, evals);
+    if (o->max_evals && evals >= o->max_evals) return GD_OK; /* the graph costs one */
+    most = most < o->curvature_products ? most : o->curvature_products;
+    gd_status status = gd__curvature(r->optimizer, r->objective, most, &found);
+    if (!status && found.falls) r->reason = GD_STOP_SADDLE;
+    return status;
+}
+
 gd_status gd__solve_check(gd_ctx *ctx, const char *what, const gd_solve_options *o)
 {
     const struct {
         const char *name;
         double value;
-    } from_0[] = {{"max_steps", (double)o->max_steps},
-                  {"max_evals", (double)o->max_evals},
-                  {"max_seconds", o->max_seconds},
-                  {"gradient_tol", o->gradient_tol},
-                  {"step_tol", o->step_tol},
-                  {"loss_tol", o->loss_tol},
-                  {"patience", o->patience}};
+    } from_0[] = {{"max_steps", (double)o->max_steps}, {"max_evals", (double)o->max_evals},
+                  {"max_seconds", o->max_seconds},     {"gradient_tol", o->gradient_tol},
+                  {"step_tol", o->step_tol},           {"loss_tol", o->loss_tol},
+                  {"patience", o->patience},           {"curvature_products", (double)o->curvature_products}};
     for (size_t i = 0; i < sizeof from_0 / sizeof *from_0; i++)
         if (!(from_0[i].value >= 0))
             return gd_fail(ctx, GD_ARGUMENT, "%s: %s is %g, must be 0 or more", what, from_0[i].name,
@@ -509,12 +573,13 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
              .constrained = objective->equal || objective->below,
              .reason = GD_STOP_ERROR};
     gd_status status = gd__not_stepping(o, "minimising");
-    if (status) return status;
+    if (status) return gd__solve_tell(world_of(o, objective), r.ctx, status);
     status = prepare(&r);
     if (!status && r.options->plain && r.options->max_steps == 0 && !r.options->max_evals)
         stop(&r, GD_STOP_MAX_STEPS); /* plain steps: exactly none */
     while (!status && !r.stopped) status = one_step(&r);
     if (r.params) status = finish(&r, status);
+    if (!status) status = look_for_saddle(&r);
     if (result)
         *result = (gd_solve_result){.reason = status ? GD_STOP_ERROR : r.reason,
                                     .converged = !status && gd_stop_converged(r.reason),
@@ -525,7 +590,7 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
                                     .evals = gd_optimizer_evals(o) - r.first_eval,
                                     .seconds = gd__seconds() - r.start};
     end_run(&r);
-    return status;
+    return gd__solve_tell(world_of(o, objective), r.ctx, status);
 }
 
 gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objective *objective, gd_link *chain,
@@ -536,7 +601,7 @@ gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objecti
         gd_ctx *ctx = params && count > 0 && params[0] ? gd_tensor_ctx(params[0]) : gd_link_ctx(chain);
         gd_status status = gd__null(ctx, "minimize: the parameters, the objective or the chain are NULL");
         gd_link_release(chain);
-        return status;
+        return gd__solve_tell(world_of(NULL, objective), ctx, status);
     }
     gd_ctx *ctx = gd_tensor_ctx(params[0]);
     gd_optimizer *o = gd_optimizer_new(ctx, chain);
@@ -546,7 +611,10 @@ gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objecti
         snprintf(name, sizeof name, "p%d", i);
         status = gd_optimizer_add(o, name, params[i]);
     }
-    if (!status) status = gd_minimize_with(o, objective, options, result);
+    if (!status)
+        status = gd_minimize_with(o, objective, options, result);
+    else
+        (void)gd__solve_tell(world_of(NULL, objective), ctx, status);
     gd_optimizer_free(o);
     return status;
 }
@@ -558,5 +626,6 @@ gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *o
     if (!params || count <= 0 || !params[0]) return GD_ARGUMENT;
     gd_ctx *ctx = gd_tensor_ctx(params[0]);
     gd_link *link = gd_chain(ctx, chain ? chain : GD_DEFAULT_CHAIN);
-    return link ? gd_minimize_link(params, count, objective, link, options, result) : gd_error(ctx);
+    if (link) return gd_minimize_link(params, count, objective, link, options, result);
+    return gd__solve_tell(world_of(NULL, objective), ctx, gd_error(ctx));
 }

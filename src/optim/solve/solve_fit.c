@@ -628,13 +628,32 @@ static void end(gd_lsq *p)
     gd__origin_free(&p->here);
 }
 
+/* Whose ranks have shares of the rows; NULL: this process is alone. */
+static gd_world *world_of(const gd_fit_options *options)
+{
+    return options && options->rows ? options->rows->world : NULL;
+}
+
+static gd_status stop_together(gd_lsq *p)
+{
+    gd_stop reason = p->stopped ? p->reason : GD_STOP_COUNT;
+    gd_status status = gd__stop_together(world_of(p->options), p->steps, &reason);
+    if (status || reason == GD_STOP_COUNT) return status;
+    p->reason = reason;
+    p->stopped = true;
+    return GD_OK;
+}
+
 /* Steps until a stop that is no saddle. */
 static gd_status run(gd_lsq *p)
 {
     gd_status status = GD_OK;
     for (bool again = true; again && !status;) {
         again = false;
-        while (!status && !p->stopped) status = step(p);
+        while (!status && !p->stopped) {
+            status = step(p);
+            if (!status) status = stop_together(p);
+        }
         bool ended = gd_stop_converged(p->reason);
         if (!status && p->options->polish && ended && p->f > 0) status = polish(p);
         if (!status && (ended || p->reason == GD_STOP_STUCK)) status = gd__saddle_judge(p, &again);
@@ -681,8 +700,8 @@ static gd_status check_fit_options(const gd_lsq *p)
     return status;
 }
 
-gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
-                           void *user, const gd_fit_options *options, gd_fit_result *result)
+static gd_status fit(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
+                     const gd_fit_options *options, gd_fit_result *result)
 {
     gd_fit_options defaults = gd_fit_defaults();
     gd_fit_result unused, *out = result ? result : &unused;
@@ -724,4 +743,12 @@ gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*res
     if (status || !result) gd_fit_result_clear(out);
     end(&p);
     return status;
+}
+
+gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
+                           void *user, const gd_fit_options *options, gd_fit_result *result)
+{
+    gd_status status = fit(params, count, residuals, user, options, result);
+    gd_world *world = world_of(options);
+    return gd__solve_tell(world, gd_world_ctx(world), status);
 }
