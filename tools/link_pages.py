@@ -45,6 +45,15 @@ FAMILIES = {  # title, where such a link stands in a chain
     "weight_decay": ("Weight decay", "Behind the adaptive part and before `lr`; before it, it is an L2 penalty on the loss."),
     "zeroth_order": ("Without gradients", "A whole step of its own, from losses alone."),
 }
+FORMULAS = """\
+Statements stand one a line and are carried out in order, in each step. What they give a name to is kept until the next step; it begins
+at 0, or at what ``v_0 = ...`` or the list below the formula says. The last line, where it gives no name to anything, is the update that goes on to the next link; at the
+end of a chain it is subtracted from the parameters.
+
+``a b`` is a product, of vectors their dot product (``s y``), ``y^T`` a row and ``s s^T`` a matrix. Names of settings stand for their values, and a
+setting that is a chain is a function of the update, ``other(u)``. ``norm(u)``, ``sum(u)`` and ``|u|`` are those of a tensor, or of all
+parameters together where the link sees them as one vector ("several processes" on its page says so); the rest goes by elements. What begins
+with ``~`` is random.""".split("\n")
 SPREAD = {
     "flat": "element by element",
     "tensor": "tensor by tensor",
@@ -139,7 +148,8 @@ def rst(text):
     """Text with `code` in it."""
     out = []
     for i, piece in enumerate(re.split(r"`([^`]+)`", text)):
-        out.append(f"\\ ``{piece}``\\ " if i % 2 else re.sub(r"([\\*|_])", r"\\\1", piece))
+        # what looks like FILE:NAME would become a link
+        out.append(f"\\ ``{piece}``\\ " if i % 2 else re.sub(r"([\\*|_]|(?<=\w):(?=\S))", r"\\\1", piece))
     return "".join(out)
 
 
@@ -156,6 +166,15 @@ def table(rows, widths, header=None):
 
 def literal(text):
     return f"``{text}``" if text else ""
+
+
+def choices(setting):
+    """What it takes, in words that lines may be broken between."""
+    return "(" + ", ".join(setting["kind"].split("|")) + ")"
+
+
+def is_needed(setting):
+    return setting["default"] == "must be given"
 
 
 def used_by(link, links):
@@ -188,18 +207,24 @@ def c_section(name, entry):
         if d.kind == "function":
             says = "New; NULL options are the defaults." if d.names[0].endswith("_new") else "The settings above."
             yield from (f".. c:function:: {d.signature}", "", f"   {says}", "")
+    for d in entry.declarations:
+        if d.kind == "macro":
+            yield from (f".. c:macro:: {d.signature}", "", "   Kinds and names of the settings, for macros that go over all links.", "")
 
 
-def page(link, links, entry, path):
+def page(link, links, entry, path, in_python):
     name = link["name"]
     # no part of the tree at the side, which every page would have to carry
     yield from (":orphan:", "", name, "=" * max(len(name), 3), "")
     yield from (f":doc:`Links <index>` / {FAMILIES[link['family']][0].lower()}", "", f"*{rst(link['summary'])}*", "")
-    settings = ", ".join(f"{s['name']}={s['default']}" if s["default"] else s["name"] for s in link["settings"])
+    settings = ", ".join(s["name"] if is_needed(s) else f"{s['name']}={s['default']}" for s in link["settings"])
     call = wrap(f"{name}({settings})" if settings else name, 76, subsequent_indent="     ", break_long_words=False, break_on_hyphens=False)
     yield from (".. code-block:: text", "", *("   " + line for line in call), "")
     if link["formula"]:
         yield from ("Formula", "-------", "", ".. code-block:: text", "", *("   " + part for part in re.split(r"(?<=;)\s+", link["formula"])), "")
+        if link["symbols"]:
+            yield from (*(f"| ``{s['name']}``: {rst(s['meaning'])}" for s in link["symbols"]), "")
+        yield from (":ref:`How to read formulas <formulas>`.", "")
     if link["paper"]:
         yield from (rst(link["paper"]) + ".", "")
     if path:
@@ -209,28 +234,54 @@ def page(link, links, entry, path):
                     f"(1 - x)² + {C} (y - x²)², from the circle; the cross is its minimum.", "")
     yield from ("Settings", "--------", "")
     if link["settings"]:
-        rows = [[literal(s["name"]), rst(s["kind"]), literal(s["default"]) or "must be given", rst(s["help"])] for s in link["settings"]]
-        yield from table(rows, "18 24 16 42", ["name", "takes", "default", "what"])
+        # what it takes stands below what it is: a column of its own leaves no room on a phone
+        rows = [[literal(s["name"]), "must be given" if is_needed(s) else literal(s["default"]), f"{rst(s['help'])} :takes:`{choices(s)}`"]
+                for s in link["settings"]]
+        yield from (".. role:: takes", "", *table(rows, "20 18 62", ["name", "default", "what, and what it takes"]))
     else:
         yield from ("None.", "")
     yield from chain_section(link, links)
-    yield from ("In Python", "---------", "", f"``gradus.m.{name}({', '.join(s['name'] for s in link['settings'])})``", "")
+    yield from ("In Python", "---------", "", f".. py:function:: {in_python(name)}", "", "   A chain of this link alone; ``|`` joins chains.", "")
     if entry:
         yield from c_section(name, entry)
 
 
-def index(links):
+def lists_section(entries):
+    """What gradus/links.h has of all links together."""
+    yield from ("In C", "----", "", "``#include <gradus/links.h>``", "")
+    for entry in entries:
+        for d in entry.declarations:
+            yield from (f".. c:macro:: {d.signature}", "", f"   {rst(header_docs.flat(d.note or entry.comment))}", "")
+
+
+def index(links, lists):
     yield from ("Links", "=====", "", f"{len(links)} links that chains are made of, by family. At a shell ``gradus links`` lists them and "
                 "``gradus links NAME`` explains one. :doc:`/concepts/chains` tells how they fuse.", "")
+    yield from (".. _formulas:", "", "How to read formulas", "--------------------", "", *FORMULAS, "")
     for family, (title, where) in FAMILIES.items():
         mine = [link for link in links if link["family"] == family]
         if mine:
             yield from (title, "-" * len(title), "", rst(where), "")
             yield from table([[f":doc:`{link['name']}`", rst(link["summary"])] for link in mine], "30 70")
+    yield from lists_section(lists)
+
+
+def unexplained(link):
+    """Letters of a formula that neither it, nor a setting, nor the list below it explains."""
+    text = re.sub(r"\^T\b|\b[a-z]+=\w+|\ba (?=[a-z]{2,}\b)|`[^`]*`", " ", link["formula"])
+    said = {s["name"] for s in link["settings"]} | {s["name"] for s in link["symbols"]}
+    said |= {n for n in re.findall(r"\b([A-Za-z])(?:_\w+)? (?:=|\+=|<-|~|the|its)(?= )", text)}
+    said |= set(re.findall(r"\b(?:element|axis) ([a-z])\b", text))
+    said |= {n for names in re.findall(r"\b((?:[A-Z], )+[A-Z]) (?:the|\[)", text) for n in re.findall("[A-Z]", names)}
+    letters = set(re.findall(r"(?<![\w.'])([A-Za-z])(?![\w(.'])", text)) | set(re.findall(r"\b([A-Za-z])_(?=[\w(])", text))
+    known = {name[0] for name in said if re.fullmatch(r"\w_\w+", name)} | said
+    return sorted(letters - known)
 
 
 def undocumented(links):
     for link in links:
+        for letter in unexplained(link):
+            yield f"{link['name']}: nobody says what {letter} is in its formula: src/optim/link/symbols.c"
         if link["family"] not in FAMILIES:
             yield f"{link['name']}: nobody says where links of the family '{link['family']}' stand in a chain: tools/link_pages.py"
         for key in ("summary", "formula", "cost", "example", "spread"):
@@ -246,21 +297,22 @@ def all_links(gradus):
     return sorted(json.loads(said)["links"], key=lambda link: link["name"])
 
 
-def write(gradus, folder, header):
-    """The pages; what is undocumented ends it."""
+def write(gradus, folder, header, in_python):
+    """The pages; what is undocumented ends it.  in_python: the signature of a link as a function of the package."""
     links = all_links(gradus)
     faults = list(undocumented(links))
     if faults:
         raise SystemExit("\n".join(faults))
-    entries = {n: e for e in header_docs.read(header).entries for n in e.names}
+    all_entries = header_docs.read(header).entries
+    entries = {n: e for e in all_entries for n in e.names}
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor() as pool:
         paths = list(pool.map(lambda link: path_of(gradus, example_of(link)), links))
     for link, path in zip(links, paths):
         # `sequential` is gd_sequential_link_new: the other name is a layer's
         entry = entries.get(f"gd_{link['name']}_new") or entries.get(f"gd_{link['name']}_link_new")
-        (folder / f"{link['name']}.rst").write_text("\n".join(page(link, links, entry, path)) + "\n", encoding="utf-8")
-    (folder / "index.rst").write_text("\n".join(index(links)) + "\n", encoding="utf-8")
+        (folder / f"{link['name']}.rst").write_text("\n".join(page(link, links, entry, path, in_python)) + "\n", encoding="utf-8")
+    (folder / "index.rst").write_text("\n".join(index(links, [e for e in all_entries if e.name.startswith("GD_")])) + "\n", encoding="utf-8")
     without = [link["name"] for link, path in zip(links, paths) if not path]
     if without:
         raise SystemExit(f"link_pages: the example diverges or does not run, so there is no picture of {', '.join(without)}")

@@ -3,6 +3,8 @@
 #include "base/text/ascii.h"
 #include "optim/chain/elsewhere.h"
 #include "optim/link/classes.h"
+#include "optim/link/symbols.h"
+#include "optim/text/scan.h"
 #include "base/text/suggest.h"
 
 #include <math.h>
@@ -19,12 +21,11 @@ static const gd_option options[] = {
 
 /* ---- values ---- */
 
+/* As it is read: a third is told in all its digits. */
 static void number(gd_text *out, double value)
 {
-    if (isinf(value))
-        gd__text_add(out, value > 0 ? "inf" : "-inf");
-    else
-        gd__text_put(out, "%g", value);
+    char text[GD_NUMBER_SIZE];
+    gd__text_add(out, gd__number_text(value, text));
 }
 
 static void fallback(gd_text *out, const gd_field *f)
@@ -103,6 +104,13 @@ static void state_of(gd_text *out, const gd_link_class *c)
 
 /* ---- one link ---- */
 
+static void explain_symbols(gd_text *out, const gd_link_class *c)
+{
+    gd_symbol symbol;
+    for (int next = 0, first = 1; gd__formula_symbol(c, &next, &symbol); first = 0)
+        gd__text_put(out, "%s  %-6s %s\n", first ? "\n" : "", symbol.name, symbol.meaning);
+}
+
 static void describe(gd_text *out, const gd_link_class *c)
 {
     gd__text_put(out, "%s", c->name);
@@ -110,6 +118,7 @@ static void describe(gd_text *out, const gd_link_class *c)
     for (int i = 0; i < c->field_count; i++) gd__text_put(out, "%s%s", i ? ", " : "", c->fields[i].name);
     gd__text_put(out, "%s\n\n%s\n", c->field_count ? ")" : "", c->summary ? c->summary : "");
     if (c->formula) gd__text_put(out, "\n    %s\n", c->formula);
+    explain_symbols(out, c);
     if (c->preset) gd__text_put(out, "\nstands for\n\n    %s\n", c->preset);
     if (c->paper) gd__text_put(out, "\n%s\n", c->paper);
     if (c->field_count) gd__text_add(out, "\nsettings:\n");
@@ -154,6 +163,21 @@ static void add_field(gd_text *out, const gd_field *f)
     gd__text_free(&value);
 }
 
+static void add_symbols(gd_text *out, const gd_link_class *c)
+{
+    gd_symbol symbol;
+    gd__json_key(out, "symbols");
+    gd__text_char(out, '[');
+    for (int next = 0; gd__formula_symbol(c, &next, &symbol);) {
+        gd__text_comma(out);
+        gd__text_char(out, '{');
+        gd__json_put_string(out, "name", symbol.name);
+        gd__json_put_string(out, "meaning", symbol.meaning);
+        gd__text_char(out, '}');
+    }
+    gd__text_char(out, ']');
+}
+
 static void add_class(gd_text *out, const gd_link_class *c)
 {
     const char *const keys[] = {"name", "family", "summary", "formula", "paper", "preset", "cost"};
@@ -168,6 +192,7 @@ static void add_class(gd_text *out, const gd_link_class *c)
     put_value(out, "example", &value);
     gd__text_free(&value);
     gd__json_put_string(out, "spread", spread_of(c, text));
+    add_symbols(out, c);
     gd__json_key(out, "settings");
     gd__text_char(out, '[');
     for (int i = 0; i < c->field_count; i++) {

@@ -125,7 +125,7 @@ static gd_status conjugate_apply(const gd_transform *t)
         .name = #NAME,                                                                \
         .family = "conjugate_gradient",                                               \
         .summary = SUMMARY,                                                           \
-        .formula = FORMULA,                                                           \
+        .formula = FORMULA ";  d = u + beta d;  d",                                   \
         .cost = "a few dot products; two vectors",                                    \
         .example = #NAME " | strong_wolfe",                                           \
         .paper = PAPER,                                                               \

@@ -70,7 +70,7 @@ const gd_link_class gd_link_fdm = {
     .name = "fdm",
     .family = "grad_approximation",
     .summary = "gradients by finite differences",
-    .formula = "g_i = (f(x + h e_i) - f(x - h e_i)) / 2 h",
+    .formula = "g_i = (f(p + h e_i) - f(p - h e_i)) / 2 h",
     .cost =
         "2 evaluations an element and step (1 and one more for forward and backward formulas), no gradients",
     .example = "fdm | lbfgs | strong_wolfe",

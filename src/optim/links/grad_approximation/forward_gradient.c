@@ -190,7 +190,7 @@ const gd_link_class gd_link_spsa1 = {
     .name = "spsa1",
     .family = "grad_approximation",
     .summary = "simultaneous perturbation with one value a sample",
-    .formula = "g = mean of z f(x + h z) / h",
+    .formula = "g = mean of z f(p + h z) / h",
     .paper = "Spall, A one-measurement form of simultaneous perturbation stochastic approximation, 1997",
     .cost = "n_samples values a step; no gradients",
     .example = "spsa1(0.1) | lr(1e-6)",

@@ -56,7 +56,7 @@ static gd_status mezo_step(gd_link *link, gd_var *var)
         .name = #NAME,                                                                                      \
         .family = "grad_approximation",                                                                     \
         .summary = SUMMARY,                                                                                 \
-        .formula = "g = mean of z (f(x + h z) - f(x - h z)) / 2 h",                                         \
+        .formula = "g = mean of z (f(p + h z) - f(p - h z)) / 2 h",                                         \
         .paper = PAPER,                                                                                     \
         .cost = "2 n_samples evaluations a step, n_samples and one with formula \"forward\"; no gradients", \
         .example = #NAME " | lr(0.01)",                                                                     \

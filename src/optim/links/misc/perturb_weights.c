@@ -115,7 +115,7 @@ const gd_link_class gd_link_weight_dropout = {
     .name = "weight_dropout",
     .family = "misc",
     .summary = "loss and gradient with some weights 0",
-    .formula = "g(m p |p| / |m p|), m = 0 with probability p, else 1",
+    .formula = "the gradient at m w |w| / |m w|, w the parameters, m = 0 with probability p, else 1",
     .cost = "a copy of the parameters during evaluations, and what is taken off",
     .example = "weight_dropout(0.1) | adam | lr(0.001)",
     GD_FIELDS(dropout_fields),

@@ -54,7 +54,8 @@ const gd_link_class gd_link_schedule_free = {
     .name = "schedule_free",
     .family = "misc",
     .summary = "averages the steps of a chain instead of lowering its learning rate",
-    .formula = "z - lr modules(u);  x = (1 - c) x + c z;  y = (1 - beta) z + beta x",
+    .formula =
+        "z = z - lr modules(u);  c = l^2 / sum of l^2, l the largest lr so far;  x = (1 - c) x + c z;  p = (1 - beta) z + beta x",
     .paper = "Defazio et al., The road less scheduled, NeurIPS 2024",
     .example = "schedule_free(adam, lr=0.001)",
     GD_FIELDS(fields),

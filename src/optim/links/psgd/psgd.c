@@ -773,7 +773,8 @@ const gd_link_class gd_link_psgd_lra_whiten = {
     WHITEN(lra_whiten),
     .name = "psgd_lra_whiten",
     .summary = "whitens gradients with a learned diagonal and low rank",
-    .formula = "P = Q^T Q, Q = (1 + U V^T) diag(d), learned so that P E[g g^T] P is near 1;  P u",
+    .formula =
+        "P = Q^T Q, Q = (1 + U V^T) diag(d) with U, V [n, rank] and d learned so that P E[g g^T] P is near 1;  P u",
     .cost = "20 n rank + 4 n rank^2 flops; 2 n rank + n numbers",
     .example = "psgd_lra_whiten | lr(0.001)",
     .spread = GD_SPREAD_WHOLE,
@@ -808,7 +809,7 @@ const gd_link_class gd_link_psgd_lra_newton = {
     .name = "psgd_lra_newton",
     .summary = "learns the inverse of the absolute Hessian as a diagonal and low rank",
     .formula =
-        "P = Q^T Q, Q = (1 + U V^T) diag(d), learned from h = H v so that P E[h h^T] P = E[v v^T];  P u",
+        "P = Q^T Q, Q = (1 + U V^T) diag(d) with U, V [n, rank] and d learned from h = H v so that P E[h h^T] P = E[v v^T];  P u",
     .cost = "a Hessian product and 20 n rank flops a step; 2 n rank + n numbers",
     .example = "psgd_lra_newton | lr(0.1)",
 };

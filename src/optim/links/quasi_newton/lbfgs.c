@@ -97,7 +97,8 @@ GD_LIMITED_MEMORY_LINK(lbfgs)
 const gd_link_class gd_link_lbfgs = {
     GD_LIMITED_MEMORY_CLASS(lbfgs),
     .summary = "limited-memory BFGS",
-    .formula = "H u with H from the last history_size pairs",
+    .formula =
+        "H = (s y / y y) I, then for the last history_size pairs V = I - y s^T / s y;  H = V^T H V + s s^T / s y;  H u",
     .paper = "Liu & Nocedal, On the limited memory BFGS method for large scale optimization, 1989",
     .cost = "4 m n operations a step and 2 m vectors, for a history of m and n elements",
     .example = "lbfgs | strong_wolfe",

@@ -116,7 +116,7 @@ GD_LIMITED_MEMORY_LINK(lsr1)
 const gd_link_class gd_link_lsr1 = {
     GD_LIMITED_MEMORY_CLASS(lsr1),
     .summary = "limited-memory symmetric rank one",
-    .formula = "H u with H = I + sum v v^T / v y over the last pairs",
+    .formula = "H = I, then for the last history_size pairs v = s - H y;  H = H + v v^T / v y;  H u",
     .paper =
         "Byrd, Nocedal & Schnabel, Representations of quasi-Newton matrices and their use in limited memory methods, 1994",
     .cost = "about 4 m n operations a step and 2 m vectors, for a history of m and n elements",

@@ -147,7 +147,8 @@ const gd_link_class gd_link_ssvm = {
     .scalar_count = 1,
     .update = ssvm_update,
     .summary = "self-scaling variable metric",
-    .formula = "H = g (H - H y y^T H / y H y + b v v^T) + s s^T / s y;  H u",
+    .formula =
+        "v = sqrt(y H y) (s / s y - H y / y H y);  H = a (H - H y y^T H / y H y + b v v^T) + s s^T / s y;  H u",
     .paper = "Oren & Spedicato, Optimal conditioning of self-scaling variable metric algorithms, 1976",
     .example = "ssvm | strong_wolfe",
 };
@@ -157,7 +158,8 @@ const gd_link_class gd_link_new_ssm = {
     .scalar_count = 2,
     .update = new_ssm_step,
     .summary = "BFGS scaled by what function values say of the curvature",
-    .formula = "V = I - y s^T / s y;  H = V^T H V + s s^T / q;  H u",
+    .formula =
+        "V = I - y s^T / s y;  q = 2 (f - f_before) + 2 s y, with type=2 f_before - f + s y / 2;  H = V^T H V + s s^T / q;  H u",
     .paper =
         "Moghrabi, Hassan & Askar, New self-scaling quasi-Newton methods for unconstrained optimization, 2022",
     .example = "new_ssm | strong_wolfe",

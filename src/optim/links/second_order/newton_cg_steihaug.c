@@ -100,7 +100,7 @@ const gd_link_class gd_link_newton_cg_steihaug = {
     .name = "newton_cg_steihaug",
     .family = "second_order",
     .summary = "Newton's method in a trust region by conjugate gradients, without the Hessian",
-    .formula = "argmin of the model along the CG path with norm(d) <= radius",
+    .formula = "argmin of -u.d + d.H d / 2 along the path of conjugate gradients with norm(d) <= radius",
     .paper =
         "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
         "Anal. 20, 1983",

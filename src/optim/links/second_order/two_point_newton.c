@@ -60,7 +60,7 @@ const gd_link_class gd_link_two_point_newton = {
     .name = "two_point_newton",
     .family = "second_order",
     .summary = "two Newton steps with one Hessian",
-    .formula = "d = H^-1 (g(x) + g(x - H^-1 g(x)))",
+    .formula = "d = H^-1 (g(p) + g(p - H^-1 g(p)))",
     .paper = "Sharma & Kumar, A fast and efficient composite Newton-Chebyshev method, J. Complexity 49, 2018",
     .cost =
         "n reverse passes, one factorisation of an [n, n] matrix and one more evaluation a step, for n elements",

@@ -50,7 +50,8 @@ const gd_link_class gd_link_adgd = {
     .name = "adgd",
     .family = "step_size",
     .summary = "step size from the local curvature, adaptive gradient descent",
-    .formula = "u a,  a = min(sqrt(2/3 + theta) a, a / sqrt(max(0, 2 a^2 L^2 - 1)))",
+    .formula =
+        "L = |y| / |s|;  a = min(sqrt(2/3 + r) a, a / sqrt(max(0, 2 a^2 L^2 - 1)));  r = a / (a before);  u a",
     .paper = "Malitsky & Mishchenko, Adaptive proximal gradient method for convex optimization, 2023",
     .cost = "a few dot products; two vectors",
     .example = "adgd",

@@ -105,7 +105,7 @@ const gd_link_class gd_link_bb_stab = {
     .name = "bb_stab",
     .family = "step_size",
     .summary = "Barzilai-Borwein with steps of bounded length",
-    .formula = "u min(a, delta / |u|)",
+    .formula = "a = sqrt(s s / y y);  u min(a, delta / |u|)",
     .paper = "Burdakov, Dai & Huang, Stabilized Barzilai-Borwein method, 2019",
     .cost = "a few dot products; two vectors",
     .example = "bb_stab | backtracking",

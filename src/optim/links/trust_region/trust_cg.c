@@ -82,7 +82,7 @@ const gd_link_class gd_link_trust_cg = {
     .name = "trust_cg",
     .family = "trust_region",
     .summary = "trust region by truncated conjugate gradients",
-    .formula = "argmin of the model along the CG path with norm(d) <= radius",
+    .formula = "argmin of -u.d + d.H d / 2 along the path of conjugate gradients with norm(d) <= radius",
     .paper =
         "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
         "Anal. 20, 1983",

@@ -158,7 +158,7 @@ const gd_link_class gd_link_svrg = {
     .name = "svrg",
     .family = "variance_reduction",
     .summary = "gradients of batches corrected by a full gradient near by",
-    .formula = "g = g_b(x) - alpha (g_b(x0) - full)",
+    .formula = "g = g_b(p) - alpha (g_b(p_0) - G)",
     .paper =
         "Johnson & Zhang, Accelerating stochastic gradient descent using predictive variance reduction, NeurIPS 2013",
     .cost = "two evaluations with gradient a step; one for each that gathers the full gradient",

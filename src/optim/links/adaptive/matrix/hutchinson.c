@@ -234,7 +234,8 @@ static gd_status apply_esgd(const gd_transform *t) { return apply(t, esgd_update
 const gd_link_class gd_link_adahessian = {
     COMMON(adahessian, "average of updates over an average of the Hessian's diagonal", moments,
            learn_diagonal, apply_adahessian),
-    .formula = "d = mean z (H z);  v = EMA(d^2);  u = m_hat / (sqrt(v_hat)^hessian_power + eps)",
+    .formula =
+        "m = beta1 m + (1 - beta1) u;  d = mean of z (H z);  v = beta2 v + (1 - beta2) d^2;  m / (1 - beta1^t) / (sqrt(v / (1 - beta2^k))^hessian_power + eps)",
     .paper = "Yao et al., ADAHESSIAN: an adaptive second order optimizer for machine learning, AAAI 2021",
     .example = "adahessian | lr(0.1)",
 };
@@ -243,7 +244,8 @@ const gd_link_class gd_link_adahessian = {
 const gd_link_class gd_link_sophia_h = {
     COMMON(sophia_h, "average of updates over the Hessian's diagonal, clipped", moments, learn_diagonal,
            apply_sophia),
-    .formula = "h = EMA(mean z (H z));  u = clip(m / max(precond_scale h, eps), -clip, clip)",
+    .formula =
+        "m = beta1 m + (1 - beta1) u;  h = beta2 h + (1 - beta2) mean of z (H z);  clamp(m / max(precond_scale h, eps), -clip, clip)",
     .paper = "Liu, Li, Hall, Liang & Ma, Sophia: a scalable stochastic second-order optimizer, 2023",
     .example = "sophia_h | lr(0.01)",
 };
@@ -251,7 +253,7 @@ const gd_link_class gd_link_sophia_h = {
 const gd_link_class gd_link_esgd = {
     COMMON(esgd, "update over the root mean square of random products with the Hessian", squares,
            learn_squares, apply_esgd),
-    .formula = "D = D + mean (H z)^2;  u = g / (sqrt(D / k) + damping)",
+    .formula = "D = D + mean of (H z)^2;  u / (sqrt(D / k) + damping)",
     .paper =
         "Dauphin, de Vries & Bengio, Equilibrated adaptive learning rates for non-convex optimization, 2015",
     .example = "esgd | lr(0.01)",

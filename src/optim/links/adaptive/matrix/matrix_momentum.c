@@ -100,7 +100,7 @@ const gd_link_class gd_link_matrix_momentum = {
     .name = "matrix_momentum",
     .family = "adaptive",
     .summary = "momentum that the curvature along the last step slows down",
-    .formula = "u = lr g - (s - mu H s)",
+    .formula = "lr u - (s - mu H s)",
     .paper = "Orr & Leen, Using curvature information for fast stochastic search, NeurIPS 1996",
     .cost = "a product with the Hessian a step, about two gradients",
     .example = "matrix_momentum(0.01, mu=0.1)",
