@@ -9,7 +9,7 @@
 
 static const gd_option options[] = {
     GD_OPTION("device", "cpu|gpu", "which benchmarks to run where none are named (cpu)"),
-    GD_SWITCH("list", "only list them"),
+    GD_SWITCH("list", "only list them: those named, or all"),
     GD_SWITCH("json",
               "print a JSON list: name, value, unit, against, other, ratio, limit, ratio_limit, good"),
     {0},
@@ -66,15 +66,25 @@ static void run_all(const job *j, const gd_args *args, bool gpu)
         if (wants_gpu(row) == gpu) row->run();
 }
 
+/* Those named, or all. */
+static gd_status list(gd_cli *cli, const gd_args *args)
+{
+    const bench_row *row = NULL;
+    for (int i = 0; i < args->arguments; i++) {
+        gd_status status = find(cli, args->argument[i], &row);
+        if (status) return status;
+        gd__text_put(&cli->out, "%-14s %s\n", row->name, row->help);
+    }
+    for (row = args->arguments ? NULL : bench_rows; row && row->name; row++)
+        gd__text_put(&cli->out, "%-14s %s\n", row->name, row->help);
+    return cli->out.failed ? GD_NOMEM : GD_OK;
+}
+
 static int run(gd_cli *cli, const gd_args *args)
 {
     int gpu = 0;
     gd_status status = gd__args_choice(args, "device", "cpu gpu", &gpu);
-    if (!status && gd__args_has(args, "list")) {
-        for (const bench_row *row = bench_rows; row->name; row++)
-            gd__text_put(&cli->out, "%-14s %s\n", row->name, row->help);
-        return gd__cli_code(cli, cli->out.failed ? GD_NOMEM : GD_OK);
-    }
+    if (!status && gd__args_has(args, "list")) return gd__cli_code(cli, list(cli, args));
     if (!status) status = check(cli, args, gpu != 0);
     if (status) return gd__cli_code(cli, status);
     job j = {.cli = cli};

@@ -156,6 +156,11 @@ gd_status gd__cli_join(gd_cli *cli, gd_args *args)
     const char *name = gd__args_get(args, "world");
     cli->alone = name && !strcmp(name, "self");
     if (cli->alone || (!name && size == 1)) return GD_OK;
+    if (name && !strncmp(name, "threads:", 8))
+        return gd_fail(
+            cli->ctx, GD_VALUE,
+            "%s: --world %.40s is for programs (gd_world_run); here --threads N computes with more threads",
+            args->command->name, name);
     cli->world = gd_world_open(cli->ctx, name ? name : gd_world_known(0), NULL);
     if (!cli->world) return name ? gd_error(cli->ctx) : not_joined(cli, size);
     gd_status status = all_agree(cli, args);

@@ -95,6 +95,20 @@ gd_status gd__words_of_option(const gd_args *args, const char *name, bool split,
     return GD_OK;
 }
 
+void gd__names_list(const char *const *names, int count, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = 0;
+    for (int i = 0; i < count; i++) {
+        if (used > size / 2) {
+            (void)snprintf(out + used, size - used, " and %d more", count - i);
+            return;
+        }
+        int n = snprintf(out + used, size - used, "%s%.40s", i ? ", " : "", names[i]);
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
 void gd__words_print(gd_text *out, const gd_words *w)
 {
     gd__text_char(out, '[');

@@ -34,6 +34,9 @@ int gd__name_index_find(const gd_name_index *index, const char *const *names, co
 /* Is the name there twice? */
 bool gd__name_index_is_twice(const gd_name_index *index, const char *const *names, const char *name);
 
+/* "a, b, c" or "a, b, c and 20 more", for messages. */
+void gd__names_list(const char *const *names, int count, char *out, size_t size);
+
 /* All values of a repeated option; with `split` each value may be several words joined by commas. */
 GD_NODISCARD gd_status gd__words_of_option(const gd_args *args, const char *name, bool split, gd_words *out);
 

@@ -136,6 +136,29 @@ static bool catches(pid_t process)
     return caught && strtoull(caught + 7, NULL, 16) >> (SIGTERM - 1) & 1;
 }
 
+/* Seconds of work that the process has done, whatever else runs on the machine; no end of them when it has ended. */
+static double worked(pid_t process)
+{
+    char path[64], text[1024];
+    unsigned long user, system;
+    char how;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    slurp(path, text, sizeof text);
+    const char *name = strrchr(text, ')'); /* a name may have blanks in it */
+    int found = name ? sscanf(name + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &how, &user,
+                              &system)
+                     : 0;
+    if (found != 3 || how == 'Z') return INFINITY;
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* Until it has worked for so long from now on: on a busy machine that takes its time. */
+static void let_work(pid_t process, double enough)
+{
+    double begun = worked(process), limit = seconds() + 300;
+    while (worked(process) < begun + enough && seconds() < limit) usleep(10000);
+}
+
 static pid_t start(const char *arguments)
 {
     char command[1024];
@@ -170,13 +193,16 @@ static int stop(pid_t child, int number, double *took)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* How long a program takes to begin its steps, in microseconds; rows of a matrix whose products take seconds */
+/* How long a program works before it has made some steps, in seconds; in how many the first of them must have ended; rows of a
+ * matrix whose products take seconds */
 #ifdef GD_TEST_EMULATED
-enum { WARM_UP = 5000000 };
+#define WARM_UP 5.0
+enum { STEP_ENDS = 300 };
 #define LARGE "300"
 #else
-enum { WARM_UP = 100000 };
-#define LARGE "1500"
+#define WARM_UP 0.1
+enum { STEP_ENDS = 30 };
+#define LARGE   "1500"
 #endif
 
 /* x is 1 at the start of all of them, and moves towards 3. */
@@ -203,7 +229,7 @@ static void a_signal_saves_the_best_point_and_ends(void **state)
         for (int k = 0; k < 3; k++) {
             unlink("m.safetensors");
             pid_t child = start(long_runs[i]);
-            usleep(WARM_UP);
+            let_work(child, WARM_UP);
             int code = stop(child, numbers[k], &took);
             if (code != 1 || !strstr(err, "interrupted after ") ||
                 !strstr(err, "; m.safetensors has the parameters"))
@@ -232,7 +258,7 @@ static void slow_steps_are_saved_before_a_signal_comes(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         unlink("m.safetensors");
         pid_t child = start(rows[i]);
-        for (int k = 0; k < 3000 && !exists("m.safetensors"); k++) usleep(10000);
+        for (int k = 0; k < 100 * STEP_ENDS && !exists("m.safetensors"); k++) usleep(10000);
         bool there = exists("m.safetensors");
         usleep(50000);
         int code = stop(child, SIGTERM, &took);

@@ -242,6 +242,7 @@ static void pictures_have_bars_across_and_bands_for_errors_in_x(void **state)
     (void)state;
     put("york.csv", york);
     put("line.csv", line_data);
+    put("again.csv", york);
     put("e.csv", ellipse);
     works("fit 'a + b*x' york.csv" LINE " --plot p.svg");
     assert_int_equal(bars_in("p.svg"), 10);
@@ -257,7 +258,7 @@ static void pictures_have_bars_across_and_bands_for_errors_in_x(void **state)
     works(ELLIPSE " --x-errors x=0.1 --x-errors y=0.1 --plot p.svg");
     assert_int_equal(bars_in("p.svg"), 40);
     works(
-        "fit 'a[set] + b*x' york.csv york.csv --param 'a[set]=5' --param b=-0.5 --x-errors x=sx --sigma sy --plot p.svg");
+        "fit 'a[set] + b*x' york.csv again.csv --param 'a[set]=5' --param b=-0.5 --x-errors x=sx --sigma sy --plot p.svg");
     assert_int_equal(bars_in("p.svg"), 40);
     works("fit 'a + b*x' york.csv" LINE " --x-errors sx --plot p.pdf --dark");
     works("fit 'a + b*x' york.csv" LINE " --x-errors sx --plot p.png");

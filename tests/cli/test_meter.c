@@ -10,6 +10,15 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 
+/* How many times longer an emulated program is waited for; how long a line of a table takes to come */
+#ifdef GD_TEST_EMULATED
+enum { SLOWER = 15 };
+#define NAP "3"
+#else
+enum { SLOWER = 1 };
+#define NAP "0.3"
+#endif
+
 /* A command whose standard error is a pseudo-terminal, and what it wrote there. */
 typedef struct terminal {
     pid_t child;
@@ -69,7 +78,7 @@ static void end_terminal(terminal *t)
 static int on_terminal(const char *arguments, int columns, double seconds)
 {
     terminal t;
-    double end = gd__cli_seconds() + seconds;
+    double end = gd__cli_seconds() + SLOWER * seconds;
     start_on_terminal(&t, arguments, columns);
     while (t.open && gd__cli_seconds() < end) read_terminal(&t);
     end_terminal(&t);
@@ -97,7 +106,8 @@ static const struct {
     {"fit 'a*exp(-b*x)+c*x' t.csv --param a=1 --param b=0.1 --param c=2 --starts 100000",
      {"start ", "/100000", " starts/s  ", " left"}},
     {"train t.csv --target y --task regress --epochs 1000000", {"step ", " steps/s  ", " left"}},
-    {"{ cat t.csv; for i in 1 2 3 4 5 6 7; do sleep 0.3; echo 1,3; done; } | fit 'a+b*x' - --param a=1 --param b=0",
+    {"{ cat t.csv; for i in 1 2 3 4 5 6 7; do sleep " NAP
+     "; echo 1,3; done; } | fit 'a+b*x' - --param a=1 --param b=0",
      {"standard input: 0 MB  ", " MB/s"}},
 };
 
@@ -117,11 +127,7 @@ static void whatever_lasts_says_how_far_it_is(void **state)
     static terminal t[LASTING];
     put_rows("t.csv", 300);
     for (size_t i = 0; i < LASTING; i++) start_on_terminal(&t[i], lasting[i].arguments, 200);
-#ifdef GD_TEST_EMULATED
-    double end = gd__cli_seconds() + 300;
-#else
-    double end = gd__cli_seconds() + 20; /* far less on a machine that is not busy */
-#endif
+    double end = gd__cli_seconds() + SLOWER * 20; /* far less on a machine that is not busy */
     for (bool all = false; !all && gd__cli_seconds() < end;) {
         all = true;
         for (size_t i = 0; i < LASTING; i++) {

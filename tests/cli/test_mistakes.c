@@ -10,6 +10,22 @@
 
 #define GOOD_ROWS "0,1.1\n1,2.9\n2,5.2\n3,6.8\n4,9.1\n5,11\n"
 
+/* Rows of `width` numbers 0, 1, 2, ... as .npy. */
+static void put_npy(const char *name, int rows, int width)
+{
+    char file[1024];
+    memcpy(file, "\x93NUMPY\x01\0\x76\0", 10);
+    int used = snprintf(file + 10, 119, "{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }", rows,
+                        width);
+    memset(file + 10 + used, ' ', (size_t)(117 - used));
+    file[127] = '\n';
+    for (int i = 0; i < rows * width; i++) {
+        double value = i;
+        memcpy(file + 128 + 8 * i, &value, 8);
+    }
+    put_bytes(name, file, (size_t)(128 + 8 * rows * width));
+}
+
 static void make_files(void)
 {
     put("good.csv", "x,y\n" GOOD_ROWS);
@@ -42,7 +58,13 @@ static void make_files(void)
                          mkdir("folder.svg", 0777),
                      0);
     works("train good.csv --target y --model linear --epochs 1 --validation 0 --out model.safetensors");
+    put("colours.csv", "w,y\nred,1\nblue,2\nred,1\nblue,2\nred,1\nblue,2\n");
+    works(
+        "train colours.csv --target y --task regress --model linear --epochs 1 --validation 0 --out words.safetensors");
+    put_npy("x.npy", 4, 1);
+    put_npy("wide.npy", 4, 3);
     works("minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 1 --save run.safetensors");
+    works("minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 1 --out end.safetensors");
     works("minimize 'x^2*y^2' --param x=1 --data y=1 --chain 'lr(0.1)' --steps 1 --save two.safetensors");
     works("fit 'a*x' good.csv --param a=1 --out fit.safetensors");
     works("fit 'a*x' good.csv --param a=1 --out small.safetensors");
@@ -181,6 +203,8 @@ static void absent_columns_and_rows_are_named(void **state)
     refuses("predict model.safetensors other.csv --out old", "other.csv: no column 'x'");
     refuses("eval 'sum(y)' --data y=@other.csv:y", "other.csv: no column 'y'");
     refuses("fit 'a*x' rowless.csv --param a=1 --out old", "rowless.csv: no rows");
+    refuses("fit 'a*x' good.csv long.csv ./good.csv --param a=1 --out old",
+            "./good.csv: given twice, its rows would count twice");
     refuses("train rowless.csv --target y --out old", "rowless.csv: no rows");
     refuses("predict model.safetensors rowless.csv --out old", "rowless.csv: no rows");
     refuses("predict fit.safetensors rowless.csv --out old", "rowless.csv: no rows");
@@ -314,7 +338,12 @@ static void broken_bounds_constraints_and_conditions_are_refused(void **state)
         {MINIMIZE, "--resume missing.safetensors", "missing.safetensors"},
         {MINIMIZE, "--resume garbage.safetensors", "garbage.safetensors"},
         {MINIMIZE, "--resume empty.safetensors", "empty.safetensors"},
-        {MINIMIZE, "--resume fit.safetensors", "fit.safetensors: "},
+        {MINIMIZE, "--resume fit.safetensors",
+         "fit.safetensors: no run of minimize that --save has written, but a fit of gradus fit --out"},
+        {MINIMIZE, "--resume model.safetensors",
+         "model.safetensors: no run of minimize that --save has written, but a model"},
+        {"minimize 'x^2' --param x=1 --out old ", "--resume end.safetensors",
+         "end.safetensors: no run of minimize that --save has written, but parameters alone, as --out writes them"},
         {MINIMIZE, "--resume run.safetensors", "run.safetensors: a run of another expression, 'x^2'"},
         {"minimize 'x^2*y^2' --param y=1 --data x=1 --out old ", "--resume two.safetensors",
          "two.safetensors: the run has no parameter 'y'"},
@@ -340,6 +369,17 @@ static void broken_bounds_constraints_and_conditions_are_refused(void **state)
         {MINIMIZE, "--chain 'adam | lr(0.1)' --group 'x: '", "--group 'x': it has no setting"},
         {MINIMIZE, "--chain 'adam | lr(0.1)' --schedule 'rate=constant(1)'",
          "schedule: no link of the chain has a setting 'rate'"},
+        {MINIMIZE, "--chain 'adam | lr(0.1)' --schedule 'lr=constant(1)' --schedule 'lr=constant(2)'",
+         "--schedule: lr is given twice"},
+        {MINIMIZE, "--chain 'adam | lr(0.1)' --schedule 'x: lr=constant(1)' --schedule 'x: lr=constant(2)'",
+         "--schedule: x: lr is given twice"},
+        {TRAIN, "--schedule 'lr=constant(1)' --schedule 'lr=constant(2)'", "--schedule: lr is given twice"},
+        {"predict words.safetensors ", "x.npy", "x.npy: the model wants a table: its column 'w' is of words"},
+        {"predict model.safetensors ", "wide.npy",
+         "wide.npy: rows have 3 numbers, 1 are wanted: x, in this order"},
+        {"predict model.safetensors ", "other.csv",
+         "other.csv: no column 'x', the columns are u, v; the model has learnt from x"},
+        {"bench --list ", "smal", "bench: no benchmark 'smal', did you mean 'small'?"},
         {"eval '1+1' ", "--data q=1", "--data q: the expression does not use it"},
         {"plot trace.jsonl --out new.svg ", "--expr 'p[0]*p[1]' --data q=1",
          "--data q: the expression does not use it"},
@@ -421,6 +461,19 @@ static void options_that_nobody_asked_for_are_told(void **state)
         {"plot trace.jsonl --out a.svg --label one --label two", "plot: --label two has no effect here"},
         {"plot trace.jsonl --out a.svg --data q=1", "plot: --data q=1 has no effect here"},
         {"plot trace.jsonl --out a.svg --seed 1", "plot: --seed 1 has no effect here"},
+        {"train good.csv --target y --find-lr --patience 3",
+         "train: --patience has no effect with --find-lr"},
+        {"train good.csv --target y --find-lr --epochs 3", "train: --epochs has no effect with --find-lr"},
+        {"train good.csv --target y --find-lr --time 3", "train: --time has no effect with --find-lr"},
+        {"train good.csv --target y --find-lr --stop-on loss",
+         "train: --stop-on has no effect with --find-lr"},
+        {"train good.csv --target y --model linear --epochs 2 --chain 'lion | lr(0.1)' --group '*: chain=[adam | lr(0.1)]'",
+         "train: --chain has no effect: every parameter has a --group with a chain of its own"},
+        {"minimize 'x^2+y^2' --param x=1 --param y=1 --chain 'lion | lr(0.1)' --steps 2 --group 'x: chain=[adam | lr(0.1)]' "
+         "--group 'y: chain=[sign | lr(0.1)]'",
+         "minimize: --chain has no effect"},
+        {"predict model.safetensors x.npy",
+         "x.npy has no names of columns: its numbers are taken as x, in this order"},
     };
     for (int i = 0; i < COUNT_OF(rows); i++) {
         assert_int_equal(gradus(rows[i].command), 0);

@@ -44,6 +44,28 @@ typedef struct job {
 
 /* ---- preparing ---- */
 
+/* Numbers without names are those of the columns that the model has learnt from, in their order; words have no such number. */
+static gd_status open_numbers(job *j, const gd_data_request *q)
+{
+    const gd_recipe *r = &j->point.recipe;
+    const char *path = q->path;
+    char names[240], why[400];
+    for (int i = 0; i < r->columns.count; i++)
+        if (r->columns.column[i].kind != GD_COLUMN_NUMBER)
+            return gd_fail(j->ctx, GD_MISMATCH, "%s: the model wants a table: its column '%.60s' is of %s",
+                           path, r->features.word[i],
+                           r->columns.column[i].kind == GD_COLUMN_DATE ? "dates" : "words");
+    gd_status status = gd__dataset_open(j->ctx, q, &j->data);
+    gd__names_list(r->features.word, r->features.count, names, sizeof names);
+    if (!status)
+        gd_warn(j->ctx, "%s has no names of columns: its numbers are taken as %s, in this order", path,
+                names);
+    if (status != GD_SHAPE) return status;
+    (void)snprintf(why, sizeof why, "%s", gd_error_text(j->ctx));
+    gd_clear_error(j->ctx);
+    return gd_fail(j->ctx, status, "%s: %s, in this order", why, names);
+}
+
 static gd_status read_data(job *j)
 {
     gd_recipe *r = &j->point.recipe;
@@ -66,7 +88,8 @@ static gd_status read_data(job *j)
     gd_status status = gd__csv_options(j->args, &q.csv);
     if (!status && table && !r->features.count)
         status = gd_fail(j->ctx, GD_MISMATCH, "%s: the model was trained on arrays, not on a table", path);
-    if (!status) status = gd__dataset_open(j->ctx, &q, &j->data);
+    if (!status)
+        status = !table && r->features.count ? open_numbers(j, &q) : gd__dataset_open(j->ctx, &q, &j->data);
     if (!status) status = gd__dataset_encode(&j->data, &r->columns, NULL, 0);
     if (!status && j->score && r->task == GD_TASK_REGRESS && gd_size(j->data.y, 1) != r->outputs)
         status = gd_fail(j->ctx, GD_SHAPE, "%s: %lld numbers a row, the model predicts %lld", q.target,

@@ -274,9 +274,17 @@ static void describe_columns(gd_text *out, const gd_dataset *d, const gd_recipe 
 static void introduce_world(gd_text *out, const gd_trainer *t)
 {
     const gd_world *w = t->point.world;
-    long long grain = (long long)t->point.recipe.grain;
-    if (w) gd__text_put(out, "%d processes (%s); ", gd_world_size(w), gd_world_about(w));
-    if (grain) gd__text_put(out, "grains of %lld row%s\n", grain, grain == 1 ? "" : "s");
+    const gd_recipe *r = &t->point.recipe;
+    long long grain = (long long)r->grain;
+    int size = w ? gd_world_size(w) : 1;
+    int64_t batch = r->batch && r->batch < t->rows ? r->batch : t->rows;
+    int64_t grains = grain && batch ? (batch - 1) / grain + 1 : size;
+    if (w) gd__text_put(out, "%d process%s (%s); ", size, size == 1 ? "" : "es", gd_world_about(w));
+    if (grain) gd__text_put(out, "grains of %lld row%s", grain, grain == 1 ? "" : "s");
+    if (grain && grains < size)
+        gd__text_put(out, ", %lld in a batch: %lld of %d processes without work", (long long)grains,
+                     (long long)(size - grains), size);
+    if (grain) gd__text_char(out, '\n');
     if (w && !grain) gd__text_add(out, "each computes all of a batch: --grain shares it\n");
 }
 

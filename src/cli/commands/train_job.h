@@ -33,6 +33,7 @@ typedef struct gd_train_job {
     gd_train_stream *stream; /* NULL: the data is in memory */
     gd_words changed;        /* what a resumed run does in another way, for people */
     bool other_steps;        /* chain, groups or schedules are among it */
+    bool told_unused;        /* that no parameter goes through --chain */
 } gd_train_job;
 
 /* The recipe from options, or from the checkpoint where they are not given (train_recipe.c).  task and standardise are told for the

@@ -32,6 +32,12 @@ gd_status gd__train_check_options(const job *j)
             return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --%s is for --%s, which is not given", needs[i][0],
                            needs[i][1]);
     }
+    /* what says when a training ends, where there is none */
+    static const char *const of_training[] = {"epochs", "patience", "stop-on", "time"};
+    for (size_t i = 0; i < sizeof of_training / sizeof *of_training; i++)
+        if (gd__args_has(j->args, "find-lr") && gd__args_has(j->args, of_training[i]))
+            gd_warn(j->t.ctx, "train: --%s has no effect with --find-lr, which trains nothing",
+                    of_training[i]);
     return GD_OK;
 }
 

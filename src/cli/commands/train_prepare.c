@@ -240,18 +240,20 @@ static gd_status make_optimizer(job *j)
 {
     gd_trainer *t = &j->t;
     const gd_recipe *r = &t->point.recipe;
-    gd_link *chain = gd_chain(t->ctx, r->chain);
-    gd_status status = chain ? GD_OK : gd_error(t->ctx);
+    gd_link *chain = gd_chain(t->ctx, r->chain), *split = chain;
+    gd_status status = chain ? gd__tune_check_schedules(j->args) : gd_error(t->ctx);
     for (int i = 0; i < r->groups.count && !status; i++)
-        status = gd__tune_split(t->ctx, &chain, r->groups.word[i]);
-    if (status) gd_link_release(chain);
-    t->optimizer = status ? NULL : gd_optimizer_new(t->ctx, chain);
+        status = gd__tune_split(t->ctx, &split, r->groups.word[i]);
+    if (status) gd_link_release(split);
+    t->optimizer = status ? NULL : gd_optimizer_new(t->ctx, split);
     if (!t->optimizer) return gd_error(t->ctx);
     status = gd_optimizer_add_module(t->optimizer, t->point.model.module, NULL, NULL);
     for (int i = 0; i < r->groups.count && !status; i++)
         status = gd__tune_group(t->optimizer, r->groups.word[i]);
     for (int i = 0; i < r->schedules.count && !status; i++)
         status = gd__tune_schedule(t->optimizer, r->schedules.word[i]);
+    if (!status && !j->told_unused) gd__tune_warn_unused(j->args, t->optimizer, split, chain);
+    j->told_unused = true;
     gd_distribute_options shares = gd_distribute_defaults();
     shares.shard = t->shard;
     shares.reduce = t->reduce;

@@ -226,6 +226,9 @@ static gd_status set_world(job *j)
     for (int i = 0; i < 2 && !status && !j->t.point.world; i++)
         if (gd__args_has(j->args, shared[i]))
             gd_warn(j->t.ctx, "train: --%s has no effect: this process is alone", shared[i]);
+    if (!status && j->t.point.world && shard == GD_SHARD_GRADIENTS && reduce == GD_REDUCE_FAST)
+        status = gd_fail(j->t.ctx, GD_ARGUMENT,
+                         "train: --reduce fast is not for --shard gradients, which sums exactly");
     return status;
 }
 

@@ -1,5 +1,7 @@
 /* Groups and schedules; see tuning.h. */
 #include "cli/commands/tuning.h"
+#include "cli/cli.h"
+#include "gradus/link.h"
 #include "optim/text/setting.h"
 
 #include <stdio.h>
@@ -153,6 +155,42 @@ gd_status gd__tune_schedule(gd_optimizer *optimizer, const char *text)
     if (status) return status;
     return p.glob[0] ? gd_optimizer_schedule_matching(optimizer, p.glob, p.key, p.rest)
                      : gd_optimizer_schedule(optimizer, -1, p.key, p.rest);
+}
+
+gd_status gd__tune_check_schedules(const gd_args *args)
+{
+    scoped one, other;
+    int at = 0;
+    for (const char *text; (text = gd__args_next(args, "schedule", &at));) {
+        gd_status status = take_schedule(args->ctx, text, &one);
+        int behind = at;
+        for (const char *next; !status && (next = gd__args_next(args, "schedule", &behind));) {
+            status = take_schedule(args->ctx, next, &other);
+            if (!status && !strcmp(one.glob, other.glob) && !strcmp(one.key, other.key))
+                status = gd_fail(args->ctx, GD_ARGUMENT, "--schedule: %.80s%s%.60s is given twice", one.glob,
+                                 one.glob[0] ? ": " : "", one.key);
+        }
+        if (status) return status;
+    }
+    return GD_OK;
+}
+
+static bool reaches(const gd_link *split, const gd_link *chain, const gd_tensor *param)
+{
+    while (split && split != chain)
+        split = gd_link_selects(split, "filter", param) ? NULL : gd_link_child(split, "false");
+    return split != NULL;
+}
+
+void gd__tune_warn_unused(const gd_args *args, const gd_optimizer *optimizer, const gd_link *split,
+                          const gd_link *chain)
+{
+    bool used = !gd__args_has(args, "chain");
+    for (int i = 0; i < gd_optimizer_count(optimizer) && !used; i++)
+        used = reaches(split, chain, gd_optimizer_param(optimizer, i));
+    if (!used)
+        gd_warn(args->ctx, "%s: --chain has no effect: every parameter has a --group with a chain of its own",
+                args->command->name);
 }
 
 /* ---- what a text says ---- */

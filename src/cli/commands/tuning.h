@@ -28,6 +28,13 @@ GD_NODISCARD gd_status gd__tune_group(gd_optimizer *optimizer, const char *text)
 /* KEY=SCHEDULE for all groups without a value of their own, or GLOB: KEY=SCHEDULE. */
 GD_NODISCARD gd_status gd__tune_schedule(gd_optimizer *optimizer, const char *text);
 
+/* ARGUMENT: two of --schedule are for one setting of the same parameters. */
+GD_NODISCARD gd_status gd__tune_check_schedules(const gd_args *args);
+/* Warns where --chain is given and every parameter of the optimizer has a chain of its own; split: what gd__tune_split has made
+ * around it. */
+void gd__tune_warn_unused(const gd_args *args, const gd_optimizer *optimizer, const gd_link *split,
+                          const gd_link *chain);
+
 /* What an option says, in one way of writing: texts that mean the same print the same, 'lr(1e-3)' and 'lr(0.001)'.  PARSE:
  * as when it is used. */
 typedef gd_status (*gd_print_option)(gd_ctx *ctx, const char *text, gd_text *out);

@@ -537,21 +537,6 @@ gd_status gd__csv_check_names(const gd_csv *csv)
     return csv->index.first_again < 0 ? GD_OK : called_twice(csv, csv->index.first_again);
 }
 
-/* "a, b, c" or "a, b, c and 20 more", for messages. */
-static void list_names(const gd_csv *csv, char *out, size_t size)
-{
-    size_t used = 0;
-    out[0] = 0;
-    for (int i = 0; i < csv->columns; i++) {
-        if (used > size / 2) {
-            (void)snprintf(out + used, size - used, " and %d more", csv->columns - i);
-            return;
-        }
-        int n = snprintf(out + used, size - used, "%s%.40s", i ? ", " : "", csv->name[i]);
-        used += n > 0 ? (size_t)n : 0;
-    }
-}
-
 static bool header_is_numbers(const gd_csv *csv)
 {
     double value;
@@ -571,7 +556,7 @@ int gd__csv_column(const gd_csv *csv, const char *name)
     gd_suggest nearest = gd__suggest(name, strlen(name));
     for (int i = 0; i < csv->columns; i++) gd__suggest_try(&nearest, csv->name[i]);
     char hint[GD_HINT_SIZE], names[240];
-    list_names(csv, names, sizeof names);
+    gd__names_list(csv->name, csv->columns, names, sizeof names);
     (void)gd_fail(csv->ctx, GD_ARGUMENT, "%s: no column '%.60s'%s%sthe columns are %s%s", csv->source, name,
                   gd__suggest_hint(&nearest, hint), nearest.best ? " (" : ", ", names,
                   nearest.best             ? ")"

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static bool ends_in(const char *path, const char *end)
 {
@@ -170,9 +171,28 @@ static gd_csv *join_tables(gd_ctx *ctx, gd_csv **part, int count)
     return NULL;
 }
 
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat first, second;
+    if (!strcmp(a, b)) return true;
+    return !stat(a, &first) && !stat(b, &second) && S_ISREG(first.st_mode) && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
+/* Rows that count twice make errors too small. */
+static gd_status check_twice(gd_ctx *ctx, const char *const *paths, int count)
+{
+    for (int k = 1; k < count; k++)
+        for (int i = 0; i < k; i++)
+            if (is_same_file(paths[i], paths[k]))
+                return gd_fail(ctx, GD_ARGUMENT, "%s: given twice, its rows would count twice", paths[k]);
+    return GD_OK;
+}
+
 gd_csv *gd__table_load(gd_ctx *ctx, const char *const *paths, int count, const gd_csv_options *options)
 {
     if (count == 1) return load_one(ctx, paths[0], options);
+    if (check_twice(ctx, paths, count)) return NULL;
     size_t bytes = (size_t)count * sizeof(gd_csv *);
     gd_csv **part = gd__calloc(ctx, bytes), *csv = NULL;
     bool ok = part != NULL;

@@ -136,17 +136,28 @@ static gd_status read_arrays(const zip *z)
 {
     const unsigned char *end = find_end(z);
     if (!end) return gd_error(z->ctx);
-    size_t at = number(end + 16, 4), stop = (size_t)(end - z->data);
+    size_t at = number(end + 16, 4), stop = (size_t)(end - z->data), taken = 0;
     gd_status status = GD_OK;
     for (uint32_t left = number(end + 10, 2); left && !status; left--) {
         entry e;
         size_t length = 0;
         if (at > stop) return bad_zip(z, "its directory is damaged");
         status = read_entry(z, z->data + at, stop - at, &e, &length);
+        /* entries of one place: a small file would unpack to any size */
+        if (!status && (taken += e.packed) > z->size)
+            status = bad_zip(z, "it is damaged: its files share bytes");
         if (!status) status = read_array(z, &e);
         at += length;
     }
     return status;
+}
+
+gd_archive *gd__npz_read(gd_ctx *ctx, const char *source, const void *data, size_t size)
+{
+    zip z = {.ctx = ctx, .path = source, .data = data, .size = size, .archive = gd_archive_new(ctx)};
+    if (z.archive && !read_arrays(&z)) return z.archive;
+    gd_archive_free(z.archive);
+    return NULL;
 }
 
 gd_archive *gd__npz_load(gd_ctx *ctx, const char *path)
@@ -154,11 +165,7 @@ gd_archive *gd__npz_load(gd_ctx *ctx, const char *path)
     char *data;
     size_t size, block;
     if (gd__read_input(ctx, path, MAX_FILE, &data, &size, &block)) return NULL;
-    zip z = {.ctx = ctx, .path = path, .data = (unsigned char *)data, .size = size};
-    z.archive = gd_archive_new(ctx);
-    gd_status status = z.archive ? read_arrays(&z) : GD_NOMEM;
+    gd_archive *archive = gd__npz_read(ctx, path, data, size);
     gd__free(ctx, data, block);
-    if (!status) return z.archive;
-    gd_archive_free(z.archive);
-    return NULL;
+    return archive;
 }

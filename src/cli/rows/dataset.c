@@ -8,6 +8,7 @@
 #include "base/text/suggest.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,12 +103,24 @@ typedef struct table {
     size_t feature_bytes;
 } table;
 
+/* A column that a model wants is not there: what it wants, behind what the table has. */
+static gd_status lacks_column(const gd_dataset *d, const gd_data_request *q)
+{
+    char why[400], names[240];
+    gd_status status = gd_error(d->ctx);
+    if (!q->columns || !q->columns->count) return status;
+    (void)snprintf(why, sizeof why, "%s", gd_error_text(d->ctx));
+    gd__names_list(q->features->word, q->features->count, names, sizeof names);
+    gd_clear_error(d->ctx);
+    return gd_fail(d->ctx, status, "%s; the model has learnt from %s, in any order", why, names);
+}
+
 /* The columns asked for, in that order. */
 static gd_status find_wanted(gd_dataset *d, const gd_data_request *q, table *t)
 {
     for (int i = 0; i < q->features->count; i++) {
         t->feature[i] = gd__csv_column(t->csv, q->features->word[i]);
-        if (t->feature[i] < 0) return gd_error(d->ctx);
+        if (t->feature[i] < 0) return lacks_column(d, q);
         if (t->feature[i] == t->target)
             return gd_fail(d->ctx, GD_ARGUMENT, "%s: column '%.60s' is feature and target", q->path,
                            q->features->word[i]);
