@@ -175,9 +175,9 @@ GD_NODISCARD gd_status gd_module_broadcast(gd_module *module, gd_world *world, i
 /* ---- virtual tensors: attributes computed when they are read ----
  *
  *     gd_virtual_options options = gd_virtual_defaults();
- *     options.fn = outer_product;                  or options.method = "outer_product", a method of the class
+ *     options.fn = outer_product, options.memoise = true;           or options.method = "outer_product", a method of the class
  *     gd_status status = gd_virtual_create(m, "square", &options);
- *     gd_tensor *square = gd_module_get_tensor(m, "square");
+ *     gd_tensor *square = gd_module_get_tensor(m, "square");        without memoise in a scope, which then owns the value
  *
  * The dtype and device are those of a zero-element buffer "_NAME_ref" that the virtual tensor adds to its owner, so
  * that they follow gd_module_to and gd_module_to_device.  Gradients flow through the value. */

@@ -19,7 +19,7 @@ if len(defined) < 200:
 
 adam = next(link for link in links if link["name"] == "adam")
 for break_it in (lambda l: l.update(summary=""), lambda l: l.update(formula=""), lambda l: l["settings"][0].update(help=""),
-                 lambda l: l.update(family="nobody's")):
+                 lambda l: l.update(family="nobody's"), lambda l: l.update(formula="q u"), lambda l: l.update(symbols=[])):
     broken = copy.deepcopy(adam)
     break_it(broken)
     if not any("adam" in fault for fault in link_pages.undocumented([broken])):

@@ -1,7 +1,7 @@
 """Samples of the documentation: the fenced blocks of its Markdown pages.
 
   ```sh, ```c, ```python     run, in the order of the page; a C block whose first line is /* name.c */ becomes that file, for commands
-                             that compile it, and one without main() is compiled as the body of a function
+                             that compile it, and one without main() is run as the body of one
   ```text                    directly below one of them: what it prints.  Numbers may differ in their last digits, times by any
                              amount, and a line of ... stands for any lines
   <pre lang="sh">...</pre>   the same in a table of HTML, for samples side by side

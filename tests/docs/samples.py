@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""samples.py [--update] ROOT GRADUS LIBGRADUS.SO MADE_INCLUDE [PAGE...]: the C and shell samples of README.md and docs/ compile, run,
-and print what the pages show; --update writes what they print into the pages.  Python's are run by python/tests/test_docs.py."""
+"""samples.py [--update] ROOT GRADUS LIBGRADUS.SO MADE_INCLUDE [PAGE...]: the C and shell samples of README.md and docs/ compile, run
+(parts of programs inside one that declares what they take for granted), and print what the pages show; --update writes what they print into the pages.  Python's are run by python/tests/test_docs.py."""
 import os
 import subprocess
 import sys
@@ -20,22 +20,24 @@ ELSEWHERE = {  # pages whose blocks other tests run
     "README.md": "cli/readme, install/fresh_home, python/tests/test_docs.py",
     "plugins.md": "cli/plugin",
 }
-INSTEAD = {"scale.md": ('"mpi"', '"self"')}  # of what is not everywhere
+INSTEAD = {"scale.md": ('"mpi"', '"self"'), "gpu.md": ('"gpu"', '"cpu"')}  # of what is not everywhere
 ILLUSTRATIONS = 3  # blocks of C and shell that are not run: one more is a decision
 LANGUAGES = {"sh", "c", "python", "text"}
 
 
 class Runner:
     def __init__(self, root, gradus, library, made, folder):
-        self.root, self.folder = root, folder
+        self.root, self.folder, self.library = root, folder, library
         self.include = [f"-I{root / 'include'}", f"-I{made}"]
         self.link = [f"-L{library.parent}", f"-Wl,-rpath,{library.parent}", "-lgradus", "-lm"]
         tools = folder / "tools"
         tools.mkdir()
         (tools / "gradus").symlink_to(gradus)
-        shim = tools / "pkg-config"  # what is installed here is the build
-        shim.write_text("#!/bin/sh\necho " + " ".join(self.include + self.link) + "\n")
-        shim.chmod(0o755)
+        # what is installed here is the build; several processes have tests of their own (world/), and not every machine has them
+        shims = {"pkg-config": "echo " + " ".join(self.include + self.link), "mpirun": 'shift 2\nexec "$@"'}
+        for name, line in shims.items():
+            (tools / name).write_text(f"#!/bin/sh\n{line}\n")
+            (tools / name).chmod(0o755)
         self.environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(folder), "COLUMNS": "100", "GRADUS_THREADS": "2"}
         self.compiler = os.environ.get("CC", "cc").split()
 
@@ -54,10 +56,8 @@ class Runner:
         if "int main(" not in block.text:
             whole = "#include <gradus/" in block.text  # a file without main: a plugin, a class
             source = block.text if whole else fragments.program([line for line in block.text.split("\n") if line])
-            (work / "fragment.c").write_text(source)
-            flags = ["-std=gnu11", "-fsyntax-only", "-Wall", "-Wno-unused-result", "-Wno-unused-variable", "-Wno-unused-but-set-variable", "-Werror"]
-            done = self.run([*self.compiler, *flags, *self.include, "fragment.c"], work)
-            return done.returncode, done.stdout
+            source = source.replace(*INSTEAD.get(block.page.name, ("", "")), 1)
+            return fragments.run(source, work, self.include, None if whole else self.library)
         done = self.run([*self.compiler, "-std=gnu11", "-Wall", "-Werror", *self.include, name, *self.link, "-o", "sample"], work)
         if not done.returncode:
             done = self.run(["./sample"], work)
@@ -80,6 +80,25 @@ class Runner:
             elif block.output:
                 said.append((block, output))
         return faults, count, said
+
+
+INDENTED = re.compile(r"(?<=\n\n)    (?:gradus|\./dev|cmake|pip|cc|mpirun|srun|python3?|\w+=\S+ \w+) .*\n")
+
+
+def check_fences(page):
+    """Commands that stand indented are samples that nobody runs."""
+    text = pages.FENCE.sub("", page.read_text(encoding="utf-8"))
+    return [f"{page.name}: not between fences, so it is not run: {found.strip()}" for found in INDENTED.findall(text)]
+
+
+def check_installs(found, readme):
+    """Lines that install are not run here, but those of the README are, elsewhere: they are the same."""
+    for block in found:
+        if block.illustration.startswith("it installs") and block.page.name != "README.md":
+            for line in block.text.splitlines():
+                command = line.partition("#")[0].strip()
+                if command not in readme:
+                    yield f"{block}: the README does not say '{command}'"
 
 
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -114,7 +133,7 @@ def main(arguments):
     update = arguments[:1] == ["--update"]
     root, gradus, library, made, *only = [Path(a).resolve() for a in arguments[update:]]
     faults, illustrations, count, shown, names = [], [], 0, 0, 0
-    public = public_names([root / "include", made])
+    public, readme = public_names([root / "include", made]), (root / "README.md").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(root, gradus, library, made, Path(folder))
         for page in only or pages.pages(root):
@@ -124,10 +143,11 @@ def main(arguments):
             inside = {n for h in (root / "src").rglob("*.h") for n in re.findall(r"\bgd_\w+", h.read_text(encoding="utf-8"))} \
                 if page.name == "architecture.md" else set()
             more, named = check_names(page, public | inside, runner)
-            faults += more
+            faults += [*more, *check_installs(found, readme)]
             names += named
             illustrations += [b for b in found if b.illustration and b.language in ("c", "sh")]
             elsewhere = page.name in ELSEWHERE and page.parent in (root, root / "docs")
+            faults += [] if elsewhere else check_fences(page)
             more, samples, said = runner.page(page, [b for b in found if b.beside or not elsewhere])
             faults += more
             count += samples
