@@ -99,6 +99,21 @@ set_target_properties(gradus PROPERTIES
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
 add_library(gradus::gradus ALIAS gradus)
 
+# gd_whole, what the program and the extension for Python are linked with: the objects, so that each runs alone; where pip installs the
+# two together (python/CMakeLists.txt) one library for both, for OpenBLAS is most of what they weigh.
+add_library(gd_whole INTERFACE)
+if(SKBUILD)
+    add_library(gradus_whole SHARED ${gd_all_objects} ${gd_glue_objects})
+    set_target_properties(gradus_whole PROPERTIES LINKER_LANGUAGE C)
+    target_link_libraries(gradus_whole PRIVATE ${GD_LINK_PRIVATE} ${GD_LINK_PUBLIC} Threads::Threads)
+    target_link_options(gradus_whole PRIVATE -Wl,-Bsymbolic -Wl,-z,noexecstack
+        -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/whole.map)
+    target_link_libraries(gd_whole INTERFACE gradus_whole ${GD_LINK_PUBLIC} Threads::Threads)
+else()
+    target_sources(gd_whole INTERFACE ${gd_all_objects} ${gd_glue_objects})
+    target_link_libraries(gd_whole INTERFACE ${GD_LINK_PRIVATE} ${GD_LINK_PUBLIC} Threads::Threads)
+endif()
+
 # Static library: all objects and the archives they need, linked into one object.
 set(merged ${PROJECT_BINARY_DIR}/gradus_merged.o)
 set(archives "")

@@ -1,4 +1,4 @@
-"""gradus for Conan 2: conan create packages/conan
+"""gradus for Conan 2: conan create packages/conan --no-remote
 
 OpenBLAS with LAPACKE and jansson are those of the system (Debian: libopenblas-pthread-dev liblapacke-dev libjansson-dev)."""
 import os

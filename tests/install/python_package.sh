@@ -14,6 +14,8 @@ if [[ $package == *.tar.gz ]] && ! empty/bin/python -m pip download -q --no-deps
 fi
 empty/bin/python -m pip install -q "$package"
 if [[ $package == *.whl ]]; then # what is inside is listed, with its licences
+    holders=$(grep -rl 'OpenBLAS blas_thread_init' empty/lib/python*/site-packages/gradus* | wc -l)
+    [[ $holders -eq 1 ]] || { echo "OpenBLAS is in $holders files of the wheel"; exit 1; }
     for name in gradus.spdx.json libopenblas-pthread-dev.txt liblapacke-dev.txt libjansson-dev.txt; do
         [[ -s $(echo empty/lib/python*/site-packages/gradus/licenses)/$name ]] || { echo "$name is not in the wheel"; exit 1; }
     done

@@ -1,4 +1,4 @@
-# The README's C program and the lines under it that build, install and compile it.  Sourced by the two tests that run them.
+# The README's programs and the lines beside them that build and install what they need.  Sourced by the tests that run them.
 
 readme_program() # README
 {
@@ -11,6 +11,17 @@ readme_lines() # README
     awk '/^```c$/ { seen = 1; next } seen == 1 && /^```$/ { seen = 2; next }
          seen == 2 && /^    / { sub(/^    /, ""); print; block = 1; next }
          seen == 2 && block { exit }' "$1"
+}
+
+readme_python_program() # README
+{
+    awk '/^```python$/ { code = 1; next } /^```$/ { code = 0 } code' "$1"
+}
+
+# The indented block between the heading and the program.
+readme_python_lines() # README
+{
+    awk '/^## From Python$/ { seen = 1; next } seen && /^```python$/ { exit } seen && /^    / { sub(/^    /, ""); print }' "$1"
 }
 
 # What must be there afterwards, in the shell that ran the lines: the program, its answer, one version, the licence.

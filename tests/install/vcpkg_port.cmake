@@ -108,8 +108,21 @@ foreach(unwanted debug/include debug/share lib/cmake debug/lib/cmake bin debug/b
     endif()
 endforeach()
 
-# The version that the port says is the header's.
+# What was found and linked is what the port asks vcpkg for, nothing of this system.
 file(READ "${TREE}/packages/vcpkg/gradus/vcpkg.json" manifest)
+foreach(type ${BUILD_TYPES})
+    file(READ "${WORK}/${type}/gradus.spdx.json" list)
+    string(JSON last LENGTH "${list}" packages)
+    math(EXPR last "${last} - 1")
+    foreach(i RANGE ${last})
+        string(JSON name GET "${list}" packages ${i} name)
+        if(NOT name STREQUAL PORT AND NOT manifest MATCHES "\"${name}\"")
+            message(FATAL_ERROR "${name} is linked, and no dependency of the port")
+        endif()
+    endforeach()
+endforeach()
+
+# The version that the port says is the header's.
 string(JSON version GET "${manifest}" version)
 run("${CURRENT_PACKAGES_DIR}/tools/gradus/gradus" --version)
 if(NOT output MATCHES "${version}")

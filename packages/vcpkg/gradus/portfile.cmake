@@ -1,9 +1,11 @@
 # An overlay port that builds the tree it lies in: vcpkg install gradus --overlay-ports=packages/vcpkg
+# Without BLAS: vcpkg's OpenBLAS has no LAPACK, and LAPACKE takes a Fortran compiler.
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
 vcpkg_cmake_configure(
     SOURCE_PATH "${SOURCE_PATH}"
     OPTIONS
+        -DGD_BLAS=OFF
         -DGD_TESTS=OFF
         -DGD_PYTHON=OFF
         -DGD_WERROR=OFF
