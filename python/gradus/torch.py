@@ -95,6 +95,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
             raise ValueError(f"gradus.torch: several links have '{key}'; say one of {', '.join(shared)}")
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """A group with numbers of its own, by the names that the links have; the chain is one for all groups."""
         for key in param_group:
             self._check_key(key)
         if "chain" in param_group and _with_lr(str(Chain(param_group["chain"]))) != self._chain:  # ZeroRedundancyOptimizer repeats it
@@ -180,7 +181,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
     def step(self, closure: Callable[..., Any] | None = None, loss: Any = None, *, residuals: Callable[[], torch.Tensor] | None = None,
              **numbers: float) -> Any:
         """One step; with a closure the loss of its first evaluation, with residuals the sum of their squares there.  Without either
-        links may be told the loss of the gradients, and always numbers by name."""
+        links may be told the loss of the gradients, and links of one's own always numbers by name (TypeError where the chain has none)."""
         if (closure is not None) + (loss is not None) + (residuals is not None) > 1:
             raise TypeError("gradus.torch: a step has a closure, or residuals, or the loss of gradients that are there; not two of them")
         if isinstance(loss, torch.Tensor) and loss.numel() != 1:

@@ -266,6 +266,8 @@ typedef struct gd_py_numbers {
 } gd_py_numbers;
 /* One more; false with an exception.  The name is borrowed. */
 int gd_py_add_number(gd_py_numbers *numbers, const char *name, PyObject *value);
+/* TypeError where no link of the optimizer can read them. */
+int gd_py_check_numbers(const gd_optimizer *optimizer, const gd_py_numbers *numbers);
 
 /* ---- links.c, var.c ---- */
 

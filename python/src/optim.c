@@ -361,6 +361,24 @@ int gd_py_add_number(gd_py_numbers *numbers, const char *name, PyObject *value)
     return 1;
 }
 
+/* Those of the library read none; what others read is not known before they run. */
+static int may_read_numbers(const gd_link *link)
+{
+    const gd_link_class *cls = gd_link_class_of(link);
+    int may = !cls || !gd_link_class_find(cls->name);
+    for (int i = 0; i < gd_link_children(link) && !may; i++)
+        may = may_read_numbers(gd_link_child_at(link, i));
+    return may;
+}
+
+int gd_py_check_numbers(const gd_optimizer *optimizer, const gd_py_numbers *numbers)
+{
+    if (!numbers->count || may_read_numbers(gd_optimizer_chain(optimizer))) return 1;
+    return PyErr_Format(PyExc_TypeError,
+                        "step() got an unexpected keyword argument '%s': no link of the chain reads numbers",
+                        numbers->name[0]) != NULL;
+}
+
 /* What a step was given besides its optimizer. */
 typedef struct given {
     PyObject *fn, *loss; /* borrowed; None: not given */
@@ -419,7 +437,9 @@ static PyObject *optimizer_step(PyObject *o, PyObject *const *args, Py_ssize_t n
     given g;
     gd_tensor *loss;
     OPTIMIZER_OR_RETURN(o);
-    if (!take_arguments(&g, args, n, names) || !take_loss(c, g.loss, &loss)) return NULL;
+    if (!take_arguments(&g, args, n, names) || !gd_py_check_numbers(optimizer, &g.numbers) ||
+        !take_loss(c, g.loss, &loss))
+        return NULL;
     closure f = {g.fn, c, NULL, optimizer};
     gd_objective objective = {.user = &f, .loss = call_closure};
     int takes = g.fn == Py_None ? 0 : takes_backward(self, g.fn);

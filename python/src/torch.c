@@ -442,8 +442,8 @@ static gd_status run_step(py_borrower *self, gd_optimizer *optimizer, const gd_o
     return status;
 }
 
-/* None, or numbers by name. */
-static int take_numbers(PyObject *dict, gd_py_numbers *numbers)
+/* None, or numbers by name that a link may read. */
+static int take_numbers(const gd_optimizer *optimizer, PyObject *dict, gd_py_numbers *numbers)
 {
     PyObject *name, *value;
     Py_ssize_t at = 0;
@@ -452,7 +452,7 @@ static int take_numbers(PyObject *dict, gd_py_numbers *numbers)
         const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
         if (!text || !gd_py_add_number(numbers, text, value)) return 0;
     }
-    return 1;
+    return gd_py_check_numbers(optimizer, numbers);
 }
 
 /* The loss that is known already, or NULL in *t. */
@@ -505,7 +505,7 @@ static PyObject *borrower_step(PyObject *o, PyObject *const *args, Py_ssize_t n)
     gd_py_numbers numbers;
     if (n < 1 || n > 3)
         return PyErr_Format(PyExc_TypeError, "step: the lists of parameters, the loss, and numbers");
-    if (!take_numbers(n > 2 ? args[2] : NULL, &numbers)) return NULL;
+    if (!take_numbers(optimizer, n > 2 ? args[2] : NULL, &numbers)) return NULL;
     gd_py_own(c);
     int fine = follow_all(self, args[0]) && follow_streams(self) && follow_frozen(self, 0) &&
                step_with_gradients(self, optimizer, n > 1 ? args[1] : NULL, &numbers);
@@ -676,7 +676,7 @@ static PyObject *borrower_minimize(PyObject *o, PyObject *args)
     BORROWER_OR_RETURN(o);
     if (!PyArg_ParseTuple(args, "OOOOO|O:minimize", &groups, &value, &gradient, &hvp, &jacobian, &dict))
         return NULL;
-    if (!take_numbers(dict, &numbers)) return NULL;
+    if (!take_numbers(optimizer, dict, &numbers)) return NULL;
     if (self->value) return gd_py_fail(GD_STATE, "gradus.torch: a step is under way");
     self->value = value, self->gradient = gradient, self->hvp = hvp, self->jacobian = jacobian;
     gd_objective objective = {.user = self,

@@ -166,6 +166,15 @@ def test_a_loss_that_would_not_be_used_is_told():
     assert optimizer.steps == 0 and p.tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("chain", ["adam | lr(0.1)", 'split("*", sign, adam) | lr(0.1)'])
+def test_a_keyword_that_no_link_reads_is_refused(chain):
+    p = gd.tensor([1.0, 2.0]).require_grad()
+    optimizer = gd.Optimizer([p], chain)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        optimizer.step(lambda: (p**2).sum(), nonsense=1.0)
+    assert optimizer.steps == 0 and p.tolist() == [1, 2]
+
+
 def test_a_closure_that_takes_backward_and_leaves_no_gradients_is_told():
     p = gd.tensor([1.0, 2.0]).require_grad()
     for chain in ("lbfgs | strong_wolfe", "adam | lr(0.1)"):

@@ -37,7 +37,9 @@ class Jax(NumPy):
     changes = False  # its arrays never do
 
     def __init__(self):
-        pytest.importorskip("jax").config.update("jax_enable_x64", True)
+        jax = pytest.importorskip("jax")
+        jax.config.update("jax_enable_x64", True)
+        jax.config.update("jax_default_device", jax.devices("cpu")[0])  # where there is a GPU it would be that
         self.library = pytest.importorskip("jax.numpy")
 
 

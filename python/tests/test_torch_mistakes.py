@@ -90,6 +90,16 @@ def test_a_loss_that_would_not_be_used_is_told():
     assert optimizer.steps == 0 and params[0].tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("chain", [ADAM, SEARCH, 'split("*", sign, adam) | lr(0.1)'])
+def test_a_keyword_that_no_link_reads_is_refused(chain):
+    params, optimizer = two(chain)
+    closure = lambda: sum((p**2).sum() for p in params)  # noqa: E731
+    for step in (lambda: optimizer.step(nonsense=1.0), lambda: optimizer.step(closure, nonsense=1.0)):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+            step()
+    assert optimizer.steps == 0 and params[0].tolist() == [1, 2]
+
+
 def test_another_chain_of_a_group_is_refused():
     p = torch.nn.Parameter(torch.ones(2))
     with pytest.raises(ValueError, match="a group has 'lion' for a chain, the optimizer 'adam . lr.0.1.'"):
