@@ -66,12 +66,37 @@ for file in npy safetensors; do
         "$root/src/file/$file.c" 2>&1 | grep -q 'elements are written as they lie in memory' ||
         { echo "$file.c compiles for a big-endian processor"; failures=$((failures + 1)); }
 done
-# what is cited is what is built
+# links of pages: to a file that is not there, and to a heading that is not
+pages=$copy/pages
+mkdir -p "$pages/docs"
+printf '# One page\n\n## What `it` does, twice\n\n## What it does, twice\n\n```sh\n# no heading\n```\n<a id="own"></a>\n' >"$pages/docs/one.md"
+links_say() # EXPECTED TEXT
+{
+    printf '%s\n' "$2" >"$pages/two.md"
+    "$root/tools/check_links" "$pages" | grep -qF -- "$1" ||
+        { echo "check_links does not say '$1' of $2"; failures=$((failures + 1)); }
+}
+links_say '2 pages, 1 links' '[a](docs/one.md) [b](https://nowhere.invalid) `[c](code.md)`'
+links_say '2 pages, 5 links' '[a](docs/one.md#what-it-does-twice) [b](docs/one.md#what-it-does-twice-1) [c](docs/one.md#own) [d](#top) <img src="docs/one.md">
+# Top'
+links_say 'two.md: no such file: docs/two.md' '[a](docs/two.md)'
+links_say 'two.md: no such file: lost.svg' '<p><img src="lost.svg"></p>'
+links_say 'two.md: no such file: lost.md' '[a]: lost.md'
+links_say 'two.md: no such heading: docs/one.md#no-heading' '[a](docs/one.md#no-heading)'
+links_say 'two.md: no such heading: #top' '[a](#top)'
+# one version everywhere: what is cited, packaged, asked for and written about is what is built
 part() { sed -n "s/^#define GD_VERSION_$1 *//p" "$root/include/gradus/version.h"; }
-version=$(part MAJOR).$(part MINOR).$(part PATCH)
-grep -qx "version: $version" "$root/CITATION.cff" ||
-    { echo "CITATION.cff has another version than gradus/version.h"; failures=$((failures + 1)); }
-grep -qx "  \"version\": \"$version\"," "$root/packages/vcpkg/gradus/vcpkg.json" ||
-    { echo "vcpkg.json has another version than gradus/version.h"; failures=$((failures + 1)); }
+minor=$(part MAJOR).$(part MINOR)
+version=$minor.$(part PATCH)
+same_version() # FILE WHAT LINE: the first line of FILE that has WHAT is LINE
+{
+    local said
+    said=$(grep -m 1 -- "$2" "$root/$1")
+    [[ $said == "$3" ]] || { echo "$1 says '$said', gradus/version.h $version"; failures=$((failures + 1)); }
+}
+same_version CITATION.cff '^version:' "version: $version"
+same_version packages/vcpkg/gradus/vcpkg.json '"version"' "  \"version\": \"$version\","
+same_version tests/install/consumer/CMakeLists.txt '^find_package(gradus' "find_package(gradus $minor REQUIRED)"
+same_version CHANGELOG.md '^## ' "## $version$(grep -om 1 -E ' \((unreleased|[0-9]{4}-[0-9]{2}-[0-9]{2})\)$' "$root/CHANGELOG.md")"
 [[ $failures -eq 0 ]] && echo "all refused"
 exit $((failures > 0))
