@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* ---- optimizer steps ---- */
 
@@ -20,6 +21,18 @@ typedef struct moves {
 /* Two numbers of bf16 to a word. */
 static long words_for(long size) { return strcmp(peer_word("dtype", "f32"), "bf16") ? size : (size + 1) / 2; }
 
+/* In large pages, where the system has them: with small ones the same loop takes a fifth more or less from run to run. */
+static unsigned *memory_of(size_t bytes)
+{
+    const size_t page = (size_t)1 << 21;
+    void *block = NULL;
+    if (posix_memalign(&block, page, bytes)) exit(1);
+#ifdef MADV_HUGEPAGE
+    if (bytes >= page) (void)madvise(block, bytes & ~(page - 1), MADV_HUGEPAGE);
+#endif
+    return memset(block, 1, bytes);
+}
+
 static void *open_step(void)
 {
     long sizes[PEER_TENSORS], all = 0;
@@ -29,10 +42,9 @@ static void *open_step(void)
     m->lion = !strcmp(peer_word("rule", ""), "lion");
     for (int i = 0; i < m->count; i++) all += words_for(sizes[i]);
     size_t bytes = 4 * sizeof(unsigned) * (size_t)all;
-    m->memory = malloc(bytes);
+    m->memory = memory_of(bytes);
     m->step = calloc((size_t)m->count, sizeof *m->step);
-    if (!m->memory || !m->step) exit(1);
-    memset(m->memory, 1, bytes);
+    if (!m->step) exit(1);
     unsigned *at = m->memory;
     for (int i = 0; i < m->count; i++) {
         long n = words_for(sizes[i]);
