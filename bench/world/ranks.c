@@ -135,7 +135,7 @@ typedef struct training {
     gd_ctx *ctx;
     gd_optimizer *opt;
     gd_module *net;
-    gd_tensor *x, *classes, *grad, *param[LAYERS];
+    gd_tensor *x, *classes, *grad[LAYERS], *param[LAYERS];
     gd_batch batch;
 } training;
 
@@ -185,7 +185,7 @@ static training open_training(gd_world *w)
 static void adam_step(void *arg)
 {
     training *t = arg;
-    for (int i = 0; i < LAYERS; i++) check(t->ctx, gd_set_grad(t->param[i], t->grad) == GD_OK);
+    for (int i = 0; i < LAYERS; i++) check(t->ctx, gd_set_grad(t->param[i], t->grad[i]) == GD_OK);
     check(t->ctx, gd_optimizer_step(t->opt, NULL, NULL) == GD_OK);
 }
 
@@ -194,13 +194,13 @@ static training open_adam(gd_world *w, int64_t numel)
     gd_ctx *ctx = gd_world_ctx(w);
     training t = {.ctx = ctx};
     int64_t layer = (numel + LAYERS - 1) / LAYERS;
-    t.grad = gd_full(ctx, GD_F32, 1, &layer, 1e-3);
     t.opt = gd_optimizer_new(ctx, gd_chain(ctx, "adam | lr(0.001)"));
     check(ctx, t.opt != NULL);
     for (int i = 0; i < LAYERS; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "p%d", i);
         t.param[i] = gd_require_grad(gd_zeros(ctx, GD_F32, 1, &layer));
+        t.grad[i] = gd_zeros(ctx, GD_F32, 1, &layer); /* sums that replace them stay what they are */
         check(ctx, gd_optimizer_add(t.opt, name, t.param[i]) == GD_OK);
     }
     return t;
@@ -210,9 +210,12 @@ static void close_training(training *t)
 {
     gd_optimizer_free(t->opt);
     gd_module_release(t->net);
-    gd_tensor *all[] = {t->x, t->classes, t->grad};
-    for (int i = 0; i < 3; i++) gd_release(all[i]);
-    for (int i = 0; i < LAYERS; i++) gd_release(t->param[i]);
+    gd_release(t->x);
+    gd_release(t->classes);
+    for (int i = 0; i < LAYERS; i++) {
+        gd_release(t->param[i]);
+        gd_release(t->grad[i]);
+    }
 }
 
 static void steps(gd_world *w, int64_t numel)
