@@ -267,8 +267,9 @@ gd_distribute_options gd_distribute_defaults(void); /* as the comments above say
  * an optimizer of the same chain over equal parameters.  NULL options are the defaults.  Who sums gradients:
  *
  *     gd_optimizer_step(opt, NULL, ..)   the gradients on the parameters are this rank's share (of a mean, each row's by the
- *                                        number of all rows): the step adds those of all ranks, and leaves the sums there.  With
- *                                        `joined` it adds nothing: they are sums already (gd_grains_sum).  With GRADIENTS they leave
+ *                                        number of all rows): the step adds those of all ranks, and leaves the sums there, with
+ *                                        STATE and EXACT those of the elements that this rank owns.  With `joined` it adds
+ *                                        nothing: they are sums already (gd_grains_sum).  With GRADIENTS they leave
  *                                        the parameters in gd_backward, as soon as each is complete, are summed on the way, and
  *                                        used up by the step
  *     with an objective                  it gives every rank the same loss and gradient, as a gd_objective whose batch has this
@@ -277,10 +278,10 @@ gd_distribute_options gd_distribute_defaults(void); /* as the comments above say
  * Parameters are the same on all ranks after every step, bit for bit as one process has them that is given the same gradients:
  * norms and sums over all elements are joined as there.  With STATE and GRADIENTS a rank keeps state for the stretches of
  * parameters that it owns, cut at multiples of 16384 elements (whole tensors, where a rule reduces along axes), and computes those;
- * links that are no rules, and what lies on a device, every rank has whole; gd_explain says which.  Saving, loading
+ * some links that are no rules, and what lies on several devices, every rank has whole; gd_explain says which.  Saving, loading
  * and gd_optimizer_evaluate are for all ranks together then too.
  *
- * NOT_IMPLEMENTED at steps with GRADIENTS: parameters on a device, gd_optimizer_skip_missing.
+ * NOT_IMPLEMENTED at steps with GRADIENTS: parameters on several devices, gd_optimizer_skip_missing.
  * MISMATCH on every rank, by name, where parameters, their values (gd_module_broadcast makes them equal), shapes, dtypes or order, the
  * chain, settings of groups, options, steps done or generators differ; and at a later step, where one of them has changed settings,
  * schedules, groups or its chain, or steps another optimizer, and the others have not.

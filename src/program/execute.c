@@ -294,17 +294,10 @@ static void run_piece(const void *user, const gd_chunk *piece, char *buffer, cha
     run_kernel(user, piece, buffer, operand, NULL);
 }
 
-/* Chunks along axes are no stretches of elements: their members are run whole or not at all. */
-static bool is_elsewhere(const gd_exec *x, const gd_chunk *chunk)
-{
-    int64_t from = x->own_from[chunk->member], to = x->own_to[chunk->member];
-    return x->p->axes ? from >= to : chunk->start < from || chunk->start >= to;
-}
-
 static void run_chunk(const pass_run *r, int64_t c, char *buffer)
 {
     const gd_chunk *chunk = &r->work->chunk[c];
-    if (r->x->share && is_elsewhere(r->x, chunk)) return;
+    if (gd__exec_is_elsewhere(r->x, chunk)) return;
     if (r->pass->sums) {
         gd__run_tile(r->x, r->pass, chunk, buffer, run_piece, r);
         return;
@@ -420,11 +413,26 @@ static size_t bytes_of(const gd_exec *x, int i)
     return (size_t)space_numel(x, i / arrays, a->along) * gd_dtype_size(a->dtype);
 }
 
-/* Those of them that lie before the pointer. */
-static size_t bytes_before(const gd_exec *x, int i)
+/* What this process has of an array: so many bytes, from the pointer and so many on. */
+typedef struct extent {
+    ptrdiff_t from;
+    size_t bytes;
+} extent;
+
+static extent extent_of(const gd_exec *x, int i)
 {
+    int m = i / x->p->arrays;
     bool coded = x->p->array[i % x->p->arrays].dtype == GD_U8;
-    return coded ? (size_t)gd__coded_before(x->numel[i / x->p->arrays]) : 0;
+    extent all = {.from = coded ? -(ptrdiff_t)gd__coded_before(x->numel[m]) : 0, .bytes = bytes_of(x, i)};
+    if (!x->share || (!x->own_from[m] && x->own_to[m] == x->numel[m])) return all;
+    size_t item = gd_dtype_size(x->p->array[i % x->p->arrays].dtype);
+    return (extent){.from = (ptrdiff_t)((size_t)x->own_from[m] * item),
+                    .bytes = (size_t)(x->own_to[m] - x->own_from[m]) * item};
+}
+
+static char *moved(char *pointer, ptrdiff_t bytes)
+{
+    return (char *)((uintptr_t)pointer + (uintptr_t)bytes); /* of a stretch the whole begins nowhere */
 }
 
 static gd_status fetch_copies(const gd_exec *x, const gd_pass *pass, char **copy)
@@ -432,13 +440,13 @@ static gd_status fetch_copies(const gd_exec *x, const gd_pass *pass, char **copy
     gd_status status = GD_OK;
     for (int i = 0; i < x->members * x->p->arrays && !status; i++) {
         int k = i % x->p->arrays;
-        size_t bytes = bytes_of(x, i);
-        if (!((pass->loads | pass->stores) >> k & 1) || !bytes || is_own(&x->p->array[k])) continue;
-        if (!(copy[i] = gd__alloc(x->device->ctx, bytes))) return GD_NOMEM;
-        size_t before = bytes_before(x, i);
+        extent e = extent_of(x, i);
+        if (!((pass->loads | pass->stores) >> k & 1) || !e.bytes || is_own(&x->p->array[k])) continue;
+        char *data = gd__alloc(x->device->ctx, e.bytes);
+        if (!data) return GD_NOMEM;
         if (pass->loads >> k & 1)
-            status = x->device->backend->download(x->device, copy[i], x->pointer[i] - before, bytes);
-        copy[i] += before;
+            status = x->device->backend->download(x->device, data, moved(x->pointer[i], e.from), e.bytes);
+        copy[i] = moved(data, -e.from);
     }
     return status;
 }
@@ -446,10 +454,12 @@ static gd_status fetch_copies(const gd_exec *x, const gd_pass *pass, char **copy
 static gd_status send_copies(const gd_exec *x, const gd_pass *pass, char **copy)
 {
     gd_status status = GD_OK;
-    for (int i = 0; i < x->members * x->p->arrays && !status; i++)
+    for (int i = 0; i < x->members * x->p->arrays && !status; i++) {
+        extent e = extent_of(x, i);
         if (copy[i] && pass->stores >> i % x->p->arrays & 1)
-            status = x->device->backend->upload(x->device, x->pointer[i] - bytes_before(x, i),
-                                                copy[i] - bytes_before(x, i), bytes_of(x, i));
+            status = x->device->backend->upload(x->device, moved(x->pointer[i], e.from),
+                                                moved(copy[i], e.from), e.bytes);
+    }
     return status;
 }
 
@@ -471,8 +481,10 @@ static gd_status run_on_copies(pass_run *r)
         status = send_copies(x, r->pass, copy);
         x->device->host_calls++;
     }
-    for (size_t i = 0; copy && i < count; i++)
-        if (copy[i]) gd__free(ctx, copy[i] - bytes_before(x, (int)i), bytes_of(x, (int)i));
+    for (size_t i = 0; copy && i < count; i++) {
+        extent e = extent_of(x, (int)i);
+        if (copy[i]) gd__free(ctx, moved(copy[i], e.from), e.bytes);
+    }
     gd__free(ctx, copy, count * sizeof *copy);
     return status;
 }
@@ -567,12 +579,15 @@ static gd_status run_pass(gd_exec *x, int i, gd_launches *list, gd_exec_run *run
 {
     const gd_pass *pass = &x->pass[i];
     if (!does_something(pass)) return GD_OK;
+    bool shared = x->share && pass->reductions;
     if (!gd__exec_by_host(x)) {
         gd_status status = gd__device_pass(x, i, list);
+        if (!status && shared) status = gd__device_fetch_partials(x, i);
+        if (!status && shared) status = fetch_partials(x, i);
+        if (!status && shared) status = gd__device_send_partials(x, i);
         return status ? status : gd__device_join(x, i, list);
     }
     if (pass->sums) (void)gd__partials_place(x, pass, x->along_at);
-    bool shared = x->share && pass->reductions;
     if (shared) memset(x->partial, 0, (size_t)x->partial_room * sizeof *x->partial);
     gd_status status = walk_pass(x, i);
     if (!status && shared) status = fetch_partials(x, i);
@@ -693,10 +708,10 @@ static void run_parts(gd_exec_set *set, const gd_exec_run *run)
     }
 }
 
-/* Launches are collected where one device does all of them. */
+/* Launches are collected where one device does all of them, and no other process a part. */
 gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run)
 {
-    gd_launches *list = set->device ? &set->launches : NULL;
+    gd_launches *list = set->device && !set->table[0].share ? &set->launches : NULL;
     if (list) list->count = 0;
     gd_status status = GD_OK;
     for (int level = 0; level < set->levels && !status; level++) {

@@ -110,6 +110,13 @@ static inline bool gd__exec_runs(const gd_exec *x, int member)
 {
     return !x->share || x->own_from[member] < x->own_to[member];
 }
+/* Is a chunk run by another process?  Those along axes are no stretches of elements: their members are run whole or not at all. */
+static inline bool gd__exec_is_elsewhere(const gd_exec *x, const gd_chunk *chunk)
+{
+    if (!x->share) return false;
+    int64_t from = x->own_from[chunk->member], to = x->own_to[chunk->member];
+    return x->p->axes ? from >= to : chunk->start < from || chunk->start >= to;
+}
 /* The members cut into chunks of `size` elements of a space, small ones collected into tasks.  Also after a failure: free. */
 gd_status gd__work_make(const gd_exec *x, int64_t size, uint16_t along, gd_work *w);
 void gd__work_free(gd_ctx *ctx, gd_work *w);
@@ -191,5 +198,8 @@ gd_status gd__launch_all(gd_device *device, gd_launches *list, void **graph);
 void gd__launches_free(gd_ctx *ctx, gd_launches *list);
 gd_status gd__device_fetch_reduced(gd_exec *x);
 gd_status gd__device_send_reduced(gd_exec *x);
+/* Partial sums of a pass that other processes run chunks of. */
+gd_status gd__device_fetch_partials(gd_exec *x, int pass);
+gd_status gd__device_send_partials(gd_exec *x, int pass);
 
 #endif

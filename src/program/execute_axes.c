@@ -122,7 +122,7 @@ void gd__tiles_table(const gd_exec *x, const gd_pass *pass, const gd_work *w, gd
         tile[k] = (gd_table_tile){.n = c->n,
                                   .member = c->member,
                                   .first = c->start,
-                                  .rows = c->rows,
+                                  .rows = gd__exec_is_elsewhere(x, c) ? 0 : c->rows,
                                   .columns = t.columns,
                                   .rows_at = c->row * t.widths + c->column / t.width,
                                   .row_step = t.widths,

@@ -189,6 +189,7 @@ static gd_status make_kernels(gd_exec *x, gd_device_table *u)
     return status || u->passes == 1 ? status : make_joins(x, u);
 }
 
+/* Chunks that other processes run have no elements here, and keep their numbers. */
 static gd_status send_chunks(gd_exec *x, mirror *m, const gd_work *work)
 {
     gd_ctx *ctx = x->device->ctx;
@@ -196,8 +197,9 @@ static gd_status send_chunks(gd_exec *x, mirror *m, const gd_work *work)
     gd_table_chunk *list = gd__alloc(ctx, bytes);
     if (!list) return GD_NOMEM;
     for (int64_t c = 0; c < work->chunks; c++)
-        list[c] = (gd_table_chunk){
-            .start = work->chunk[c].start, .n = work->chunk[c].n, .member = work->chunk[c].member};
+        list[c] = (gd_table_chunk){.start = work->chunk[c].start,
+                                   .n = gd__exec_is_elsewhere(x, &work->chunk[c]) ? 0 : work->chunk[c].n,
+                                   .member = work->chunk[c].member};
     gd_status status = mirror_send(x->device, m, list, bytes);
     gd__free(ctx, list, bytes);
     return status;
@@ -509,4 +511,29 @@ gd_status gd__device_send_reduced(gd_exec *x)
     gd_device_table *u = x->on_device;
     return u->reduced ? x->device->backend->upload(x->device, u->reduced, x->reduced, u->reduced_bytes)
                       : GD_OK;
+}
+
+static size_t partials_of(const gd_exec *x, int pass)
+{
+    return (size_t)(gd__work_of(x, pass)->chunks * x->pass[pass].reductions) * sizeof(double);
+}
+
+/* For other processes: partial sums of the chunks that this one has run, and 0 elsewhere. */
+gd_status gd__device_fetch_partials(gd_exec *x, int i)
+{
+    const gd_work *work = gd__work_of(x, i);
+    size_t columns = (size_t)x->pass[i].reductions, bytes = partials_of(x, i);
+    gd_status status = bytes
+                           ? x->device->backend->download(x->device, x->partial, x->on_device->partial, bytes)
+                           : GD_OK;
+    for (int64_t c = 0; c < work->chunks && !status; c++)
+        if (gd__exec_is_elsewhere(x, &work->chunk[c]))
+            memset(x->partial + (size_t)c * columns, 0, columns * sizeof(double));
+    return status;
+}
+
+gd_status gd__device_send_partials(gd_exec *x, int i)
+{
+    size_t bytes = partials_of(x, i);
+    return bytes ? x->device->backend->upload(x->device, x->on_device->partial, x->partial, bytes) : GD_OK;
 }

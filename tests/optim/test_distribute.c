@@ -85,6 +85,54 @@ static void gradients_of_all_ranks_are_added_in_one_order(void **state)
     run_in(CTX(state), 3, sums_gradients, &options);
 }
 
+/* Where state is shared a rank gets the sums of what it owns, in its gradient; the rest of that stays its share. */
+static gd_status keeps_gradients(gd_world *w, void *user)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    int rank = gd_world_rank(w), ranks = gd_world_size(w), width = 1;
+    gd_optimizer *o;
+    gd_tensor *p[PARAMS];
+    const bool *misses = user;
+    while (width < ranks) width *= 2;
+    gd_scope_begin(ctx);
+    TRY(make_shared(w, GD_SHARD_STATE, 0, &o, p));
+    for (int step = 0; step < 2; step++) {
+        for (int i = 0; i < PARAMS; i++) TRY(set_grad(p[i], rank, ranks));
+        if (*misses && rank == 1) TRY(gd_set_grad(p[0], NULL)); /* zeros for this rank */
+        TRY(gd_optimizer_step(o, NULL, NULL));
+        double own = 0;
+        const float *g = gd_data(gd_grad_of(p[1]));
+        for (int64_t i = 0; i < lengths[1]; i++) {
+            bool sum = g[i] != (float)value_of(rank, i);
+            if (sum) EXPECT(ctx, g[i] == summed(i, 0, width, ranks));
+            own += sum;
+        }
+        gd_tensor *all = gd_scalar(ctx, GD_F64, own);
+        TRY(gd_world_all_reduce(w, all, GD_REDUCE_EXACT));
+        /* of a rank that wants one the gradients are copies */
+        EXPECT(ctx, *misses ? gd_item(all) < 40000 : gd_item(all) > 39000 && gd_item(all) <= 40000);
+    }
+    for (int i = 0; i < 5 && *misses; i++) {
+        float want = 0.5f, sum = (float)value_of(0, i) + 0.0f;
+        for (int r = 2; r < ranks; r++) sum += (float)value_of(r, i);
+        EXPECT(ctx, ranks > 3 || ((const float *)gd_data(p[0]))[i] == want - sum - sum);
+    }
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void gradients_stay_with_their_ranks_where_state_is_shared(void **state)
+{
+    gd_distribute_options options = gd_distribute_defaults();
+    options.shard = GD_SHARD_STATE;
+    for (int n = 1; n <= 5; n++) run_in(CTX(state), n, sums_gradients, &options);
+    options.bucket = 1;
+    run_in(CTX(state), 3, sums_gradients, &options);
+    for (int n = 2; n <= 4; n++) run_in(CTX(state), n, keeps_gradients, &(bool){false});
+    for (int n = 2; n <= 3; n++) run_in(CTX(state), n, keeps_gradients, &(bool){true});
+}
+
 /* ---- memory ---- */
 
 enum { LARGE = 4 };
@@ -536,15 +584,16 @@ static gd_status is_elsewhere(gd_world *w, void *user)
     gd_status status = gd_optimizer_step(o, NULL, NULL);
     p[1]->storage->device = cpu;
     EXPECT(ctx, status == GD_NOT_IMPLEMENTED);
-    EXPECT(ctx,
-           strstr(gd_error_text(ctx), "step: 'b' is on gpu:7, and only gradients on the CPU are sharded"));
+    EXPECT(ctx, strstr(gd_error_text(ctx),
+                       "step: 'b' is on gpu:7 and 'a' on cpu, and gradients on several devices "
+                       "are not sharded"));
     gd_clear_error(ctx);
     gd_optimizer_free(o);
     gd_scope_end(ctx);
     return GD_OK;
 }
 
-static void gradients_on_a_device_are_refused_by_name(void **state)
+static void gradients_on_several_devices_are_refused_by_name(void **state)
 {
     run_in(CTX(state), 2, is_elsewhere, NULL);
 }
@@ -808,6 +857,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, end_test)
     const struct CMUnitTest tests[] = {
         TEST(gradients_of_all_ranks_are_added_in_one_order),
+        TEST(gradients_stay_with_their_ranks_where_state_is_shared),
         TEST(four_ranks_hold_a_quarter_of_state_and_gradients_each),
         TEST(four_ranks_hold_a_quarter_where_links_work_on_whole_tensors),
         TEST(four_ranks_hold_a_quarter_of_a_history_each),
@@ -819,7 +869,7 @@ int main(void)
         TEST(optimizers_that_ranks_step_in_another_order_are_told_apart),
         TEST(a_rank_that_fails_in_a_step_tells_the_others_and_nothing_changes),
         TEST(a_rank_that_fails_while_gradients_are_under_way_leaves_nobody_waiting),
-        TEST(gradients_on_a_device_are_refused_by_name),
+        TEST(gradients_on_several_devices_are_refused_by_name),
         TEST(a_gradient_that_somebody_holds_stays_as_it_was),
         TEST(ranks_decide_the_same_by_the_time),
         TEST(a_link_that_says_how_it_spreads_and_does_not_is_told_so),

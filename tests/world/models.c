@@ -70,7 +70,7 @@ enum { SYMBOLS = 7, PLACES = 6, WIDTH = 8 };
 static gd_tensor *transformer_loss(void *user, int64_t first, int64_t count)
 {
     const model *m = user;
-    gd_tensor *places = gd_arange(m->ctx, GD_I64, 0, PLACES, 1);
+    gd_tensor *places = gd_to_device(gd_arange(m->ctx, GD_I64, 0, PLACES, 1), gd_tensor_device(m->x));
     gd_tensor *x = gd_add(call(m, "0", rows_of(m->x, first, count)), call(m, "1", places));
     x = gd_add(x, gd_dropout(call(m, "3", call(m, "2", x)), 0.1));
     x = gd_add(x, call(m, "5", call(m, "4", x)));
@@ -133,6 +133,15 @@ void open_tensors(model *m, bool large)
         first = gd_reshape(gd_cast(first, GD_F32), 2, shape[i]);
         m->p[i] = gd_require_grad(gd_detach(gd_copy(first)));
     }
+}
+
+gd_status place_model(model *m, gd_device *device)
+{
+    gd_status status = m->net ? gd_module_to_device(m->net, device) : GD_OK;
+    m->x = gd_to_device(m->x, device);
+    if (m->y) m->y = gd_to_device(m->y, device);
+    for (int i = 0; i < m->count; i++) m->p[i] = gd_require_grad(gd_detach(gd_to_device(m->p[i], device)));
+    return status ? status : gd_error(m->ctx);
 }
 
 gd_status add_model(gd_optimizer *o, const model *m)

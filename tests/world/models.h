@@ -25,6 +25,8 @@ extern const int model_count;
 
 /* Some tensors that a link is tried on: few, small ones where it makes a matrix of all elements. */
 void open_tensors(model *m, bool large);
+/* To a device, data and all. */
+gd_status place_model(model *m, gd_device *device);
 /* Into an optimizer. */
 gd_status add_model(gd_optimizer *o, const model *m);
 

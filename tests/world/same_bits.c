@@ -4,6 +4,8 @@
  *     mpirun -n 3 test_world_same_bits mpi 1           with one thread a process
  *     test_world_same_bits threads:4 1 2               a world of threads, whose ranks have one thread, then two
  *
+ * GD_TEST_DEVICE=gpu: parameters and data are on that device, or on that of backends/plain.
+ *
  * Each link is tried in one of the ways of a launch, in others with other numbers of ranks; with GD_WORLD_ALL=1 in all of them. */
 #include "models.h"
 
@@ -18,6 +20,7 @@ enum { STATUS, LOSSES, PARAMETERS, STATE, NUMBERS };
 static const char *const number_names[NUMBERS] = {"outcome", "losses", "parameters", "state"};
 typedef struct outcome {
     int64_t number[NUMBERS];
+    int64_t kept; /* bytes of state that a rank has while steps are made */
 } outcome;
 
 typedef struct trial {
@@ -40,7 +43,8 @@ static void mix(int64_t *number, const void *data, size_t bytes)
 static void mix_archive(int64_t *number, gd_archive *a)
 {
     for (int64_t i = 0; i < gd_archive_count(a); i++) {
-        gd_tensor *t = gd_contiguous(gd_archive_get(a, i));
+        gd_tensor *t = gd_archive_get(a, i);
+        if (t) t = gd_contiguous(gd_to_device(t, gd_device_get(gd_tensor_ctx(t), "cpu")));
         const char *name = gd_archive_name(a, i);
         mix(number, name, strlen(name));
         mix(number, gd_data(t), (size_t)gd_numel(t) * gd_dtype_size(gd_tensor_dtype(t)));
@@ -70,6 +74,16 @@ static gd_status add_up(gd_optimizer *o, const model *m, bool timed, outcome *ou
     return status ? status : gd_error(ctx);
 }
 
+/* As gd_explain counts it. */
+static int64_t bytes_of_state(gd_optimizer *o)
+{
+    char text[8192];
+    int length = gd_explain(o, false, text, sizeof text);
+    const char *at = length > 0 && length < (int)sizeof text ? strstr(text, " bytes an element and step, ")
+                                                             : NULL;
+    return at ? strtoll(at + 28, NULL, 10) : -1;
+}
+
 static gd_status make_steps(const trial *t, model *m, gd_world *w, gd_shard shard, outcome *out)
 {
     gd_link *chain = gd_chain(m->ctx, t->chain);
@@ -88,10 +102,18 @@ static gd_status make_steps(const trial *t, model *m, gd_world *w, gd_shard shar
         status = gd_optimizer_step(o, &objective, &info);
         mix(&out->number[LOSSES], &info.loss, status ? 0 : sizeof info.loss);
     }
+    if (!status && t->open) out->kept = bytes_of_state(o);
     if (!status && w) status = gd_optimizer_distribute(o, NULL, NULL); /* all state here again */
     if (!status) status = add_up(o, m, t->timed, out);
     gd_optimizer_free(o);
     return status;
+}
+
+static gd_status on_device(model *m)
+{
+    const char *name = getenv("GD_TEST_DEVICE");
+    gd_device *device = name ? gd_device_get(m->ctx, name) : NULL;
+    return device ? place_model(m, device) : gd_error(m->ctx);
 }
 
 /* w NULL: alone. */
@@ -105,7 +127,8 @@ static outcome run(gd_ctx *ctx, const trial *t, gd_world *w, gd_shard shard)
         t->open(&m);
     else
         open_tensors(&m, t->large);
-    out.number[STATUS] = make_steps(t, &m, w, shard, &out);
+    gd_status status = on_device(&m);
+    out.number[STATUS] = status ? status : make_steps(t, &m, w, shard, &out);
     gd_clear_error(ctx);
     gd_scope_end(ctx);
     return out;
@@ -124,14 +147,16 @@ static gd_status run_alone(gd_world *w, trial *t, outcome *want)
             *want = run(ctx, t, NULL, GD_SHARD_NONE);
         }
     }
-    int64_t told[NUMBERS + 1];
+    int64_t told[NUMBERS + 2];
     memcpy(told, want->number, sizeof want->number);
     told[NUMBERS] = t->by_rows;
-    gd_tensor *all = gd_from_data(ctx, GD_I64, 1, (int64_t[]){NUMBERS + 1}, told);
+    told[NUMBERS + 1] = want->kept;
+    gd_tensor *all = gd_from_data(ctx, GD_I64, 1, (int64_t[]){NUMBERS + 2}, told);
     gd_status status = gd_world_broadcast(w, all, 0);
     if (status) return status;
     memcpy(want->number, gd_data(all), sizeof want->number);
     t->by_rows = ((const int64_t *)gd_data(all))[NUMBERS];
+    want->kept = ((const int64_t *)gd_data(all))[NUMBERS + 1];
     return GD_OK;
 }
 
@@ -144,6 +169,18 @@ static gd_status check(gd_world *w, const trial *t, gd_shard shard, const outcom
                            shards[shard], gd_ctx_threads(gd_world_ctx(w)), number_names[i],
                            t->by_rows ? " (by rows)" : "");
     return GD_OK;
+}
+
+/* Ranks that share state have no more of it than one alone, all together. */
+static gd_status check_shares(gd_world *w, const trial *t, gd_shard shard, int64_t want, int64_t got)
+{
+    gd_tensor *all = gd_full(gd_world_ctx(w), GD_I64, 0, NULL, (double)got);
+    gd_status status = gd_world_all_reduce(w, all, GD_REDUCE_EXACT);
+    int64_t sum = status ? 0 : *(const int64_t *)gd_data(all);
+    if (status || sum == want) return status;
+    return gd_fail(gd_world_ctx(w), GD_INTERNAL,
+                   "%s, shard %d: ranks keep %lld bytes of state, one alone %lld", t->name, (int)shard,
+                   (long long)sum, (long long)want);
 }
 
 /* Which ways of launch `at`, of `ways` of a world, a trial takes; bits. */
@@ -177,6 +214,7 @@ static gd_status compare(gd_world *w, trial t, int shards, launch *l)
         if (!(shards >> s & 1)) continue;
         outcome got = run(ctx, &t, w, (gd_shard)s);
         status = gd_world_agree(w, check(w, &t, (gd_shard)s, &want, &got));
+        if (!status && t.open && s) status = check_shares(w, &t, (gd_shard)s, want.kept, got.kept);
     }
     gd_scope_end(ctx);
     return status;
@@ -225,6 +263,8 @@ static gd_status every_model(gd_world *w, launch *l)
 
 static gd_status everything(gd_world *w, void *user)
 {
+    const char *device = getenv("GD_TEST_DEVICE");
+    if (device && !gd_device_get(gd_world_ctx(w), device)) return gd_error(gd_world_ctx(w));
     gd_status status = every_model(w, user);
     return status ? status : every_link(w, user);
 }

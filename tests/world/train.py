@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""train.py MPIRUN GRADUS: `mpirun -n N gradus train`, `fit` and `minimize` give the files of one process, byte for byte.
+"""train.py MPIRUN GRADUS [DEVICE]: `mpirun -n N gradus train`, `fit` and `minimize` give the files of one process, byte for byte.
 
 Number of processes, threads and what is sharded change nothing; a run that was interrupted, or ended early, and goes on with another
-number of processes ends as if never stopped; what a user did wrong is told once.
+number of processes ends as if never stopped; what a user did wrong is told once.  With a device: training there.
 """
 import itertools
 import json
@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 MPIRUN, GRADUS = sys.argv[1], os.path.abspath(sys.argv[2])
+DEVICE = ["--device", sys.argv[3]] if len(sys.argv) > 3 else []
 SECONDS = 120
 
 
@@ -63,7 +64,7 @@ def launch(processes, words, command="train", **more):
 
 
 def train(processes, out, words):
-    done = launch(processes, [*words, "--out", f"{out}.safetensors", "--trace", f"{out}.jsonl"])
+    done = launch(processes, [*words, *DEVICE, "--out", f"{out}.safetensors", "--trace", f"{out}.jsonl"])
     if done.returncode:
         sys.exit(f"{processes} processes, {' '.join(words)}: {done.stdout}{done.stderr}")
     told = [line for line in done.stdout.splitlines() if "rows/s" not in line and "processes (" not in line]
@@ -87,6 +88,8 @@ LAUNCHES = {
     "mlp": [(2, 1, "state"), (3, 2, "gradients"), (8, 1, "none")],
     "conv": [(2, 2, "none"), (4, 1, "gradients"), (3, 1, "state")],
 }
+if DEVICE:  # of which each process takes its share of memory
+    LAUNCHES = {"mlp": [(2, 1, "state"), (3, 1, "gradients"), (2, 1, "none")], "conv": [(2, 1, "gradients"), (3, 1, "state")]}
 if os.environ.get("GD_WORLD_ALL"):
     ALL = list(itertools.product((1, 2, 3, 4, 8), (1, 2), ("none", "state", "gradients")))
     LAUNCHES = {"mlp": ALL, "conv": ALL}
@@ -241,6 +244,9 @@ def main():
         make_table(Path("table.csv"), 3000)
         make_images(Path(folder), 300)
         want = every_number_of_processes_gives_the_same_files()
+        if DEVICE:
+            going_on_with_another_number_is_never_having_stopped(want["mlp"])
+            return
         make_matrix(Path(folder), 800)
         fits_and_minima_have_the_same_bits()
         going_on_with_another_number_is_never_having_stopped(want["mlp"])

@@ -2,11 +2,11 @@
  *
  * Others do not even know the shapes of its slots.  Where all are to have it, the owner says them first:
  *
- *     numbers    a slot: is it there, fresh, named as the parameter, dtype, axes, their sizes    ...    scalars, missed steps
+ *     numbers    a slot: is it there, fresh, named as the parameter, on the host, dtype, axes, sizes    ...    scalars, missed steps
  *     bytes      of each slot that is there */
 #include "optim/plan/share.h"
 
-enum { THERE, FRESH, NAMED, DTYPE, NDIM, SIZES, NUMBERS = SIZES + GD_MAX_DIMS }; /* of a slot */
+enum { THERE, FRESH, NAMED, HOST, DTYPE, NDIM, SIZES, NUMBERS = SIZES + GD_MAX_DIMS }; /* of a slot */
 
 static int numbers_of(const gd_link_class *cls) { return cls->slot_count * NUMBERS + cls->scalar_count + 1; }
 
@@ -32,6 +32,7 @@ static void say(const gd_link *link, const gd_entry *e, double *out)
         out[THERE] = 1;
         out[FRESH] = e->fresh[k];
         out[NAMED] = t->axes && gd__same_shape(t, e->param);
+        out[HOST] = t->storage->device == gd__cpu(t->head.ctx);
         out[DTYPE] = t->dtype;
         out[NDIM] = t->ndim;
         for (int i = 0; i < t->ndim; i++) out[SIZES + i] = (double)t->size[i];
@@ -43,12 +44,13 @@ static void say(const gd_link *link, const gd_entry *e, double *out)
 /* A slot as the owner has it; without room it has a shape alone. */
 static gd_tensor *slot_like(const gd_entry *e, const double *said, bool room)
 {
-    gd_device *cpu = gd__cpu(e->param->head.ctx);
+    gd_device *device = said[HOST] != 0 ? gd__cpu(e->param->head.ctx) : e->param->storage->device;
     int64_t size[GD_MAX_DIMS];
     int ndim = (int)said[NDIM];
     gd_dtype dtype = (gd_dtype)said[DTYPE];
     for (int i = 0; i < ndim; i++) size[i] = (int64_t)said[SIZES + i];
-    gd_tensor *t = room ? gd__new(cpu, dtype, ndim, size) : gd__new_over(cpu, "world", dtype, ndim, size);
+    gd_tensor *t = room ? gd__new(device, dtype, ndim, size)
+                        : gd__new_over(device, "world", dtype, ndim, size);
     if (t && said[NAMED] != 0) gd__axes_retain(t->axes = e->param->axes);
     return t;
 }
@@ -76,7 +78,7 @@ static gd_status tell(gd_link *link, gd_entry *e, double *said, int owner, bool 
     bool mine = owner == gd_world_rank(o->share->world);
     gd_collective what = {.kind = GD_BROADCAST, .root = owner, .name = cls->name};
     if (said && mine) say(link, e, said);
-    if (said) what.tensor = gd__share_memory(o->ctx, GD_F64, said, numbers_of(cls));
+    if (said) what.tensor = gd__share_memory(gd__cpu(o->ctx), GD_F64, said, numbers_of(cls));
     if (!what.tensor) what.failed = GD_NOMEM;
     gd_status status = gd__share_call(o->share, &what);
     for (int k = 0; k < cls->slot_count && !status; k++)

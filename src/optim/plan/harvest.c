@@ -63,8 +63,9 @@ static void *join_sums(void *user, void *left, void *right)
     gd_harvest *h = user;
     gd_tensor *to = left, *from = right;
     gd_scope_begin(h->o->ctx);
-    gd_tensor *a = gd__share_memory(h->o->ctx, to->dtype, to->data, to->numel),
-              *b = gd__share_memory(h->o->ctx, to->dtype, from->data, to->numel);
+    gd_device *device = to->storage->device;
+    gd_tensor *a = gd__share_memory(device, to->dtype, to->data, to->numel),
+              *b = gd__share_memory(device, to->dtype, from->data, to->numel);
     gd_status status = a && b ? gd__add_partial(a, a, b) : gd_error(h->o->ctx);
     if (!h->failed) h->failed = status;
     gd_scope_end(h->o->ctx);

@@ -169,7 +169,6 @@ int gd__share_owner(const gd_optimizer *o, const gd_tensor *param)
 static gd_tensor *own_of(gd_tensor *t, int64_t from, int64_t to, bool fill)
 {
     int64_t count = to - from;
-    size_t item = gd__item_size(t);
     if (count == t->numel && fill) {
         gd__retain(t);
         return t;
@@ -177,7 +176,10 @@ static gd_tensor *own_of(gd_tensor *t, int64_t from, int64_t to, bool fill)
     gd_tensor *own = count == t->numel ? gd__new_laid(t, t->dtype)
                                        : gd__new(t->storage->device, t->dtype, 1, &count);
     gd__own(own);
-    if (own && count && fill) memcpy(own->data, t->data + (size_t)from * item, (size_t)count * item);
+    if (own && fill && gd__share_move(gd__share_place(own, 0), gd__share_place(t, from), t->dtype, count)) {
+        gd__release(own);
+        own = NULL;
+    }
     return own;
 }
 
@@ -207,10 +209,11 @@ static gd_tensor *cut_out(gd_tensor *whole, const gd_tensor *param, int64_t from
     gd_tensor *t = gd__new(whole->storage->device, whole->dtype, 1, &count), *laid = whole;
     if (!t) return NULL;
     if (!gd__laid_alike(whole, param)) laid = gd__copy_laid(whole, param);
-    size_t item = gd__item_size(whole);
-    if (laid) memcpy(t->data, laid->data + (size_t)from * item, (size_t)count * item);
+    gd_status status = laid ? gd__share_move(gd__share_place(t, 0), gd__share_place(laid, from), t->dtype,
+                                             count)
+                            : gd_error(whole->head.ctx);
     if (laid != whole) gd__release(laid);
-    return laid ? t : NULL;
+    return status ? NULL : t;
 }
 
 /* What a slot that is there becomes, of the innermost scope; NULL: it does not fit, or that fails. */

@@ -317,7 +317,7 @@ static bool must_be_in_order(const gd_run_args *args, const gd_plan *plan)
     return must;
 }
 
-/* Can ranks run a stretch of each?  What lies on a device, and tensors that stand in for parameters, are run by all. */
+/* Can ranks run a stretch of each?  What lies on several devices, and tensors that stand in for parameters, are run by all. */
 static bool is_shared(const gd_run_args *args, const gd_plan *plan)
 {
     const gd_optimizer *o = args->optimizer;
@@ -326,7 +326,7 @@ static bool is_shared(const gd_run_args *args, const gd_plan *plan)
     for (int i = 0; i < args->count && shared; i++) {
         const gd_exec *x = &plan->set.table[plan->set.table_of[i]];
         const gd_tensor *t = args->params[i];
-        shared = x->device == args->ctx->cpu && gd__share_of(o, args->keys[i], &from, &to) &&
+        shared = x->device == plan->set.table[0].device && gd__share_of(o, args->keys[i], &from, &to) &&
                  gd__same_shape(args->keys[i], t) &&
                  ((!x->p->axes && gd__contiguous(t)) || gd__share_owner(o, args->keys[i]) >= 0);
     }

@@ -14,7 +14,6 @@
 #include "tensor/shape.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define FLYING 2
 #define MOST   64        /* tensors of a bucket */
@@ -53,6 +52,11 @@ struct gd_scatter {
     int room;
 };
 
+static gd_scatter *scatter_of(const gd_optimizer *o)
+{
+    return o->share->scatter ? o->share->scatter : o->share->adder;
+}
+
 /* ---- where a portion lies ---- */
 
 static void range_of(const gd_optimizer *o, const portion *q, int rank, int64_t *from, int64_t *to)
@@ -80,18 +84,18 @@ static int64_t cut_portions(const gd_optimizer *o, const bucket *b, int ranks)
 static gd_tensor *sum_of(const portion *q, int k) { return q->sum ? q->sum[k] : q->grad; }
 
 /* The k-th sum of each. */
-static void pack(const gd_optimizer *o, const bucket *b, int ranks, int k, gd_tensor *all)
+static gd_status pack(const gd_optimizer *o, const bucket *b, int ranks, int k, const gd_tensor *all)
 {
-    size_t item = gd__item_size(all);
-    char *at = all->data;
-    int64_t from, to;
+    gd_status status = GD_OK;
+    int64_t at = 0, from, to;
     for (int r = 0; r < ranks; r++)
-        for (int i = 0; i < b->count; i++) {
+        for (int i = 0; i < b->count && !status; i++) {
             range_of(o, &b->item[i], r, &from, &to);
-            size_t bytes = (size_t)(to - from) * item;
-            if (bytes) memcpy(at, sum_of(&b->item[i], k)->data + (size_t)from * item, bytes);
-            at += bytes;
+            status = gd__share_move(gd__share_place(all, at), gd__share_place(sum_of(&b->item[i], k), from),
+                                    all->dtype, to - from);
+            at += to - from;
         }
+    return status;
 }
 
 /* ---- a bucket ---- */
@@ -109,7 +113,7 @@ static void drop(const gd_scatter *s, portion *q)
 
 static void empty(gd_optimizer *o, bucket *b)
 {
-    for (int i = 0; i < b->count; i++) drop(o->share->scatter, &b->item[i]);
+    for (int i = 0; i < b->count; i++) drop(scatter_of(o), &b->item[i]);
     gd_grains_free(b->grains);
     gd__release(b->own);
     gd__free(o->ctx, b->cuts, b->cuts ? (size_t)(gd_world_size(o->share->world) + 1) * sizeof *b->cuts : 0);
@@ -117,19 +121,18 @@ static void empty(gd_optimizer *o, bucket *b)
 }
 
 /* This rank's part of a sum goes where it is kept. */
-static gd_status keep(gd_optimizer *o, const portion *q, char *sum)
+static gd_status keep(gd_optimizer *o, const portion *q, gd_place sum)
 {
     int64_t from, to, first = o->param[q->param].cut[gd_world_rank(o->share->world)];
     range_of(o, q, gd_world_rank(o->share->world), &from, &to);
     gd_tensor *kept = o->param[q->param].own_grad;
-    char *at = kept->data + (size_t)(from - first) * gd__item_size(kept);
-    if (!q->adds || from == to) {
-        if (to > from && at != sum) memcpy(at, sum, (size_t)(to - from) * gd__item_size(kept));
-        return GD_OK;
-    }
+    gd_place at = gd__share_place(kept, from - first);
+    if (from == to || at.data == sum.data) return GD_OK;
+    if (!q->adds) return gd__share_move(at, sum, kept->dtype, to - from);
     gd_scope_begin(o->ctx);
-    gd_tensor *a = gd__share_memory(o->ctx, kept->dtype, at, to - from);
-    gd_tensor *b = gd__share_memory(o->ctx, kept->dtype, sum, to - from);
+    gd_tensor *a = gd__share_memory(at.device, kept->dtype, at.data, to - from);
+    gd_tensor *b = gd__share_memory(sum.device, kept->dtype, sum.data, to - from);
+    if (b && sum.device != at.device) b = gd_to_device(b, at.device);
     gd_status status = a && b ? gd_add_into(a, b, 1) : gd_error(o->ctx);
     gd_scope_end(o->ctx);
     return status;
@@ -137,28 +140,29 @@ static gd_status keep(gd_optimizer *o, const portion *q, char *sum)
 
 static gd_status land(gd_optimizer *o)
 {
-    gd_scatter *s = o->share->scatter;
+    gd_scatter *s = scatter_of(o);
     bucket *b = &s->flying[s->first++ % FLYING];
     s->count--;
     gd_status status = b->work ? gd_world_wait(b->work) : gd_error(o->ctx);
     o->share->told = o->share->told || status;
     if (s->batch && status && !s->failed) s->failed = status;
-    char *at = b->own ? b->own->data : NULL;
+    int64_t at = 0;
     for (int i = 0; i < b->count && !status; i++) {
         int64_t from, to;
         range_of(o, &b->item[i], gd_world_rank(o->share->world), &from, &to);
-        status = keep(o, &b->item[i], at);
-        at += (size_t)(to - from) * gd__item_size(b->own);
+        status = keep(o, &b->item[i], gd__share_place(b->own, at));
+        at += to - from;
     }
     empty(o, b);
     return status;
 }
 
-/* May a sum be read while it is under way?  It is whole, and nobody else's, or nobody writes it. */
+/* May a sum be read while it is under way?  It is whole, where messages find it, and nobody else's, or nobody writes it. */
 static bool can_read(const gd_scatter *s, const bucket *b)
 {
     const portion *q = &b->item[0];
     if (b->count > 1 || q->parts > 1) return false;
+    if (b->grains && s->sums && sum_of(q, 0)->storage->device != b->grains->at) return false;
     for (int k = 0; k < s->sums; k++) {
         const gd_tensor *t = sum_of(q, k);
         if (!s->lent && (t->head.refs > 1 || t->storage->refs > 1)) return false;
@@ -174,9 +178,10 @@ static gd_tensor *sums_of(const gd_optimizer *o, const bucket *b, int k, int64_t
         gd__retain(all = sum_of(&b->item[0], k));
         return all;
     }
-    gd__own(all = gd__new(gd__cpu(o->ctx), b->grains->partial, 1, &numel));
-    if (all) pack(o, b, gd_world_size(o->share->world), k, all);
-    return all;
+    gd__own(all = gd__new(b->grains->at, b->grains->partial, 1, &numel));
+    if (!all || !pack(o, b, gd_world_size(o->share->world), k, all)) return all;
+    gd__release(all);
+    return NULL;
 }
 
 /* Where this rank's stretch of the sum goes: where it is kept, or on its way there; owned. */
@@ -185,8 +190,8 @@ static gd_tensor *room_for_own(const gd_optimizer *o, const bucket *b, int64_t o
     const portion *q = &b->item[0];
     gd_tensor *kept = o->param[q->param].own_grad;
     bool straight = b->count == 1 && q->parts == 1 && !q->adds && kept->dtype == b->dtype &&
-                    gd__contiguous(kept);
-    gd_tensor *room = straight ? gd__reshape(kept, 1, &own) : gd__new(gd__cpu(o->ctx), b->dtype, 1, &own);
+                    gd__contiguous(kept) && kept->storage->device == b->grains->at;
+    gd_tensor *room = straight ? gd__reshape(kept, 1, &own) : gd__new(b->grains->at, b->dtype, 1, &own);
     gd__own(room);
     return room;
 }
@@ -194,13 +199,14 @@ static gd_tensor *room_for_own(const gd_optimizer *o, const bucket *b, int64_t o
 /* The sums of a bucket and room for this rank's stretch. */
 static gd_status load(gd_optimizer *o, bucket *b)
 {
-    const gd_scatter *s = o->share->scatter;
+    const gd_scatter *s = scatter_of(o);
     int ranks = gd_world_size(o->share->world), rank = gd_world_rank(o->share->world), packed = 0;
     gd_tensor *all[GD_MOST_SUBTREES];
     b->cuts = gd__alloc_array(o->ctx, (size_t)ranks + 1, sizeof *b->cuts);
     if (!b->cuts) return GD_NOMEM;
     int64_t numel = cut_portions(o, b, ranks), own = b->cuts[rank + 1] - b->cuts[rank];
-    b->grains = gd__grains_of(o->share->world, b->dtype, gd__cpu(o->ctx), 1, &numel, s->total);
+    b->grains = gd__grains_of(o->share->world, b->dtype, o->param[b->item[0].param].tensor->storage->device,
+                              1, &numel, s->total);
     gd__aside_begin(o->ctx);
     bool read = can_read(s, b);
     b->own = b->grains ? room_for_own(o, b, own) : NULL;
@@ -225,7 +231,7 @@ static bool is_there(const bucket *b)
 /* Portions that stay the caller's.  A rank that cannot take part starts the collective all the same, which tells the others. */
 static gd_status fly(gd_optimizer *o, const bucket *from)
 {
-    gd_scatter *s = o->share->scatter;
+    gd_scatter *s = scatter_of(o);
     gd_status status = s->count == FLYING ? land(o) : GD_OK;
     if (status && !s->batch) return status;
     bucket *b = &s->flying[(s->first + s->count++) % FLYING];
@@ -257,7 +263,7 @@ static int64_t bytes_of(const gd_optimizer *o, int param, gd_dtype dtype)
 /* One tensor by itself, in portions where it is more than a bucket. */
 static gd_status fly_portions(gd_optimizer *o, portion q, gd_dtype dtype)
 {
-    gd_scatter *s = o->share->scatter;
+    gd_scatter *s = scatter_of(o);
     gd_status status = GD_OK;
     q.parts = (int)((bytes_of(o, q.param, dtype) + s->most - 1) / s->most);
     for (q.part = 0; q.part < q.parts && !status; q.part++)
@@ -268,7 +274,7 @@ static gd_status fly_portions(gd_optimizer *o, portion q, gd_dtype dtype)
 
 static gd_status fly_waiting(gd_optimizer *o)
 {
-    gd_scatter *s = o->share->scatter;
+    gd_scatter *s = scatter_of(o);
     gd_status status = s->waiting.count ? fly(o, &s->waiting) : GD_OK;
     empty(o, &s->waiting);
     s->bytes = 0;
@@ -278,7 +284,7 @@ static gd_status fly_waiting(gd_optimizer *o)
 /* Portions fly in the order in which they come.  Consumed. */
 static gd_status give(gd_optimizer *o, portion q, gd_dtype dtype)
 {
-    gd_scatter *s = o->share->scatter;
+    gd_scatter *s = scatter_of(o);
     int64_t bytes = bytes_of(o, q.param, dtype);
     bool alone = bytes > s->most || bytes >= (int64_t)LONG * gd_world_size(o->share->world);
     bool fits = !alone && s->bytes + bytes <= s->most && s->waiting.count < MOST &&
@@ -317,16 +323,19 @@ static gd_status make_kept(gd_optimizer *o, gd_param *p, gd_dtype dtype)
 {
     int rank = gd_world_rank(o->share->world);
     int64_t own = p->cut[rank + 1] - p->cut[rank];
-    if (p->own_grad && p->own_grad->dtype == dtype && p->own_grad->head.refs == 1) return GD_OK;
+    if (p->own_grad && p->own_grad->dtype == dtype && p->own_grad->head.refs == 1 &&
+        p->own_grad->storage->device == p->tensor->storage->device)
+        return GD_OK;
     gd__aside_begin(o->ctx);
     gd_tensor *t = own == p->tensor->numel ? gd__new_laid(p->tensor, dtype)
-                                           : gd__new(gd__cpu(o->ctx), dtype, 1, &own);
+                                           : gd__new(p->tensor->storage->device, dtype, 1, &own);
     gd__own(t);
     gd__aside_end(o->ctx);
     if (!t) return gd_error(o->ctx);
     gd__release(p->own_grad);
     p->own_grad = t;
     p->summed = false;
+    o->ctx->changes++; /* kernels have it by its place */
     return GD_OK;
 }
 
@@ -352,7 +361,7 @@ static gd_status take_gradient(void *user, gd_tensor *leaf)
 
 static gd_status land_all(gd_optimizer *o, gd_status status)
 {
-    while (o->share->scatter->count) {
+    while (scatter_of(o)->count) {
         gd_status landed = land(o);
         if (!status) status = landed;
     }
@@ -370,7 +379,7 @@ static gd_status zeros_for(gd_optimizer *o, gd_param *p)
 static gd_status land_list(gd_optimizer *o, gd_tensor *const *params, int count, gd_status status,
                            gd_tensor *const **list)
 {
-    gd_scatter *s = o->share->scatter;
+    gd_scatter *s = scatter_of(o);
     if (!status || s->batch) status = fly_waiting(o);
     status = land_all(o, status);
     if (!status && s->room < count) {
@@ -392,23 +401,77 @@ static gd_status land_list(gd_optimizer *o, gd_tensor *const *params, int count,
 gd_status gd__scatter_take(gd_optimizer *o, gd_tensor *const *params, int count, gd_tensor *const **list)
 {
     gd_status status = GD_OK;
-    o->share->scatter->lent = true;
+    scatter_of(o)->lent = true;
     for (int i = 0; i < count && !status; i++) status = take_gradient(o, params[i]); /* set by hand */
     status = land_list(o, params, count, status, list);
-    o->share->scatter->lent = false;
+    scatter_of(o)->lent = false;
+    return status;
+}
+
+/* Where the sum of a gradient goes: into the gradient, where it lies as its parameter and stays there for the step. */
+static gd_status make_kept_in(gd_optimizer *o, gd_param *p, gd_tensor *grad, bool stays)
+{
+    int rank = gd_world_rank(o->share->world);
+    int64_t first = p->cut[rank], own = p->cut[rank + 1] - first;
+    bool in_place = stays && gd__laid_alike(grad, p->tensor) &&
+                    grad->storage->device == p->tensor->storage->device;
+    gd__release(p->own_grad); /* may be a part of the last one */
+    p->own_grad = NULL;
+    if (!in_place) return make_kept(o, p, grad->dtype);
+    gd__aside_begin(o->ctx);
+    gd_tensor *t = own == p->tensor->numel ? grad
+                                           : gd__share_memory(grad->storage->device, grad->dtype,
+                                                              gd__share_place(grad, first).data, own);
+    if (t == grad)
+        gd__retain(t);
+    else
+        gd__own(t);
+    gd__aside_end(o->ctx);
+    p->own_grad = t;
+    if (own) gd__touch(grad);
+    return t ? GD_OK : gd_error(o->ctx);
+}
+
+static gd_status add_gradient(gd_optimizer *o, int index, gd_tensor *grad, bool stays)
+{
+    gd_param *p = &o->param[index];
+    portion q = {.param = index, .parts = 1};
+    gd_dtype dtype = grad->dtype;
+    gd_status status = make_kept_in(o, p, grad, stays);
+    if (status) return status;
+    gd__retain(grad);
+    if (!(q.grad = gd__partial_of(grad, p->tensor, true))) return gd_error(o->ctx);
+    p->summed = true;
+    return give(o, q, dtype);
+}
+
+gd_status gd__scatter_sums(gd_optimizer *o, gd_tensor *const *params, gd_tensor *const *grads, int count,
+                           bool stay, gd_tensor *const **list)
+{
+    gd_status status = GD_OK;
+    scatter_of(o)->lent = true;
+    for (int i = 0; i < count && !status; i++)
+        status = add_gradient(o, gd__param_index(o, params[i]), grads[i], stay);
+    status = land_list(o, params, count, status, list);
+    scatter_of(o)->lent = false;
     return status;
 }
 
 void gd__scatter_forget(gd_optimizer *o)
 {
     o->share->harvested = false;
-    if (!o->share->scatter) return;
+    if (!scatter_of(o)) return;
     gd_status before = gd_error(o->ctx);
     (void)!land_all(o, GD_OK);
     if (!before) gd_clear_error(o->ctx); /* what nobody wants may have failed */
-    empty(o, &o->share->scatter->waiting);
-    o->share->scatter->bytes = 0;
-    for (int i = 0; i < o->count; i++) o->param[i].summed = false;
+    empty(o, &scatter_of(o)->waiting);
+    scatter_of(o)->bytes = 0;
+    for (int i = 0; i < o->count; i++) {
+        o->param[i].summed = false;
+        if (!o->share->adder) continue;
+        gd__release(o->param[i].own_grad); /* of gradients that may go */
+        o->param[i].own_grad = NULL;
+    }
 }
 
 gd_tensor **gd__scatter_whole(gd_optimizer *o, gd_tensor *const *params, gd_tensor *const *stretches,
@@ -419,7 +482,6 @@ gd_tensor **gd__scatter_whole(gd_optimizer *o, gd_tensor *const *params, gd_tens
     gd__aside_begin(o->ctx);
     for (int i = 0; i < count && !status; i++) {
         int64_t from, to;
-        size_t item = gd__item_size(stretches[i]);
         bool shared = gd__share_of(o, params[i], &from, &to);
         if (shared && to - from == params[i]->numel) {
             gd__retain(whole[i] = stretches[i]);
@@ -427,8 +489,9 @@ gd_tensor **gd__scatter_whole(gd_optimizer *o, gd_tensor *const *params, gd_tens
         }
         gd__own(whole[i] = gd__new_laid(params[i], stretches[i]->dtype));
         if (!whole[i]) status = gd_error(o->ctx);
-        if (!status && shared && to > from)
-            memcpy(whole[i]->data + (size_t)from * item, stretches[i]->data, (size_t)(to - from) * item);
+        if (!status && shared)
+            status = gd__share_move(gd__share_place(whole[i], from), gd__share_place(stretches[i], 0),
+                                    whole[i]->dtype, to - from);
     }
     if (!status) status = gd__share_gather(o, params, whole, count);
     gd__aside_end(o->ctx);
@@ -456,7 +519,7 @@ static void over_ranks(const gd_optimizer *o, gd_scatter *s)
 
 bool gd__scatter_is_free(const gd_optimizer *o)
 {
-    const gd_scatter *s = o->share->scatter;
+    const gd_scatter *s = scatter_of(o);
     for (int i = 0; i < o->count; i++)
         if (o->param[i].summed) return false;
     return !s->waiting.count && !s->count;
@@ -464,7 +527,7 @@ bool gd__scatter_is_free(const gd_optimizer *o)
 
 void gd__scatter_batch(gd_optimizer *o, gd_tensor *const *params, int count, int64_t total, int sums)
 {
-    gd_scatter *s = o->share->scatter;
+    gd_scatter *s = scatter_of(o);
     int64_t all = 0, most = o->share->options.bucket;
     for (int i = 0; i < count; i++) all += params[i]->numel * (int64_t)gd__item_size(params[i]);
     s->total = total;
@@ -476,7 +539,7 @@ void gd__scatter_batch(gd_optimizer *o, gd_tensor *const *params, int count, int
 
 void gd__scatter_give(gd_optimizer *o, const gd_tensor *param, gd_tensor **sum)
 {
-    gd_scatter *s = o->share->scatter;
+    gd_scatter *s = scatter_of(o);
     int index = gd__param_index(o, param);
     gd_param *p = &o->param[index];
     bool made = sum && !s->failed && !make_kept(o, p, param->dtype);
@@ -493,7 +556,7 @@ void gd__scatter_give(gd_optimizer *o, const gd_tensor *param, gd_tensor **sum)
 
 gd_status gd__scatter_end(gd_optimizer *o, gd_tensor *const *params, int count, gd_tensor *const **list)
 {
-    gd_scatter *s = o->share->scatter;
+    gd_scatter *s = scatter_of(o);
     gd_status status = land_list(o, params, count, GD_OK, list);
     if (s->failed) status = s->failed;
     over_ranks(o, s);
@@ -503,21 +566,21 @@ gd_status gd__scatter_end(gd_optimizer *o, gd_tensor *const *params, int count, 
 
 /* ---- life ---- */
 
-gd_scatter *gd__scatter_new(gd_optimizer *o)
+gd_scatter *gd__scatter_new(gd_optimizer *o, bool takes)
 {
     gd_scatter *s = gd__calloc(o->ctx, sizeof *s);
     if (!s) return NULL;
     s->ready = (gd_ready){.fn = take_gradient, .user = o};
     over_ranks(o, s);
-    gd__ready_add(o->ctx, &s->ready);
+    if (takes) gd__ready_add(o->ctx, &s->ready);
     return s;
 }
 
 void gd__scatter_free(gd_optimizer *o)
 {
-    gd_scatter *s = o->share->scatter;
+    gd_scatter *s = scatter_of(o);
     if (!s) return;
-    gd__ready_remove(o->ctx, &s->ready);
+    if (o->share->scatter) gd__ready_remove(o->ctx, &s->ready);
     (void)!land_all(o, GD_OK); /* they read memory that goes now */
     gd__free(o->ctx, s->list, (size_t)s->room * sizeof *s->list);
     empty(o, &s->waiting);
@@ -527,5 +590,5 @@ void gd__scatter_free(gd_optimizer *o)
         o->param[i].summed = false;
     }
     gd__free(o->ctx, s, sizeof *s);
-    o->share->scatter = NULL;
+    o->share->scatter = o->share->adder = NULL;
 }

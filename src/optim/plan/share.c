@@ -88,11 +88,32 @@ gd_status gd__share_sum(gd_optimizer *o, gd_tensor *const *list, int count)
 
 /* ---- what is in memory, as tensors for collectives ---- */
 
-gd_tensor *gd__share_memory(gd_ctx *ctx, gd_dtype dtype, void *data, int64_t count)
+gd_tensor *gd__share_memory(gd_device *device, gd_dtype dtype, void *data, int64_t count)
 {
-    gd_device *cpu = gd__cpu(ctx);
-    gd_tensor *t = cpu ? gd__new_over(cpu, "world", dtype, 1, &count) : NULL;
-    return t && !gd__storage_over(t, cpu, data, false, NULL, NULL) ? t : NULL;
+    gd_tensor *t = device ? gd__new_over(device, "world", dtype, 1, &count) : NULL;
+    return t && !gd__storage_over(t, device, data, false, NULL, NULL) ? t : NULL;
+}
+
+gd_status gd__share_move(gd_place to, gd_place from, gd_dtype dtype, int64_t count)
+{
+    gd_ctx *ctx = to.device->ctx;
+    const gd_device *cpu = gd__cpu(ctx);
+    if (!count) return GD_OK;
+    if (to.device == cpu && from.device == cpu) {
+        memcpy(to.data, from.data, (size_t)count * gd_dtype_size(dtype));
+        return GD_OK;
+    }
+    gd_scope_begin(ctx);
+    gd_tensor *there = gd__share_memory(to.device, dtype, to.data, count);
+    const gd_tensor *here = gd__share_memory(from.device, dtype, from.data, count);
+    gd_status status = there && here ? gd__copy_into(there, here) : gd_error(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+gd_place gd__share_place(const gd_tensor *t, int64_t first)
+{
+    return (gd_place){.device = t->storage->device, .data = t->data + (size_t)first * gd__item_size(t)};
 }
 
 /* As bits: a number and zeros give the number, whatever it is. */
@@ -102,7 +123,7 @@ gd_status gd__share_join(void *user, double *numbers, int64_t count)
     gd_ctx *ctx = gd_world_ctx(share->world);
     gd_collective what = {.kind = GD_ALL_REDUCE, .name = "partial sums"};
     gd_scope_begin(ctx);
-    what.tensor = gd__share_memory(ctx, GD_I64, numbers, count);
+    what.tensor = gd__share_memory(gd__cpu(ctx), GD_I64, numbers, count);
     gd_status status = gd__share_call(share, &what);
     gd_scope_end(ctx);
     return status;
@@ -115,10 +136,9 @@ typedef struct bucket {
     gd_exchange *work;
     gd_tensor *const *key, *const *tensor;
     int count;
-    gd_tensor *bytes; /* what travels; all of this is there before the first leaves, and is used again */
-    int64_t *cuts;    /* [ranks + 1] of them */
-    char *packed;     /* room for those that do not lie in one place */
-    size_t room;
+    gd_tensor *bytes;  /* what travels; all of this is there before the first leaves, and is used again */
+    int64_t *cuts;     /* [ranks + 1] of them */
+    gd_tensor *packed; /* room for those that do not lie in one place */
 } bucket;
 
 /* From the first to the last of a list, also while the last are still made.  Until the first bucket has come nothing else leaves: by
@@ -138,17 +158,21 @@ static const int64_t *cuts_of(const gd_optimizer *o, const gd_tensor *key)
 }
 
 /* Between tensors and what is packed: what this rank has goes there, what others have comes from there. */
-static void copy_packed(const gathering *g, const bucket *b, bool unpack)
+static gd_status copy_packed(const gathering *g, const bucket *b, bool unpack)
 {
-    char *at = b->packed;
+    gd_place at = gd__share_place(b->packed, 0);
+    gd_status status = GD_OK;
     for (int r = 0; r < g->ranks; r++)
         for (int i = 0; i < b->count; i++) {
             const int64_t *cut = cuts_of(g->o, b->key[i]);
-            size_t item = gd__item_size(b->tensor[i]), bytes = (size_t)(cut[r + 1] - cut[r]) * item;
-            char *there = b->tensor[i]->data + (size_t)cut[r] * item;
-            if (bytes && (r == g->rank) != unpack) memcpy(unpack ? there : at, unpack ? at : there, bytes);
-            at += bytes;
+            const gd_tensor *t = b->tensor[i];
+            int64_t count = cut[r + 1] - cut[r];
+            gd_place there = gd__share_place(t, cut[r]);
+            if (!status && count && (r == g->rank) != unpack)
+                status = gd__share_move(unpack ? there : at, unpack ? at : there, t->dtype, count);
+            at.data += (size_t)count * gd__item_size(t);
         }
+    return status;
 }
 
 static void land(gathering *g)
@@ -157,7 +181,7 @@ static void land(gathering *g)
     gd_status status = b->work ? gd_world_wait(b->work) : gd_error(g->o->ctx);
     g->count--;
     g->o->share->told = g->o->share->told || status;
-    if (!status && b->count > 1) copy_packed(g, b, true);
+    if (!status && b->count > 1) status = copy_packed(g, b, true);
     if (!g->status) g->status = status;
 }
 
@@ -179,13 +203,13 @@ static void fly(gathering *g, int end, size_t bytes)
     b->tensor = g->tensor + g->next;
     b->count = end - g->next;
     cut_bucket(g, b);
-    if (b->count > 1) copy_packed(g, b, false);
-    b->bytes->data = b->bytes->storage->data = b->count > 1 ? b->packed : b->tensor[0]->data;
+    gd_status failed = b->count > 1 ? copy_packed(g, b, false) : GD_OK;
+    b->bytes->data = b->bytes->storage->data = b->count > 1 ? b->packed->data : b->tensor[0]->data;
     b->bytes->numel = b->bytes->size[0] = (int64_t)bytes;
     b->bytes->storage->bytes = bytes;
-    b->work = gd_world_start(
-        g->o->share->world,
-        &(gd_collective){.kind = GD_ALL_GATHER, .cuts = b->cuts, .out = b->bytes, .name = "stretches"});
+    gd_collective what = {.kind = GD_ALL_GATHER, .cuts = b->cuts, .out = b->bytes, .name = "stretches"};
+    what.failed = failed;
+    b->work = gd_world_start(g->o->share->world, &what);
 }
 
 /* Which tensors travel together from the next on; their bytes. */
@@ -202,11 +226,10 @@ static int stretches_end(const gathering *g, size_t *bytes)
 /* What a bucket needs, of which the largest that is packed has so many bytes. */
 static gd_status equip(const gathering *g, bucket *b, size_t packed)
 {
-    gd_ctx *ctx = g->o->ctx;
-    b->room = packed;
-    b->cuts = gd__alloc_array(ctx, (size_t)g->ranks + 1, sizeof *b->cuts);
-    if (packed) b->packed = gd__alloc(ctx, packed);
-    b->bytes = gd__share_memory(ctx, GD_U8, NULL, 0);
+    gd_device *device = g->tensor[0]->storage->device;
+    b->cuts = gd__alloc_array(g->o->ctx, (size_t)g->ranks + 1, sizeof *b->cuts);
+    if (packed) b->packed = gd__new(device, GD_U8, 1, (int64_t[]){(int64_t)packed});
+    b->bytes = gd__share_memory(device, GD_U8, NULL, 0);
     return b->cuts && b->bytes && (b->packed || !packed) ? GD_OK : GD_NOMEM;
 }
 
@@ -215,7 +238,6 @@ static void end_equipment(const gathering *g)
     (void)!gd__world_reserve(g->o->share->world, 0);
     for (int i = 0; i < FLYING; i++) {
         const bucket *b = &g->flying[i];
-        gd__free(g->o->ctx, b->packed, b->packed ? b->room : 0);
         gd__free(g->o->ctx, b->cuts, b->cuts ? (size_t)(g->ranks + 1) * sizeof *b->cuts : 0);
     }
 }
@@ -325,8 +347,8 @@ static gd_status place_own(gd_tensor *whole, const gd_tensor *slot, const int64_
 {
     int64_t bytes = cuts[rank + 1] - cuts[rank];
     if (gd__same_shape(whole, slot)) return gd__copy_into(whole, slot);
-    if (bytes) memcpy(whole->data + cuts[rank], slot->data, (size_t)bytes);
-    return GD_OK;
+    gd_place there = {.device = whole->storage->device, .data = whole->data + cuts[rank]};
+    return gd__share_move(there, gd__share_place(slot, 0), GD_U8, bytes);
 }
 
 static gd_status gather_slot(gd_optimizer *o, const gd_entry *e, int slot, int64_t *cuts, gd_tensor **out)
@@ -340,7 +362,7 @@ static gd_status gather_slot(gd_optimizer *o, const gd_entry *e, int slot, int64
     if (whole && cuts) {
         cut_slot(p, whole, cuts);
         if (!place_own(whole, own, cuts, gd_world_rank(share->world)))
-            what.out = gd__share_memory(o->ctx, GD_U8, whole->data, (int64_t)bytes_of(whole));
+            what.out = gd__share_memory(whole->storage->device, GD_U8, whole->data, (int64_t)bytes_of(whole));
         if (what.out) what.cuts = cuts;
     }
     *out = whole;
@@ -349,11 +371,10 @@ static gd_status gather_slot(gd_optimizer *o, const gd_entry *e, int slot, int64
 
 gd_status gd__share_whole(gd_optimizer *o, const gd_entry *e, int slot, gd_tensor **whole)
 {
-    const gd_device *cpu = gd__cpu(o->ctx);
-    if (e->slot[slot]->storage->device != cpu || e->param->storage->device != cpu)
+    if (e->slot[slot]->storage->device != e->param->storage->device)
         return gd_fail(
             o->ctx, GD_NOT_IMPLEMENTED,
-            "state that is kept by several ranks cannot follow its parameter to a device: end it with "
+            "state that is kept by several ranks cannot follow its parameter to another device: end it with "
             "gd_optimizer_distribute before");
     size_t size = (size_t)(gd_world_size(o->share->world) + 1) * sizeof(int64_t);
     int64_t *cuts = gd__alloc(o->ctx, size);

@@ -37,6 +37,7 @@ struct gd_share {
     bool together;       /* all ranks are in one call: what is apart may be made whole */
     bool harvested;      /* the step has stretches of gradients of a batch */
     gd_scatter *scatter; /* of GD_SHARD_GRADIENTS; NULL: gradients are whole */
+    gd_scatter *adder;   /* of GD_SHARD_STATE, for sums of gradients of which each rank gets what it owns */
     gd_tensor **kept;    /* while a step has stretches of gradients that are whole; owned */
     int kepts;
 };
@@ -71,17 +72,31 @@ gd_status gd__share_whole(gd_optimizer *optimizer, const gd_entry *entry, int sl
 /* All that is apart. */
 gd_status gd__share_make_all_whole(gd_optimizer *optimizer);
 
-/* Memory as a tensor for collectives; of the innermost scope. */
-gd_tensor *gd__share_memory(gd_ctx *ctx, gd_dtype dtype, void *data, int64_t count);
+/* Memory of a device as a tensor for collectives; of the innermost scope. */
+gd_tensor *gd__share_memory(gd_device *device, gd_dtype dtype, void *data, int64_t count);
+
+typedef struct gd_place {
+    gd_device *device;
+    char *data;
+} gd_place;
+
+/* Where elements of a tensor begin, in the order of memory. */
+gd_place gd__share_place(const gd_tensor *t, int64_t first);
+/* Copies elements from one device, or the same, to another. */
+gd_status gd__share_move(gd_place to, gd_place from, gd_dtype dtype, int64_t count);
 
 /* ---- scatter.c: gradients of which every rank keeps what it owns ---- */
 
-/* From now on backward passes hand the gradients of parameters on; and their end. */
-gd_scatter *gd__scatter_new(gd_optimizer *optimizer);
+/* takes: from now on backward passes hand the gradients of parameters on; and their end. */
+gd_scatter *gd__scatter_new(gd_optimizer *optimizer, bool takes);
 void gd__scatter_free(gd_optimizer *optimizer);
 /* Waits for those of a step: list[i] is borrowed, this rank's stretch of the gradient of params[i]. */
 gd_status gd__scatter_take(gd_optimizer *optimizer, gd_tensor *const *params, int count,
                            gd_tensor *const **list);
+/* The same for gradients that are given.  stay: this rank's stretch of the sum replaces that of the gradient, which is there until
+ * gd__scatter_forget. */
+gd_status gd__scatter_sums(gd_optimizer *optimizer, gd_tensor *const *params, gd_tensor *const *grads,
+                           int count, bool stay, gd_tensor *const **list);
 /* A gradient as partial sums are: of their dtype, lying as its parameter, and but for `shared` nobody else's.  Consumed; owned, NULL
  * with the error recorded. */
 gd_tensor *gd__partial_of(gd_tensor *grad, const gd_tensor *param, bool shared);

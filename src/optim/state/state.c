@@ -481,7 +481,7 @@ gd_status gd__join_ranks(void *user, gd_status mine, uint64_t *number, size_t co
     gd_collective what = {
         .kind = count && !mine ? GD_ALL_REDUCE : GD_BARRIER, .failed = mine, .name = "a checkpoint"};
     gd_scope_begin(ctx);
-    if (count && !mine) what.tensor = gd__share_memory(ctx, GD_I64, number, (int64_t)count);
+    if (count && !mine) what.tensor = gd__share_memory(gd__cpu(ctx), GD_I64, number, (int64_t)count);
     gd_status status = gd__share_call(share, &what);
     gd_scope_end(ctx);
     return status;

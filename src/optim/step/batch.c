@@ -457,7 +457,7 @@ static const gd_batch *batch_of(const gd_var *var)
     bool own = var->params == o->looked.active && var->keys == var->params && !o->bounded;
     if (!b || b->world != o->share->world || b->how != GD_REDUCE_EXACT) return NULL;
     bool free = !o->share->scatter || gd__scatter_is_free(o);
-    return first && own && free && !gd__memo_of(var) && gd__var_is_owned(var) ? b : NULL;
+    return first && own && free && !gd__memo_of(var) && gd__var_is_cut(var) ? b : NULL;
 }
 
 void gd__harvest_forget(gd_optimizer *o)

@@ -287,9 +287,12 @@ static gd_status take_share(gd_optimizer *o, gd_world *world, const gd_distribut
     o->take_own = gd__share_take_own;
     o->make_columns_whole = gd__columns_make_whole;
     gd__optimizer_changed(o, true);
-    if (options->shard != GD_SHARD_GRADIENTS || gd_world_size(world) == 1) return GD_OK;
-    share->scatter = gd__scatter_new(o);
-    status = gd_world_agree(world, share->scatter ? GD_OK : GD_NOMEM);
+    if (options->shard == GD_SHARD_NONE || gd_world_size(world) == 1) return GD_OK;
+    bool gradients = options->shard == GD_SHARD_GRADIENTS;
+    gd_scatter *scatter = gd__scatter_new(o, gradients);
+    share->scatter = gradients ? scatter : NULL;
+    share->adder = gradients ? NULL : scatter;
+    status = gd_world_agree(world, scatter ? GD_OK : GD_NOMEM);
     if (status) gd__share_free(o);
     return status;
 }
@@ -312,12 +315,15 @@ static gd_status check_scatter(const gd_optimizer *o)
     if (o->skips_missing)
         return gd_fail(o->ctx, GD_NOT_IMPLEMENTED,
                        "step: parameters without gradients cannot be skipped where gradients are sharded");
-    for (int i = 0; i < o->count; i++)
-        if (o->param[i].tensor->storage->device != gd__cpu(o->ctx))
-            return gd_fail(o->ctx, GD_NOT_IMPLEMENTED,
-                           "step: '%.80s' is on %s, and only gradients on the CPU are sharded: "
-                           "take the way to shard 'state' or 'none'",
-                           o->param[i].name, o->param[i].tensor->storage->device->name);
+    for (int i = 1; i < o->count; i++) {
+        const gd_param *p = &o->param[i], *first = &o->param[0];
+        if (p->tensor->storage->device != first->tensor->storage->device)
+            return gd_fail(
+                o->ctx, GD_NOT_IMPLEMENTED,
+                "step: '%.80s' is on %s and '%.80s' on %s, and gradients on several devices are not sharded: "
+                "take the way to shard 'state' or 'none'",
+                p->name, p->tensor->storage->device->name, first->name, first->tensor->storage->device->name);
+    }
     return GD_OK;
 }
 
@@ -331,6 +337,19 @@ gd_status gd__share_begin(gd_optimizer *o)
     return status ? status : gd__share_own(o);
 }
 
+/* Of sums each rank gets what it owns: the rest is nobody's who steps by rules. */
+static gd_status add_grads(gd_var *var)
+{
+    gd_optimizer *o = var->optimizer;
+    bool stay = !var->grad;
+    gd_status status = gd__scatter_sums(o, var->params, stay ? var->leaf_grad : var->grad, var->count, stay,
+                                        &var->leaf_grad);
+    gd__tensors_free(o->ctx, var->grad, var->count);
+    var->grad = NULL;
+    var->stretches = true;
+    return status;
+}
+
 gd_status gd__share_grads(gd_var *var)
 {
     gd_optimizer *o = var->optimizer;
@@ -338,6 +357,8 @@ gd_status gd__share_grads(gd_var *var)
         if (o->share->options.joined) return GD_OK;
         gd_status status = describe_step(o, var->count);
         if (status) return status;
+        bool exact = o->share->options.reduce == GD_REDUCE_EXACT;
+        if (o->share->adder && exact && !o->skips_missing && gd__var_is_cut(var)) return add_grads(var);
         return gd__share_sum(o, var->grad ? var->grad : var->leaf_grad, var->count);
     }
     gd_status status = gd__scatter_take(o, var->params, var->count, &var->leaf_grad);
@@ -357,7 +378,7 @@ gd_status gd_var_seconds(gd_var *var, double *seconds)
     if (!share || gd_world_size(share->world) == 1) return GD_OK;
     gd_collective what = {.kind = GD_BROADCAST, .name = "the time"};
     gd_scope_begin(var->ctx);
-    what.tensor = gd__share_memory(var->ctx, GD_F64, seconds, 1);
+    what.tensor = gd__share_memory(gd__cpu(var->ctx), GD_F64, seconds, 1);
     gd_status status = gd__share_call(share, &what);
     gd_scope_end(var->ctx);
     return status;

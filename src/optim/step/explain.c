@@ -149,7 +149,18 @@ static void put_pass(explaining *x, const gd_plan_group *g, int i)
     gd__text_add(&x->text, "\n");
 }
 
-static void put_state(explaining *x, const gd_plan_group *g)
+/* Elements of which this rank keeps the state. */
+static int64_t kept_here(const explaining *x, const gd_run_args *args, const gd_plan *plan,
+                         const gd_plan_group *g)
+{
+    int64_t kept = 0, from, to;
+    if (!plan->shared) return g->numel;
+    for (int m = 0; m < g->members; m++)
+        if (gd__share_of(x->o, args->keys[g->position[m]], &from, &to)) kept += to - from;
+    return kept;
+}
+
+static void put_state(explaining *x, const gd_plan_group *g, int64_t kept)
 {
     uint32_t slots = 0;
     for (int k = 0; k < g->run->p->arrays; k++)
@@ -165,7 +176,12 @@ static void put_state(explaining *x, const gd_plan_group *g)
         gd__text_put(&x->text, "%s%s", any ? ", " : "", array_name(x, &g->run->p->array[k]));
         any = true;
     }
-    gd__text_put(&x->text, "), %" PRId64 " bytes\n", all);
+    gd__text_put(&x->text, "), %" PRId64 " bytes", all);
+    if (kept != g->numel) {
+        all = (int64_t)(bytes * (double)kept + 0.5);
+        gd__text_put(&x->text, ", %" PRId64 " of them here", all);
+    }
+    gd__text_add(&x->text, "\n");
     x->state += all;
 }
 
@@ -197,7 +213,7 @@ static gd_status put_plan(explaining *x, gd_run_args *args, gd_link **child)
                          plural(g->numel));
         }
         for (int k = 0; k < g->run->passes; k++) put_pass(x, g, k);
-        if (!plan->child) put_state(x, g);
+        if (!plan->child) put_state(x, g, kept_here(x, args, plan, g));
     }
     *child = plan->child;
     gd__plans_free(x->ctx, plan);
@@ -292,7 +308,7 @@ static bool by_elements(const explaining *x, const gd_link *link)
     for (int i = 0; i < x->count && plain; i++) {
         gd_dtype dtype = x->params[i]->dtype;
         plain = dtype == x->params[0]->dtype && (dtype == GD_F32 || dtype == GD_F64) &&
-                gd__contiguous(x->params[i]);
+                gd__contiguous(x->params[i]) && x->params[i]->storage->device == x->ctx->cpu;
     }
     return plain;
 }

@@ -43,7 +43,7 @@ bool gd__keeps_to_own(gd_link *link, const gd_var *var)
     bool serves = link->cls->part || (gd__spreads_by_tensors(link) && !link->children) ||
                   (gd__spreads_by_elements(link) && gd__var_has_elements(var));
     return serves && !link->cls->pre_step && !link->cls->post_step &&
-           !strcmp(gd__target_of(link), "update") && gd__var_is_owned(var);
+           !strcmp(gd__target_of(link), "update") && gd__var_is_cut(var);
 }
 
 static bool shares_tensors(const gd_call_args *c)
@@ -53,7 +53,7 @@ static bool shares_tensors(const gd_call_args *c)
     for (int i = 0; i < c->count && shared; i++)
         shared = gd__share_owner(o, c->keys[i]) >= 0 && gd__same_shape(c->keys[i], c->params[i]) &&
                  gd__laid_alike(c->keys[i], c->params[i]) &&
-                 c->params[i]->storage->device == c->link->head.ctx->cpu;
+                 c->params[i]->storage->device == c->keys[0]->storage->device;
     return shared;
 }
 
@@ -156,7 +156,7 @@ static gd_tensor *stretch_of(const gd_optimizer *o, const gd_tensor *key, gd_ten
     (void)gd__share_of(o, key, &from, &to);
     if (to - from == t->numel) return t;
     if (!gd__contiguous(t)) t = gd_copy(t);
-    return t ? gd__share_memory(o->ctx, t->dtype, t->data + (size_t)from * gd__item_size(t), to - from)
+    return t ? gd__share_memory(t->storage->device, t->dtype, gd__share_place(t, from).data, to - from)
              : NULL;
 }
 

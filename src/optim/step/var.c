@@ -547,17 +547,23 @@ gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode)
 
 /* ---- of which a rank has what it owns ---- */
 
-bool gd__var_is_owned(const gd_var *var)
+bool gd__var_is_cut(const gd_var *var)
 {
     const gd_optimizer *o = var->optimizer;
-    bool owned = gd__shares_state(o) && o->stepping && !var->bounded;
+    bool cut = gd__shares_state(o) && o->stepping && !var->bounded;
     int64_t from, to;
-    for (int i = 0; i < var->count && owned; i++) {
+    for (int i = 0; i < var->count && cut; i++) {
         const gd_tensor *t = var->params[i], *key = var->keys[i];
-        owned = t->storage->device == var->ctx->cpu && gd__share_of(o, key, &from, &to) &&
-                gd__same_shape(key, t) && gd__laid_alike(key, t);
+        cut = t->storage->device == var->params[0]->storage->device && gd__share_of(o, key, &from, &to) &&
+              gd__same_shape(key, t) && gd__laid_alike(key, t);
     }
-    return owned;
+    return cut;
+}
+
+bool gd__var_is_owned(const gd_var *var)
+{
+    bool here = !var->count || var->params[0]->storage->device == var->ctx->cpu;
+    return here && gd__var_is_cut(var);
 }
 
 bool gd__var_has_elements(const gd_var *var)

@@ -86,7 +86,9 @@ struct gd_var {
 };
 
 gd_status gd__var_flush(gd_var *var, gd_sink sink);
-/* Has every parameter an owner among several ranks, so that what a rank owns of the update can be all it has of it? */
+/* Has every parameter an owner among several ranks, or a stretch of it has, and are all on one device? */
+bool gd__var_is_cut(const gd_var *var);
+/* And is that the CPU, so that what a rank owns of the update can be all it has of it for links that are no rules? */
 bool gd__var_is_owned(const gd_var *var);
 /* And do plain loops serve for their elements, the update and the gradient so far: all of one dtype, one after the other in memory? */
 bool gd__var_has_elements(const gd_var *var);
