@@ -346,7 +346,7 @@ static void optimizers_step_as_on_the_cpu(void **unused)
     if (!host_can_compile()) skip();
     gd_ctx *ctx = context(NULL, 1, NULL);
     host_gpu *gpu = host_gpu_open(ctx);
-    int failures = run_trials(ctx, &gpu->device, 6);
+    int failures = run_trials(ctx, &gpu->device, test_share(), 6);
     host_gpu_close(gpu);
     end_context(ctx, NULL);
     assert_int_equal(failures, 0);

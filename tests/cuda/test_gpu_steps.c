@@ -21,7 +21,7 @@ static void optimizers_step_as_on_the_cpu(void **state)
     (void)state;
     need_gpu();
     gd_ctx *ctx = context(NULL, 2, NULL);
-    assert_int_equal(run_trials(ctx, gpu_of(ctx), 40), 0);
+    assert_int_equal(run_trials(ctx, gpu_of(ctx), 1, 40), 0);
     end_context(ctx, NULL);
 }
 
