@@ -3,6 +3,7 @@
 # they do: release and debug are built, configuration files move to share/PORT, and the checks that vcpkg makes of a package are made.
 cmake_minimum_required(VERSION 3.22)
 get_filename_component(TREE "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
+get_filename_component(WORK "${WORK}" ABSOLUTE) # prefixes are looked for from folders of their own
 set(PORT gradus)
 set(CURRENT_PACKAGES_DIR "${WORK}/installed")
 set(BUILD_TYPES Release Debug)

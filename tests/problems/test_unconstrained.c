@@ -5,7 +5,7 @@
 
 typedef struct score {
     int solved, claimed; /* claimed: said to have converged without being solved */
-    int64_t evals;
+    int64_t evals;       /* of those that were solved: how long others go on is decided by rounding */
 } score;
 
 static bool verbose(void) { return getenv("GD_VERBOSE") != NULL; }
@@ -23,7 +23,7 @@ static void run_one(int number, const char *chain, const gd_solve_options *optio
     bool good = instance_solved(&i, r.loss);
     s->solved += good;
     s->claimed += !good && r.converged;
-    s->evals += r.evals;
+    s->evals += good ? r.evals : 0;
     if (!good || verbose())
         print_message("%-30s %-22s %s %.9g after %lld steps, %lld evaluations: %s\n", i.name, chain,
                       good ? "      " : "NOT AT", r.loss, (long long)r.steps, (long long)r.evals,
@@ -39,7 +39,7 @@ static score run_all(const char *chain)
     options.max_steps = 2000;
     score s = {0};
     for (int i = 0; i < COUNT; i++) run_one(i, chain, &options, &s);
-    print_message("%s: %d of %d solved, %lld evaluations\n", chain, s.solved, COUNT, (long long)s.evals);
+    print_message("%s: %d of %d solved, in %lld evaluations\n", chain, s.solved, COUNT, (long long)s.evals);
     return s;
 }
 
@@ -48,7 +48,7 @@ static void limited_memory_bfgs_solves_all_but_one(void **state)
 {
     (void)state;
     score s = run_all("lbfgs | strong_wolfe");
-    assert_true(s.solved >= COUNT - 1 && s.evals <= 5000);
+    assert_true(s.solved >= COUNT - 1 && s.evals <= 4400);
 }
 
 /* Without a short first step 9 more were left, most of them where they started. */
@@ -56,7 +56,7 @@ static void bfgs_solves_all_but_one(void **state)
 {
     (void)state;
     score s = run_all("bfgs | strong_wolfe");
-    assert_true(s.solved >= COUNT - 1 && s.evals <= 4500);
+    assert_true(s.solved >= COUNT - 1 && s.evals <= 4200);
 }
 
 /* Without searches that make sure of descent 20 were left. */
