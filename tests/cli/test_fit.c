@@ -297,14 +297,23 @@ static void known_deviations_are_taken_as_they_are(void **state)
     check("", "rss", chi, 1e-12);
     check("", "chi_square_p", erfc(sqrt(chi / 2)) + sqrt(2 * chi / M_PI) * exp(-chi / 2),
           1e-12); /* 3 degrees */
-    double likelihood = -0.5 * (4 * (log(2 * M_PI) + 1 - log(4) + log(chi)) - weights);
+    /* the product of the normal densities with these deviations; b alone is a parameter */
+    double likelihood = -0.5 * (4 * log(2 * M_PI) + chi - weights);
+    check("", "log_likelihood", likelihood, 1e-12);
+    check("", "aic", -2 * likelihood + 2, 1e-12);
+    check("", "aicc", -2 * likelihood + 2 + 2, 1e-12);
+    check("", "bic", -2 * likelihood + log(4), 1e-12);
+    works("fit 'b*x' known.csv --sigma s --absolute-sigma --param b=1 --out known.safetensors");
+    assert_non_null(strstr(out, "chi-square "));
+    works("compare known.safetensors known.safetensors --json");
+    check("", "aic", -2 * likelihood + 2, 1e-12);
+    check("", "bic", -2 * likelihood + log(4), 1e-12);
+    works("fit 'b*x' known.csv --sigma s --param b=1 --json"); /* ratios only: scaled by what is left */
+    likelihood = -0.5 * (4 * (log(2 * M_PI) + 1 - log(4) + log(chi)) - weights);
     check("", "log_likelihood", likelihood, 1e-12);
     check("", "aic", -2 * likelihood + 4, 1e-12);
     check("", "aicc", -2 * likelihood + 4 + 12, 1e-12);
     check("", "bic", -2 * likelihood + 2 * log(4), 1e-12);
-    works("fit 'b*x' known.csv --sigma s --absolute-sigma --param b=1");
-    assert_non_null(strstr(out, "chi-square "));
-    works("fit 'b*x' known.csv --sigma s --param b=1 --json"); /* ratios only: scaled by what is left */
     check("stderr", "b", sqrt(chi / 3 / xx), 1e-12);
     assert_non_null(strstr(out, "\"chi_square_p\": null"));
     put("two.csv", "x,y,s\n1,2.5,0.5\n"); /* no degrees of freedom: the error is known all the same */

@@ -369,6 +369,52 @@ static double wave(double x) { return 2.5 * sin(2 * M_PI * 1.37 * x + 0.8) + 4; 
 static double straight(double x) { return 1e5 - 3e3 * x; }
 
 /* The same curve in the ways people write it; the parameters' names say nothing. */
+/* The sum of squares that a fit prints. */
+static double rss_of(const char *arguments)
+{
+    works(arguments);
+    const char *at = strstr(out, "\"rss\": ");
+    assert_non_null(at);
+    return strtod(at + 7, NULL);
+}
+
+/* Two Gaussians: the shape of one peak leads to a minimum that is far above the one that the given start leads to. */
+static void the_given_start_is_kept_where_it_ends_lower_than_the_guess(void **state)
+{
+    (void)state;
+    static const double truth[][6] = {{1000, 3.3, 0.95, 874, 16.1, 0.51}, {1000, 7.1, 1.94, 556, 11.2, 0.91}};
+    static const char *const starts[] = {
+        " --param a=100 --param m=4 --param s=3 --param b=100 --param n=15.7 --param t=3 --json",
+        " --param a=100 --param m=8 --param s=3 --param b=100 --param n=11.6 --param t=3 --json"};
+    static const char *const model = "fit 'a*exp(-(x-m)^2/(2*s^2)) + b*exp(-(x-n)^2/(2*t^2))' two.csv";
+    for (int k = 0; k < 2; k++) {
+        const double *t = truth[k];
+        FILE *f = fopen("two.csv", "w");
+        assert_non_null(f);
+        (void)fprintf(f, "x,y\n");
+        for (int i = 0; i < 40; i++) {
+            double x = 0.5 * i, y = t[0] * exp(-pow((x - t[1]) / t[2], 2) / 2);
+            y += t[3] * exp(-pow((x - t[4]) / t[5], 2) / 2) + 10 * sin(37.0 * i);
+            (void)fprintf(f, "%.3f,%.1f\n", x, y);
+        }
+        (void)fclose(f);
+        char plain[400], guessed[400];
+        (void)snprintf(plain, sizeof plain, "%s%s", model, starts[k]);
+        (void)snprintf(guessed, sizeof guessed, "%s%s --guess", model, starts[k]);
+        double least = rss_of(plain);
+        assert_true(rss_of(guessed) <= least * (1 + 1e-9));
+        assert_non_null(strstr(out, "\"guess\": \"as given\""));
+        (void)snprintf(guessed, sizeof guessed, "%s%s --guess --starts 3", model, starts[k]);
+        assert_true(rss_of(guessed) <= least * (1 + 1e-9));
+        for (int steps = 1; steps < 20; steps += 3) { /* and when neither may go to its end */
+            (void)snprintf(plain, sizeof plain, "%s%s --steps %d", model, starts[k], steps);
+            (void)snprintf(guessed, sizeof guessed, "%s%s --guess --steps %d", model, starts[k], steps);
+            least = rss_of(plain);
+            assert_true(rss_of(guessed) <= least * (1 + 1e-9));
+        }
+    }
+}
+
 static void starts_are_guessed_for_known_shapes(void **state)
 {
     (void)state;
@@ -623,6 +669,7 @@ int main(void)
         TEST(long_tables_are_fitted_by_ranges_of_rows),
         TEST(intervals_are_by_profile_or_bootstrap_on_request),
         TEST(starts_are_guessed_for_known_shapes),
+        TEST(the_given_start_is_kept_where_it_ends_lower_than_the_guess),
         TEST(several_starts_find_the_lowest_minimum),
         TEST(a_constant_y_has_no_r2),
         TEST(tables_and_pictures_are_made),

@@ -132,7 +132,8 @@ static void saved_fits_survive(void **state)
     for (int64_t k = 1; fails_well("fit 'a*x' d.csv --y z --param a=1 --intervals bootstrap:100", k, false);)
         k += 97;
     exhaust("fit 'a*x' d.csv --y z --param a=1 --starts 2 --steps 1");
-    for (int64_t k = 1; fails_well("fit 'a*x' d.csv --y z --param a --guess --steps 1", k, false);) k += 41;
+    for (int64_t k = 1; fails_well("fit 'a*x' d.csv --y z --param a=-1 --guess --steps 1", k, false);)
+        k += 41;
     for (int64_t k = 1; fails_well("fit 'a*x' d.csv --y z --param a=1 --plot p.pdf --log y", k, false);)
         k += 7;
     for (int64_t k = 1;

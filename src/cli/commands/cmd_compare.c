@@ -55,7 +55,8 @@ static gd_status read_fit(gd_ctx *ctx, const char *path, fit_file *f)
     f->rows = gd_archive_get_meta(f->archive, "fit.rows");
     f->model = gd_archive_get_meta(f->archive, "model");
     if (!status && (!f->rows || !f->model)) status = read_number(ctx, f, "fit.rows", &f->rss);
-    f->numbers = gd__fit_numbers(f->log_likelihood, f->free, f->points);
+    bool known = gd_archive_get_meta(f->archive, "fit.known_sigma") != NULL;
+    f->numbers = gd__fit_numbers(f->log_likelihood, f->free, f->points, known);
     return status;
 }
 
@@ -176,8 +177,8 @@ const gd_command gd__command_compare = {
         "Compare two fits of the same data: AIC, AICc, BIC and, where one is a special case of the other, the F-test.",
     .arguments = "FIT_A.safetensors FIT_B.safetensors",
     .description =
-        "The files are what gradus fit --out writes.  AIC, AICc and BIC count the standard deviation as a parameter; "
-        "the smaller is preferred.  The F-test is made where the parameters of one fit are all parameters of the "
+        "The files are what gradus fit --out writes.  AIC, AICc and BIC count the standard deviation as a parameter, "
+        "unless --absolute-sigma gave it; the smaller is preferred.  The F-test is made where the parameters of one fit are all parameters of the "
         "other: p is how likely so large a gain is by chance if the smaller model is right.",
     .options = options,
     .least = 2,

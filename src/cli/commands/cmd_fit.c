@@ -17,7 +17,7 @@ static const gd_option options[] = {
         "measurements where they are the same in all rows"),
     GD_SWITCH("absolute-sigma",
               "--sigma are the standard deviations, not only their ratios: errors are not scaled by "
-              "the residuals, and a chi-square test is made"),
+              "the residuals, likelihood, AIC and BIC use them as known, and a chi-square test is made"),
     GD_REPEATED("bound", "BOUND", "keep a parameter inside, ends included: 'b>0', 'b<5', '0<b<1'"),
     GD_REPEATED("exclude", "CONDITION", "leave out the rows where it holds: 'x > 3 && y < 0'"),
     GD_OPTION("missing", "error|drop", "what rows with missing cells are (error)"),
@@ -34,7 +34,7 @@ static const gd_option options[] = {
     GD_SWITCH(
         "guess",
         "start where a line, an exponential, a power, a peak, a step or a sine through the data says; parameters are then "
-        "written --param NAME, or with a start that is tried too"),
+        "written --param NAME, or with a start that is tried too: the fit that ends lower is kept"),
     GD_OPTION(
         "starts", "N",
         "fit from N points and go on from the best: in the bounds, or a tenth to ten times around the start (1)"),

@@ -20,9 +20,10 @@
 #include "gradus/file.h"
 #include "gradus/solve.h"
 
-#define GD_FIT_PARAMS  256   /* the most parameters */
-#define GD_FIT_SETS    10000 /* the most sets of rows with parameters of their own */
-#define GD_FIT_DERIVED 64    /* the most derived quantities */
+#define GD_FIT_PARAMS   256   /* the most parameters */
+#define GD_FIT_SETS     10000 /* the most sets of rows with parameters of their own */
+#define GD_GUESS_PARAMS 6     /* the most parameters of --guess */
+#define GD_FIT_DERIVED  64    /* the most derived quantities */
 
 /* Why a row is not fitted. */
 enum { GD_ROW_MISSING = 1, GD_ROW_EXCLUDED = 2, GD_ROW_WEIGHTLESS = 4 };
@@ -33,15 +34,15 @@ typedef struct gd_derived {
     double value, error;
 } gd_derived;
 
-/* How well a model does beside others; R's logLik, AIC and BIC of nls. */
+/* How well a model does beside others; R's logLik, AIC and BIC of nls, or those of the known standard deviations. */
 typedef struct gd_fit_numbers {
     double log_likelihood, aic, aicc, bic; /* INFINITY: too few points */
     double p;                              /* of chi-square; NAN without --absolute-sigma */
     uint64_t rows;                         /* the same for fits of the same rows */
 } gd_fit_numbers;
 
-/* free: parameters that are not at an active bound. */
-gd_fit_numbers gd__fit_numbers(double log_likelihood, double free, double points);
+/* free: parameters that are not at an active bound; known: the standard deviation was given, so it is no parameter. */
+gd_fit_numbers gd__fit_numbers(double log_likelihood, double free, double points, bool known);
 
 /* --intervals */
 typedef enum gd_fit_intervals {
@@ -108,6 +109,7 @@ typedef struct gd_fit_job {
     bool of_residuals;
     uint64_t seed;
     bool guess;          /* --guess */
+    bool start_given;    /* a parameter has a start beside --guess, so that start is tried too */
     const char *guessed; /* the shape whose numbers are the start */
     int64_t starts;      /* --starts; 0: one */
     int64_t agreed;      /* starts that led to the best */
@@ -125,10 +127,17 @@ GD_NODISCARD gd_status gd__fit_read(gd_fit_job *j);
 void gd__fit_close(gd_fit_job *j);
 /* Fits, and fills all that the job says of the fit. */
 GD_NODISCARD gd_status gd__fit_run(gd_fit_job *j);
-/* --guess: the parameters at numbers of the shape that the data have; ARGUMENT for models over several columns. */
-GD_NODISCARD gd_status gd__fit_guess(gd_fit_job *j, const gd_fit_options *o);
+/* --guess: the parameters at numbers of the shape that the data have; ARGUMENT for models over several columns.  given
+ * [elements]: where they were before. */
+GD_NODISCARD gd_status gd__fit_guess(gd_fit_job *j, const gd_fit_options *o, double *given);
+/* Fits from the parameters as they are and from `given`; they end where the fit with the lower loss began. */
+GD_NODISCARD gd_status gd__fit_better_start(gd_fit_job *j, const gd_fit_options *o, const double *given);
 /* --starts: the parameters where the best of several fits ended. */
 GD_NODISCARD gd_status gd__fit_try_starts(gd_fit_job *j, const gd_fit_options *o);
+/* Fits from `one` and from where the parameters are; they end where the better began, *first: at `one`.  Interrupted, they
+ * end at the best point so far. */
+GD_NODISCARD gd_status gd__fit_try_two(gd_fit_job *j, const gd_fit_options *o, const double *one,
+                                       bool *first);
 /* The only column that the model uses; -1 if there are none or several. */
 int gd__fit_only_column(const gd_fit_job *j);
 /* Model less y, by the scale; user is a job. */

@@ -13,16 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_PARAMS 6
-#define MOST_ROLES  6
-#define MOST_FORMS  8
-#define MOST_TRIES  20000 /* of a shape */
-#define LOOKED_AT   4096  /* rows, to find the numbers */
-#define TRIED_ON    200   /* rows, to compare */
-#define KEPT        8     /* ways that are fitted */
-#define FFT         1024
-#define TURN        6.283185307179586476925
-#define FWHM        2.354820045030949 /* of a Gaussian by its sigma */
+#define MOST_ROLES 6
+#define MOST_FORMS 8
+#define MOST_TRIES 20000      /* of a shape */
+#define LOOKED_AT  4096       /* rows, to find the numbers */
+#define TRIED_ON   200        /* rows, to compare */
+#define KEPT       8          /* ways that are fitted */
+#define GIVEN      "as given" /* the name of the start that is no guess */
+#define FFT        1024
+#define TURN       6.283185307179586476925
+#define FWHM       2.354820045030949 /* of a Gaussian by its sigma */
 
 typedef struct role {
     double form[MOST_FORMS];
@@ -276,7 +276,7 @@ static const struct {
 /* ---- who is who ---- */
 
 typedef struct way {
-    double cost, x[MOST_PARAMS];
+    double cost, x[GD_GUESS_PARAMS];
     const char *name;
 } way;
 
@@ -284,7 +284,7 @@ typedef struct search {
     gd_fit_job *j;
     const shape *s;
     const char *name;
-    double x[MOST_PARAMS];
+    double x[GD_GUESS_PARAMS];
     way best[KEPT]; /* from the lowest cost on */
     int kept, tries;
 } search;
@@ -338,7 +338,7 @@ static gd_status assign(search *q, int i, unsigned taken)
 static gd_status try_shapes(search *q, const rows *d, double *work)
 {
     gd_status status = gd__list_read(q->j->param, q->j->params, q->x);
-    q->name = "as given";
+    q->name = GIVEN;
     if (!status) status = consider(q);
     for (int k = 0; k < SHAPES && !status; k++) {
         shape s = {.roles = 0};
@@ -379,6 +379,26 @@ static gd_status choose(search *q, const gd_fit_options *options)
     j->guessed = q->best[chosen].name;
     memcpy(j->x, q->best[chosen].x, (size_t)j->params * sizeof *j->x);
     return status ? status : gd__list_write(j->param, j->params, q->best[chosen].x);
+}
+
+/* Inside its bounds? */
+static bool allowed(const gd_fit_job *j, const double *x)
+{
+    for (int64_t i = 0; i < j->elements; i++)
+        if (!(x[i] >= j->low[i] && x[i] <= j->high[i])) return false;
+    return true;
+}
+
+/* A fit of some rows by squares says little of where a fit of all of them by their own loss ends, and the user's start may
+ * lead to the lower minimum from a higher cost.  So both are fitted to the end, with the steps that the fit itself has. */
+gd_status gd__fit_better_start(gd_fit_job *j, const gd_fit_options *o, const double *given)
+{
+    if (!j->start_given || j->guessed == NULL || !strcmp(j->guessed, GIVEN) || !allowed(j, given))
+        return GD_OK;
+    bool first = false;
+    gd_status status = gd__fit_try_two(j, o, given, &first);
+    if (!status && first) j->guessed = GIVEN;
+    return status;
 }
 
 /* ---- rows ---- */
@@ -436,15 +456,16 @@ static gd_status guess_on_few(gd_fit_job *j, const gd_fit_options *o, int x, con
     return status;
 }
 
-gd_status gd__fit_guess(gd_fit_job *j, const gd_fit_options *o)
+gd_status gd__fit_guess(gd_fit_job *j, const gd_fit_options *o, double *given)
 {
     int x = gd__fit_only_column(j);
     if (x < 0)
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: --guess knows shapes over one column, the model has several or none");
-    if (j->params > MOST_PARAMS || j->elements != j->params)
+    if (j->params > GD_GUESS_PARAMS || j->elements != j->params)
         return gd_fail(j->ctx, GD_ARGUMENT,
-                       "fit: --guess knows shapes of up to %d parameters, each one number", MOST_PARAMS);
+                       "fit: --guess knows shapes of up to %d parameters, each one number", GD_GUESS_PARAMS);
+    memcpy(given, j->x, (size_t)j->elements * sizeof *given);
     int64_t all = gd_numel(j->y);
     rows d = {.count = (int)(all < LOOKED_AT ? all : LOOKED_AT)};
     size_t bytes = (size_t)d.count * 8 * sizeof(double);

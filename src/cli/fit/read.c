@@ -14,6 +14,7 @@ static gd_tensor *read_value(gd_fit_job *j, const char *option, const char *spec
     const char *equals = strchr(spec, '=');
     bool open = !equals && *spec && j->guess && !strcmp(option, "param"); /* its start is to be guessed */
     if (open) equals = spec + strlen(spec);
+    j->start_given = j->start_given || (!open && !strcmp(option, "param"));
     if (!equals || equals == spec) {
         (void)gd_fail(j->ctx, GD_ARGUMENT, "--%s: NAME=VALUE expected, '%.60s' found", option, spec);
         return NULL;

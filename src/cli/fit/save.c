@@ -23,6 +23,8 @@ static gd_status save_numbers(const gd_fit_job *j, gd_archive *archive)
         (void)gd__format(text, sizeof text, "%.17g", numbers[i].value);
         status = gd_archive_set_meta(archive, numbers[i].key, text);
     }
+    /* gradus compare counts the standard deviation as a parameter unless this is there */
+    if (!status && j->absolute) status = gd_archive_set_meta(archive, "fit.known_sigma", "1");
     (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)j->numbers.rows);
     return status ? status : gd_archive_set_meta(archive, "fit.rows", text);
 }

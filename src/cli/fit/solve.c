@@ -238,7 +238,8 @@ gd_status gd__fit_run(gd_fit_job *j)
     o.loss = j->loss;
     o.loss_scale = j->loss_scale;
     const char *device = gd__args_get(j->args, "device");
-    if (j->guess) status = gd__fit_guess(j, &o);
+    double given[GD_GUESS_PARAMS];
+    if (j->guess) status = gd__fit_guess(j, &o, given);
     if (!status) status = device ? move(j, device) : gd__fit_by_rows(j);
     if (status) return status;
     o.rows = j->rows.count ? &j->rows : NULL;
@@ -247,7 +248,8 @@ gd_status gd__fit_run(gd_fit_job *j)
     o.solve.max_steps = j->steps;
     o.solve.callback = all_go_on;
     o.solve.callback_user = j;
-    if (j->starts) status = gd__fit_try_starts(j, &o);
+    if (j->guess) status = gd__fit_better_start(j, &o, given);
+    if (j->starts && !status) status = gd__fit_try_starts(j, &o);
     bool better = true;
     for (int again = 0; again < RESTARTS && better && !status; again++) {
         better = false;

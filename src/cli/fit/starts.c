@@ -89,6 +89,45 @@ static gd_status try_all(gd_fit_job *j, const gd_fit_options *o, const double *p
     return why.status ? gd__tell(j->ctx, &why, NULL, NULL) : status;
 }
 
+/* Fits from each of two points [2, elements]; ends: [2, elements]. */
+static gd_status try_points(gd_fit_job *j, const gd_fit_options *o, const double *points, double *ends,
+                            double cost[2])
+{
+    gd_status status = GD_OK;
+    int64_t n = j->elements;
+    for (int k = 0; k < 2 && !status; k++) {
+        status = gd__list_write(j->param, j->params, points + k * n);
+        if (!status) status = try_start(j, o, &cost[k]);
+        if (gd__list_read(j->param, j->params, ends + k * n)) cost[k] = NAN;
+        gd__meter_show(&j->meter, "start", k + 1, cost[k]);
+    }
+    return status;
+}
+
+gd_status gd__fit_try_two(gd_fit_job *j, const gd_fit_options *options, const double *one, bool *first)
+{
+    gd_fit_options o = *options;
+    int64_t n = j->elements;
+    size_t bytes = (size_t)(4 * n) * sizeof(double);
+    double *points = gd__alloc(j->ctx, bytes), cost[2] = {NAN, NAN};
+    if (!points) return GD_NOMEM;
+    o.covariance = false;
+    memcpy(points, one, (size_t)n * sizeof *points);
+    gd_status status = gd__list_read(j->param, j->params, points + n);
+    j->meter = gd__meter_start(2);
+    if (!status) status = try_points(j, &o, points, points + 2 * n, cost);
+    gd__meter_end(&j->meter);
+    *first = cost[0] <= cost[1] || (isnan(cost[1]) && !isnan(cost[0]));
+    double least = *first ? cost[0] : cost[1];
+    /* from its start the fit goes the same way again, with all that it says; interrupted, the end is what there is */
+    gd_trouble why = {.status = GD_OK};
+    gd__put_aside(j->ctx, status, &why);
+    status = gd__list_write(j->param, j->params, points + ((why.status ? 2 : 0) + (*first ? 0 : 1)) * n);
+    if (!status && why.status && isfinite(least)) j->reached = least;
+    gd__free(j->ctx, points, bytes);
+    return why.status ? gd__tell(j->ctx, &why, NULL, NULL) : status;
+}
+
 gd_status gd__fit_try_starts(gd_fit_job *j, const gd_fit_options *options)
 {
     gd_fit_options o = *options;

@@ -5,14 +5,15 @@
 #include <math.h>
 #include <string.h>
 
-/* The logarithm of the likelihood of normal errors whose standard deviation is estimated, too; for weighted rows w the same
- * number R's logLik gives. */
+/* The logarithm of the likelihood of normal errors.  With --absolute-sigma their standard deviations are the given ones, and
+ * rss is chi-square; else one more is estimated, rss / n, and for weighted rows this is the number that R's logLik gives. */
 static double log_likelihood(const gd_fit_job *j)
 {
     double n = (double)j->fit.residuals, weights = 0;
     const double *scale = j->scale ? gd_data(j->scale) : NULL;
     for (int64_t i = 0; scale && i < gd_numel(j->scale); i++) weights += 2 * log(scale[i]);
-    return -0.5 * (n * (log(2 * 3.14159265358979323846) + 1 - log(n) + log(j->fit.rss)) - weights);
+    double misfit = j->absolute ? j->fit.rss : n * (1 - log(n) + log(j->fit.rss));
+    return -0.5 * (n * log(2 * 3.14159265358979323846) + misfit - weights);
 }
 
 /* Of the rows that were fitted: FNV-1a over their values and factors. */
@@ -28,9 +29,9 @@ static uint64_t rows_hash(const gd_fit_job *j)
     return hash;
 }
 
-gd_fit_numbers gd__fit_numbers(double log_likelihood, double free, double points)
+gd_fit_numbers gd__fit_numbers(double log_likelihood, double free, double points, bool known)
 {
-    double k = free + 1; /* the standard deviation counts */
+    double k = known ? free : free + 1; /* an estimated standard deviation counts */
     gd_fit_numbers out = {.log_likelihood = log_likelihood,
                           .aic = -2 * log_likelihood + 2 * k,
                           .bic = -2 * log_likelihood + k * log(points)};
@@ -85,7 +86,8 @@ gd_status gd__fit_judge(gd_fit_job *j)
     }
     double p = j->numbers.p;
     j->r2 = r_squared(j);
-    j->numbers = gd__fit_numbers(log_likelihood(j), (double)j->fit.free, (double)j->fit.residuals);
+    j->numbers = gd__fit_numbers(log_likelihood(j), (double)j->fit.free, (double)j->fit.residuals,
+                                 j->absolute);
     j->numbers.rows = rows_hash(j);
     j->numbers.p = p;
     return GD_OK;
