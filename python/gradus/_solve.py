@@ -57,6 +57,7 @@ class _Point:
             t = part.detach().copy() if isinstance(part, Tensor) else tensor(part)
             t = t.to(dtype or (t.dtype if t.dtype in ("f32", "f64") else "f64"))
             self.tensors.append((t.copy() if isinstance(part, Tensor) else t).detach().require_grad())
+        self.sizes = [t.size for t in self.tensors]
 
     def call(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], Any]:
         if self.form == "dict":
@@ -70,45 +71,97 @@ class _Point:
         shown = [t.numpy() if is_array else t for t, is_array in zip(out, self.arrays)]
         return dict(zip(self.names, shown)) if self.form == "dict" else tuple(shown) if self.form == "tuple" else shown[0]
 
-    def bounds(self, bounds: Any) -> tuple[Any, Any]:
-        """Low and high of every element: one pair for all, a pair an element, or {name: pair}."""
+    def lows_and_highs(self, bounds: Any, caller: str) -> tuple[Any, Any]:
+        """Bounds of every element as SciPy's curve_fit takes them: (lows, highs), numbers or one for each element."""
+        if bounds is None or hasattr(bounds, "lb") or isinstance(bounds, dict):
+            return self._explicit(bounds, caller)
+        given = list(bounds)
+        if len(given) != 2:
+            raise ValueError(f"{caller}: bounds are (lows, highs), each a number or one for each parameter, not {len(given)} entries")
+        low, high = self._spread(given[0], -inf, caller), self._spread(given[1], inf, caller)
+        for name, a, b in zip(self._element_names(), low, high):
+            if a == b:  # SciPy refuses it too; a list of pairs would end here
+                raise ValueError(f"{caller}: bounds are (lows, highs), and '{name}' would be held at {a:g}; "
+                                 f"fix it on purpose with bounds={{'{name}': ({a:g}, {b:g})}}")
+        return self._ordered(low, high, caller)
+
+    def pairs(self, bounds: Any, caller: str) -> tuple[Any, Any]:
+        """Bounds of every element as SciPy's minimize takes them: a pair (low, high) for each element; one of numbers is for all."""
+        if bounds is None or hasattr(bounds, "lb") or isinstance(bounds, dict):
+            return self._explicit(bounds, caller)
+        given, total = list(bounds), sum(self.sizes)
+        if len(given) == 2 and all(_is_number(b) for b in given):
+            return self._ordered([_number(given[0], -inf)] * total, [_number(given[1], inf)] * total, caller)
+        if len(given) != total:
+            raise ValueError(f"{caller}: bounds are a pair (low, high) for each of {total} elements, or one for all, not {len(given)} "
+                             "entries; (lows, highs) are given as {name: (lows, highs)} or as scipy.optimize.Bounds")
+        low, high = [], []
+        for name, pair in zip(self._element_names(), given):
+            ends = [pair] if _is_number(pair) else list(pair)
+            if len(ends) != 2 or not all(_is_number(v) for v in ends):
+                raise ValueError(f"{caller}: bounds of '{name}' are a pair (low, high), not {pair!r}")
+            low.append(_number(ends[0], -inf))
+            high.append(_number(ends[1], inf))
+        return self._ordered(low, high, caller)
+
+    def _explicit(self, bounds: Any, caller: str) -> tuple[Any, Any]:
+        """Nothing, scipy.optimize.Bounds (known by its lb and ub), or {name: (low, high)}."""
         if bounds is None:
             return None, None
-        if hasattr(bounds, "lb"):  # scipy.optimize.Bounds
-            bounds = (bounds.lb, bounds.ub)
-        sizes = [t.size for t in self.tensors]
-        if isinstance(bounds, dict):
-            unknown = [n for n in bounds if n not in self.names]
-            if unknown:
-                raise KeyError(f"bounds: there is no parameter '{unknown[0]}'")
-            pairs = [bounds.get(n, (None, None)) for n in self.names]
-            low = [v for p, n in zip(pairs, sizes) for v in _spread(p[0], n, -inf)]
-            return low, [v for p, n in zip(pairs, sizes) for v in _spread(p[1], n, inf)]
-        bounds, total = list(bounds), sum(sizes)
-        if all(_is_pair(b) for b in bounds) and len(bounds) == total and not (total == 2 and _is_pair(bounds, total)):
-            return [_number(b[0], -inf) for b in bounds], [_number(b[1], inf) for b in bounds]
-        if len(bounds) == 2:
-            return _spread(bounds[0], total, -inf), _spread(bounds[1], total, inf)
-        raise ValueError(f"bounds: a pair (low, high), or {total} of them, one for each element, not {len(bounds)}")
+        if not isinstance(bounds, dict):
+            return self._ordered(self._spread(bounds.lb, -inf, caller), self._spread(bounds.ub, inf, caller), caller)
+        unknown = [n for n in bounds if n not in self.names]
+        if unknown:
+            raise KeyError(f"{caller}: bounds: there is no parameter '{unknown[0]}'")
+        low: list[float] = []
+        high: list[float] = []
+        for name, size in zip(self.names, self.sizes):
+            pair = list(bounds.get(name, (None, None)))
+            if len(pair) != 2:
+                raise ValueError(f"{caller}: bounds of '{name}' are a pair (low, high), not {bounds[name]!r}")
+            low += _spread(pair[0], size, -inf, caller)
+            high += _spread(pair[1], size, inf, caller)
+        return self._ordered(low, high, caller)
+
+    def _spread(self, value: Any, otherwise: float, caller: str) -> list[float]:
+        return _spread(value, sum(self.sizes), otherwise, caller)
+
+    def _element_names(self) -> list[str]:
+        return [name if size == 1 else f"{name}[{i}]" for name, size in zip(self.names, self.sizes) for i in range(size)]
+
+    def _ordered(self, low: list[float], high: list[float], caller: str) -> tuple[Any, Any]:
+        for name, a, b in zip(self._element_names(), low, high):
+            if not a <= b or a == inf or b == -inf:  # a number that is none is in no order
+                raise ValueError(f"{caller}: bounds of '{name}' are {a:g} and {b:g}: nothing lies between them")
+        return low, high
 
 
-def _is_pair(b: Any, total: int = 0) -> bool:
-    return isinstance(b, (tuple, list)) and len(b) == 2 and all(v is None or isinstance(v, (int, float)) for v in b)
+def _is_number(v: Any) -> bool:
+    """None, or anything that float() takes and that has no elements to look at."""
+    return v is None or (hasattr(v, "__float__") and not getattr(v, "shape", ()))
 
 
 def _number(value: Any, otherwise: float) -> float:
     return otherwise if value is None else float(value)
 
 
-def _spread(value: Any, count: int, otherwise: float) -> list[float]:
-    if value is None or isinstance(value, (int, float)):
+def _spread(value: Any, count: int, otherwise: float, caller: str) -> list[float]:
+    """A number for all, or one for each of `count` elements."""
+    if _is_number(value):
         return [_number(value, otherwise)] * count
-    flat: list[float] = tensor(value).to("f64").reshape(-1).tolist()
+    flat = _flat(value, otherwise)
     if len(flat) == 1:
         return flat * count
     if len(flat) != count:
-        raise ValueError(f"bounds: {len(flat)} numbers for {count} elements")
+        raise ValueError(f"{caller}: bounds: {len(flat)} numbers for {count} elements")
     return flat
+
+
+def _flat(value: Any, otherwise: float) -> list[float]:
+    if isinstance(value, (list, tuple)):
+        return [x for v in value for x in ([_number(v, otherwise)] if _is_number(v) else _flat(v, otherwise))]
+    found: list[float] = tensor(value).to("f64").reshape(-1).tolist()
+    return found
 
 
 def _as_tensor(value: Any) -> Any:
@@ -126,7 +179,8 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
     x0       a tensor, array, list or number: fun(x); a tuple of them: fun(x, y, ...); a dict: fun(**x)
     args     what fun is given besides, a tuple or one thing
     chain    links: "lbfgs | strong_wolfe", m.newton() | m.backtracking(), "cma_es", ...
-    bounds   (low, high) for all, a list of pairs, one an element, or {name: (low, high)}
+    bounds   a pair (low, high) for each element, or one for all; {name: (lows, highs)}; an object of scipy.optimize.Bounds.  None and
+             infinities are no bounds
     equal, below   constraints, functions that are to be 0, and to be at most 0
     callback is given the progress after each step; it stops the run by returning True or raising StopIteration
 
@@ -138,7 +192,7 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
     of here."""
     point = _Point(x0, dtype)
     args = args if isinstance(args, tuple) else (args,)
-    low, high = point.bounds(bounds)
+    low, high = point.pairs(bounds, "minimize")
     text = str(chain)
     if definitions:
         known_in(point.tensors[0].context)
@@ -158,7 +212,7 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
 # ---- fits ----
 
 class CurveFit(Result):
-    """What curve_fit found; unpacks as SciPy's does: popt, pcov = curve_fit(...).
+    """What curve_fit found; unpacks and indexes as SciPy's does: popt, pcov = curve_fit(...), curve_fit(...)[0].
 
     popt, pcov      the parameters and their covariance
     names, params   the names of the parameters, and a dict of them
@@ -175,6 +229,9 @@ class CurveFit(Result):
 
     def __len__(self) -> int:
         return 2
+
+    def __getitem__(self, key: Any) -> Any:  # [0], [1] and slices, and the entries by name
+        return super().__getitem__(key) if isinstance(key, str) else (self["popt"], self["pcov"])[key]
 
     def _errors(self) -> list[float]:
         """NaN each where the fit came to none."""
@@ -216,6 +273,13 @@ def _check_finite(what: str, t: Tensor) -> None:
         raise ValueError(f"curve_fit: {what} has numbers that are not finite")
 
 
+def _inside(low: float, high: float) -> float:
+    """Where a parameter with bounds starts: in the middle, 1 from its only bound, or at 1 where it has none."""
+    if low == -inf and high == inf:
+        return 1.0
+    return (low + high) / 2 if high - low < inf else low + 1 if low > -inf else high - 1
+
+
 def _deviations(sigma: Any, y: Tensor) -> Tensor:
     error = tensor(sigma).to("f64")
     if error.size != 1 and error.shape != y.shape:
@@ -230,9 +294,9 @@ def curve_fit(f: Callable[..., Tensor], xdata: Any, ydata: Any, p0: Any = None, 
               callback: Callable[[dict[str, Any]], Any] | None = None) -> CurveFit:
     """Fits f(x, a, b, ...), made of operators, to data by nonlinear least squares with exact Jacobians.
 
-    p0        where the parameters start, a number each; all 1 where it is not given
+    p0        where the parameters start, a number each; if not given, 1, or the middle of the parameter's bounds
     sigma     standard deviations of ydata; absolute_sigma: not only their ratios
-    bounds    (low, high), numbers or lists, or {name: (low, high)}
+    bounds    (lows, highs), each a number for all or one for each parameter; {name: (low, high)}; an object of scipy.optimize.Bounds
     loss      squares, huber, soft_l1, cauchy or tukey: what outliers cost
 
     Gives popt and pcov, and by name stderr, sigma, rss, dof, r2, names, success, message, nit, nfev."""
@@ -244,7 +308,10 @@ def curve_fit(f: Callable[..., Tensor], xdata: Any, ydata: Any, p0: Any = None, 
     start = None if p0 is None else [float(p0)] if isinstance(p0, (int, float)) else [float(v) for v in p0]
     names = _parameter_names(f, None if start is None else len(start))
     point = _Point({name: value for name, value in zip(names, start or [1.0] * len(names))}, "f64")
-    low, high = point.bounds(bounds)
+    low, high = point.lows_and_highs(bounds, "curve_fit")
+    if start is None and low is not None:
+        for t, a, b in zip(point.tensors, low, high):
+            t.assign(_inside(a, b))
     error = None if sigma is None else _deviations(sigma, y)
     params = tuple(point.tensors)
 
