@@ -2,6 +2,8 @@
 #include "cli/cli.h"
 #include "program.h"
 
+#include "gradus/file.h"
+
 #include <errno.h>
 #include <signal.h>
 
@@ -167,6 +169,91 @@ static void a_signal_saves_and_ends_unless_it_is_ignored(void **state)
     assert_int_equal(stop_with("trap '' HUP;", SIGHUP), -1); /* as nohup does */
 }
 
+/* ---- data that changes while it is learnt from ---- */
+
+/* 200 KB of rows: a dozen blocks. */
+static void make_long_data(void)
+{
+    FILE *f = fopen("long.csv", "w");
+    assert_non_null(f);
+    fputs("x,word,y\n", f);
+    for (int i = 0; i < 9000; i++) {
+        double x = -2 + 4.0 * ((i * 7919) % 9000) / 8999;
+        fprintf(f, "%.9f,%s,%s\n", x, i % 3 ? "often" : "seldom", x > 0.1 ? "high" : "low");
+    }
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(system("cp long.csv kept.csv"), 0);
+}
+
+static void make_long_array(void)
+{
+    gd_ctx *ctx = gd_ctx_new(NULL);
+    gd_scope_begin(ctx);
+    gd_tensor *x = gd_randn(ctx, GD_F64, 2, (int64_t[]){9000, 2});
+    assert_int_equal(gd_npy_save(x, "long.npy") | gd_npy_save(gd_index(x, "1", 0), "y.npy"), GD_OK);
+    gd_scope_end(ctx);
+    gd_ctx_free(ctx);
+}
+
+/* Starts a run without end over blocks, changes the file by a command of the shell once it has trained, and waits for its end. */
+static int change_during(const char *data, const char *command)
+{
+    char line[512];
+    unlink("stop.jsonl");
+    pid_t child = fork();
+    if (child == 0) {
+        snprintf(line, sizeof line,
+                 "exec %s train %s --stream --model linear --chain 'adam | lr(0.05)' --epochs 100000000 "
+                 "--trace stop.jsonl --out m.safetensors >stdout.txt 2>stderr.txt",
+                 GD_CLI, data);
+        execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+        _exit(127);
+    }
+    int status;
+    for (int i = 0; i < 6000 && lines_of("stop.jsonl") < 2; i++) usleep(10000);
+    assert_int_equal(system(command), 0);
+    if (!ends_within(child, &status, 600)) {
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+        fail_msg("%s: the run goes on", command);
+    }
+    slurp("stderr.txt", err, sizeof err);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void data_that_changes_while_it_is_read_leaves_the_model(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *change, *error;
+    } all[] = {
+        {"truncate -s 0 long.csv", "long.csv: became shorter while it was read"},
+        {"truncate -s 100 long.csv", "long.csv: became shorter while it was read"},
+        {"truncate -s 120000 long.csv", "long.csv: became shorter while it was read"},
+        {"truncate -s -7 long.csv", "long.csv: became shorter while it was read"},
+        {"tr '\\n' ' ' <kept.csv >long.csv", "long.csv: "}, /* no rows */
+        {"sed 's/high$/  NA/; s/low$/ NA/' kept.csv | dd conv=notrunc of=long.csv 2>/dev/null",
+         "the cell is empty"},
+        {"sed '1!d' kept.csv >a; yes '' | head -c 300000 | cat a - | dd conv=notrunc of=long.csv 2>/dev/null",
+         "long.csv: changed while it was read: 0 rows "},
+        {"sed 's/low$/was/' kept.csv | dd conv=notrunc of=long.csv 2>/dev/null", "knows no class 'was'"},
+        {"head -c 300000 /dev/zero >long.csv", "long.csv: "},
+    };
+    make_long_data();
+    for (int i = 0; i < COUNT_OF(all); i++) {
+        unlink("m.safetensors");
+        assert_int_equal(system("cat kept.csv >long.csv"), 0);
+        int code = change_during("long.csv --target y", all[i].change);
+        if (code != 1 || !strstr(err, all[i].error) || !strstr(err, "go on with --resume m.safetensors"))
+            fail_msg("%s: exit %d: %s", all[i].change, code, err);
+        works("predict m.safetensors kept.csv --score --json");
+        assert_true(json_number("accuracy") > 0.9);
+    }
+    make_long_array();
+    assert_int_equal(change_during("long.npy --target y.npy", "truncate -s 40000 long.npy"), 1);
+    assert_non_null(strstr(err, "long.npy: became shorter while it was read; go on with --resume"));
+}
+
 /* ---- saves that fail, in a context of our own ---- */
 
 static int syncs_left; /* that fail */
@@ -235,6 +322,7 @@ int main(void)
         PROGRAM_TEST(a_trace_that_cannot_be_written_leaves_the_model),
         PROGRAM_TEST(a_closed_standard_output_leaves_the_model),
         PROGRAM_TEST(a_signal_saves_and_ends_unless_it_is_ignored),
+        PROGRAM_TEST(data_that_changes_while_it_is_read_leaves_the_model),
         PROGRAM_TEST(a_save_that_fails_in_between_is_told_once_and_tried_again),
         PROGRAM_TEST(a_last_save_that_fails_is_an_error),
     };

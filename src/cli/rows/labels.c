@@ -103,7 +103,7 @@ static gd_status number_values(gd_ctx *ctx, const char *source, const double *va
 static gd_status number_words(gd_ctx *ctx, const char *source, const gd_frame_column *c, int64_t rows,
                               const gd_words *classes, int64_t *out)
 {
-    gd_name_index index;
+    gd_name_index index = {.first_again = -1};
     gd_status status = gd__name_index_build(ctx, classes->word, classes->count, &index);
     size_t bytes = ((size_t)c->words.count + 1) * sizeof(int);
     int *place = status ? NULL : gd__alloc(ctx, bytes);

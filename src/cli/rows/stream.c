@@ -142,6 +142,7 @@ static gd_status sample_table(gd_row_stream *s, const gd_data_request *q, const 
     for (int64_t i = 0; i < count && !status; i++) {
         const gd_block *b = &s->block[blocks[i]];
         status = gd__stream_bytes(s, b->at, b->size, text + at);
+        if (status) break;
         at += b->size;
         if (text[at - 1] != '\n') text[at++] = '\n';
     }
@@ -175,9 +176,11 @@ static gd_status want_columns(gd_row_stream *s, const gd_dataset *d, const gd_co
     return s->wanted[s->wanted_count - 1] < 0 ? gd_error(s->ctx) : GD_OK;
 }
 
+/* The columns of a block from the `first` wanted on.  gd__frame_close also after a failure. */
 static gd_status scan_block(gd_row_stream *s, int64_t k, int first, gd_frame *out)
 {
     const gd_block *b = &s->block[k];
+    *out = (gd_frame){.ctx = s->ctx};
     gd_status status = room_for(s, b->size);
     if (!status) status = gd__stream_bytes(s, b->at, b->size, s->text);
     if (status) return status;
@@ -195,6 +198,16 @@ static gd_status check_target(const gd_row_stream *s, int64_t k, const gd_frame 
                            "%s: row %lld behind line %lld, column '%.60s': the cell is empty", s->path,
                            (long long)i + 1, (long long)s->block[k].first_line, y->name);
     return GD_OK;
+}
+
+/* A file that others write to is not the one that was cut and counted. */
+static gd_status check_unchanged(const gd_row_stream *s, int64_t k, const gd_frame *f)
+{
+    const gd_block *b = &s->block[k];
+    if (f->rows == b->rows) return GD_OK;
+    return gd_fail(s->ctx, GD_IO,
+                   "%s: changed while it was read: %lld rows from line %lld on where %lld were", s->path,
+                   (long long)f->rows, (long long)b->first_line, (long long)b->rows);
 }
 
 gd_status gd__stream_survey(gd_row_stream *s, gd_dataset *d, const gd_columns *columns, bool known)
@@ -237,6 +250,8 @@ static gd_status read_table_block(gd_row_stream *s, int64_t k, const gd_columns 
 {
     gd_frame f;
     gd_status status = scan_block(s, k, 0, &f);
+    if (!status) status = check_unchanged(s, k, &f);
+    if (!status) status = check_target(s, k, &f, &f.column[f.count - 1]);
     if (!status) {
         f.count--; /* the last one is the target */
         *x = gd__columns_apply(columns, &f);
@@ -281,7 +296,7 @@ gd_status gd__stream_open(gd_ctx *ctx, const gd_data_request *q, gd_row_stream *
 
 void gd__stream_close(gd_row_stream *s)
 {
-    if (s->file > 0) (void)close(s->file);
+    if (s->file >= 0) (void)close(s->file);
     gd__csv_free(s->head);
     gd__free(s->ctx, s->block, s->block_bytes);
     gd__free(s->ctx, s->wanted, s->wanted ? (size_t)s->wanted_count * sizeof *s->wanted : 0);
