@@ -45,7 +45,7 @@ class Gradus(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self, generator="Ninja")
-        toolchain.cache_variables.update(GD_TESTS=False, GD_PYTHON=False, GD_WERROR=False, GD_BLAS=bool(self.options.blas))
+        toolchain.cache_variables.update(GD_TESTS=False, GD_PYTHON=False, GD_WERROR=False, GD_BLAS="REQUIRED" if self.options.blas else False)
         toolchain.generate()
         CMakeDeps(self).generate()
 

@@ -11,6 +11,37 @@
 #include <link.h>
 #endif
 
+/* ---- files ---- */
+
+/* What the loader calls the program is what it was started as: a link, or a name that was found in PATH. */
+static ssize_t read_program(const Dl_info *self, char *out, size_t size)
+{
+#ifdef __linux__
+    Dl_info program;
+    const void *inside = (const void *)getauxval(AT_PHDR); // NOLINT: an address as a number
+    if (inside && dladdr(inside, &program) && program.dli_fbase == self->dli_fbase)
+        return readlink("/proc/self/exe", out, size);
+#endif
+    (void)self, (void)out, (void)size;
+    return -1;
+}
+
+bool gd__file_of(const void *something, char *out, size_t size)
+{
+    Dl_info self;
+    if (!dladdr(something, &self) || !self.dli_fname) return false;
+    ssize_t length = read_program(&self, out, size);
+    if (length > 0 && (size_t)length < size) {
+        out[length] = 0;
+        return true;
+    }
+    char *real = realpath(self.dli_fname, NULL);
+    bool fits = real && strlen(real) < size;
+    if (fits) memcpy(out, real, strlen(real) + 1);
+    free(real);
+    return fits;
+}
+
 /* ---- waiting ---- */
 
 void gd__patient_cond_init(pthread_cond_t *cond)

@@ -69,6 +69,9 @@ static inline struct timespec gd__written_at(const struct stat *s)
 void gd__patient_cond_init(pthread_cond_t *cond);
 void gd__cond_wait_for(pthread_cond_t *cond, pthread_mutex_t *lock, double seconds);
 
+/* The file that something lies in, a library's or the program's, without symbolic links.  false: it is not known. */
+bool gd__file_of(const void *something, char *out, size_t size);
+
 /* Is all there that the loader will map?  It dies of a file that was cut off.  Where libraries are not ELF files: there is one. */
 bool gd__is_whole_library(FILE *f);
 

@@ -90,26 +90,34 @@ static bool load(plugin *p, const char *file)
 /* A file that is there, but does not load, ends the search: that is the reason to tell. */
 static bool found_in(plugin *p, const char *folder, int length, const char *below)
 {
-    char path[1024];
+    char path[4400];
     snprintf(path, sizeof path, "%.*s%s/%s", length, folder, below, p->row->file);
     if (access(path, R_OK)) return false;
     (void)load(p, path);
     return true;
 }
 
-/* Beside the library's or program's own file and in ../lib from there, where it was installed, then where the loader
- * looks.  The row's variable names another file. */
+/* Beside a file and in ../lib from there, where it was installed. */
+static bool found_beside(plugin *p, const char *file)
+{
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    int length = (int)(slash ? slash - file : 0);
+    return slash && (found_in(p, file, length, "") || found_in(p, file, length, "/../lib"));
+}
+
+/* Beside the library's or program's own file, then beside the link that it was started or loaded by, then where the loader looks.
+ * The row's variable names another file. */
 static void *find(plugin *p)
 {
-    const char *file = gd__trusted_env(p->row->variable), *slash;
+    const char *file = gd__trusted_env(p->row->variable);
+    char own[4096];
     Dl_info self;
     if (p->searched) return p->handle;
     p->searched = true;
-    if (!file && dladdr(&devices_key, &self) && self.dli_fname && (slash = strrchr(self.dli_fname, '/'))) {
-        int length = (int)(slash - self.dli_fname);
-        if (found_in(p, self.dli_fname, length, "") || found_in(p, self.dli_fname, length, "/../lib"))
-            return p->handle;
-    }
+    if (!file && gd__file_of(&devices_key, own, sizeof own) && found_beside(p, own)) return p->handle;
+    /* what a program was started as is whatever its starter said */
+    if (!file && !gd__is_privileged() && dladdr(&devices_key, &self) && found_beside(p, self.dli_fname))
+        return p->handle;
     if (!file && GD_PLUGIN_DIR[0] && found_in(p, GD_PLUGIN_DIR, sizeof GD_PLUGIN_DIR - 1, ""))
         return p->handle;
     (void)load(p, file ? file : p->row->file);

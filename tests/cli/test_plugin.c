@@ -121,6 +121,35 @@ static void the_how_to_is_so(void **state)
     assert_non_null(strstr(out, "loss "));
 }
 
+/* The plugins of devices and worlds: a file beside the real program, which is no library, is the one that is complained about. */
+static void a_program_started_by_a_link_looks_beside_the_real_one(void **state)
+{
+    (void)state;
+    static const char *const starts[] = {
+        "real/gradus",
+        "./link",
+        "deeper/link",
+        "\"$PWD/link\"",
+        "PATH=\"$PWD:$PATH\" link",
+        "sh -c 'cd deeper && ./link'",
+        "sh -c 'cd / && \"$OLDPWD/deeper/link\"'",
+    };
+    char command[600], want[128];
+    assert_int_equal(
+        system("mkdir real deeper && { ln " GD_CLI " real/gradus 2>ln.txt || cp " GD_CLI " real/gradus; } && "
+               "ln -s real/gradus link && ln -s ../link deeper/link && echo none >real/libgradus_mpi.so"),
+        0);
+    snprintf(want, sizeof want, "mpi        not there: %s/real/libgradus_mpi.so: ", folder);
+    for (int i = 0; i < COUNT_OF(starts); i++) {
+        bool inside = starts[i][0] == 's'; /* sh -c: the words of the program are inside */
+        snprintf(command, sizeof command, "unset GRADUS_MPI; %.*s world%s >stdout.txt 2>stderr.txt",
+                 (int)strlen(starts[i]) - inside, starts[i], inside ? "'" : "");
+        assert_int_equal(system(command), 0);
+        slurp("stdout.txt", out, sizeof out);
+        if (!strstr(out, want)) fail_msg("%s: %s", command, out);
+    }
+}
+
 static void allocations_may_fail(void **state)
 {
     (void)state;
@@ -150,6 +179,7 @@ int main(void)
         PROGRAM_TEST(broken_plugins_are_named),
         PROGRAM_TEST(a_plugin_is_taken_whole_or_not_at_all),
         PROGRAM_TEST(the_how_to_is_so),
+        PROGRAM_TEST(a_program_started_by_a_link_looks_beside_the_real_one),
         PROGRAM_TEST(allocations_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
