@@ -308,8 +308,12 @@ static inline __m128i gd__codes_signed(__m512 v)
 {
     static const float slope[GD_SQUARES] = {GD_LINES_SIGNED(GD_SLOPES)},
                        start[GD_SQUARES] = {GD_LINES_SIGNED(GD_STARTS)};
-    /* the larger of both without its sign: 11 */
-    __m512 place = gd__places(_mm512_range_ps(v, _mm512_set1_ps(0x1p-31f), 11), slope, start);
+    /* the larger of both without its sign: 11.  Not optimised it is a macro of gcc's with a conversion that is warned of. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+    __m512 larger = _mm512_range_ps(v, _mm512_set1_ps(0x1p-31f), 11);
+#pragma GCC diagnostic pop
+    __m512 place = gd__places(larger, slope, start);
     place = _mm512_or_ps(place, _mm512_and_ps(v, _mm512_set1_ps(-0.0f)));
     return _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(_mm512_max_ps(place, _mm512_set1_ps(-127.0f))));
 }
