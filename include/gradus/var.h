@@ -72,7 +72,8 @@ void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss);
 /* Bounds of the parameters, from here to the end of the step and in clones; the optimizer keeps them.  One tensor a parameter,
  * like it or of one element, NULL: none; NULL lists: none at all.  Parameters outside are moved onto them at once, and what
  * was evaluated there is forgotten.  From then on the first update is the gradient with 0 where a bound holds the element,
- * searches stay inside, and steps end inside.  SHAPE; VALUE: nothing lies between two of them; STATE: no optimizer. */
+ * searches stay inside, and steps end inside.  Set again in the same step, both hold: their intersection.  SHAPE; VALUE: nothing lies
+ * between two of them, or in the intersection; STATE: no optimizer. */
 GD_NODISCARD gd_status gd_var_set_bounds(gd_var *var, gd_tensor *const *low, gd_tensor *const *high);
 /* Those of a parameter, f64 on the CPU, of one element or as many as it has; borrowed, NULL: none.  False: neither. */
 bool gd_var_bounds(const gd_var *var, int index, gd_tensor **low, gd_tensor **high);

@@ -149,6 +149,32 @@ static void no_condition_is_said_where_none_is_known(void **state)
     assert_null(strstr(out, "condition"));
 }
 
+/* ---- bounds ---- */
+
+/* (x - 5)^2 within 0 and 2: those of --bound hold whatever the chain has of its own. */
+static void bounds_hold_beside_a_box_of_the_chain(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"box | lbfgs | strong_wolfe", "box(-1, 3) | newton | backtracking",
+                                         "box(high=9) | adam | lr(0.5)",
+                                         "augmented_lagrangian([box(-3, 3) | lbfgs | strong_wolfe])",
+                                         "multi_start([box | lbfgs | strong_wolfe], n=3)"};
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+        char command[400];
+        snprintf(command, sizeof command,
+                 "minimize '(x-5)^2' --param x=1 --bound '0<x<2' --json --chain '%s'", chains[i]);
+        works(command);
+        assert_true(json_number_in("params", "x") == 2);
+    }
+    works("minimize '(x-5)^2' --param x=1 --bound '0<x<4' --json --chain 'box(1, 3) | lbfgs | strong_wolfe'");
+    assert_true(json_number_in("params", "x") == 3);
+    assert_int_equal(
+        gradus("minimize '(x-5)^2' --param x=1 --bound '0<x<2' --chain 'box(3, 4) | lbfgs | strong_wolfe'"),
+        1);
+    assert_non_null(strstr(err, "between 0 and 2"));
+    assert_non_null(strstr(err, "between 3 and 4"));
+}
+
 /* ---- names ---- */
 
 static void an_unknown_name_lists_what_there_is(void **state)
@@ -194,6 +220,7 @@ int main(void)
         PROGRAM_TEST(a_saddle_is_not_called_a_minimum),
         PROGRAM_TEST(a_loss_that_is_no_number_has_no_sign),
         PROGRAM_TEST(no_condition_is_said_where_none_is_known),
+        PROGRAM_TEST(bounds_hold_beside_a_box_of_the_chain),
         PROGRAM_TEST(an_unknown_name_lists_what_there_is),
         PROGRAM_TEST(many_names_are_listed_in_part),
     };

@@ -270,6 +270,78 @@ static void authors_see_bounds_and_who_is_held(void **state)
     probe.a = NULL;
 }
 
+/* ---- several boxes ---- */
+
+/* Whatever stands between them, and whichever is the tighter one. */
+static void of_several_boxes_the_intersection_holds(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {
+        "box(-1, 0.75) | box | lbfgs | strong_wolfe",
+        "box | box(-1, 0.75) | lbfgs | strong_wolfe",
+        "box(-1, 3) | box(-4, 0.75) | lbfgs | strong_wolfe",
+        "box(-4, 0.75) | box(-1, 3) | lbfgs | strong_wolfe",
+        "box(-1) | box(high=0.75) | newton | backtracking",
+        "box(high=0.75) | box(-1) | trust_cg(newton)",
+        "box(-1, 3) | box(-2, 2) | box(-3, 0.75) | lbfgs | strong_wolfe",
+        "box(-1, 0.75) | chain([box(-5, 1) | lbfgs | strong_wolfe])",
+        "box(-1, 0.75) | augmented_lagrangian([box(-5, 1) | lbfgs | strong_wolfe])",
+        "box(-1, 0.75) | multi_start([box(-5, 1) | lbfgs | strong_wolfe], n=2)",
+        "box(-1, 0.75) | box(-5, 1) | adam | lr(0.1)",
+        "box(-1, 0.75) | adam | box(-5, 1) | lr(0.1)",
+    };
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+        run r = open_run(chains[i], GD_F64);
+        gd_solve_options options = gd_solve_defaults();
+        gd_solve_result result;
+        double x[3];
+        options.max_steps = 300;
+        OK(gd_minimize_with(r.o, &(gd_objective){.loss = residuals, .user = &r}, &options, &result));
+        values_of(&r, x);
+        if (x[0] != 0.75 || fabs(x[1] - 0.5) > 1e-4 || x[2] != -1)
+            fail_msg("%s ends at %.17g %.17g %.17g", chains[i], x[0], x[1], x[2]);
+        close_run(&r);
+    }
+}
+
+/* A box with a list and one with a number; a setting that changes between steps says the bounds of the next one. */
+static void lists_meet_numbers_and_later_steps_say_their_own(void **state)
+{
+    (void)state;
+    run r = open_run("box(-9, 9) | box(-1, 0.75) | newton | backtracking", GD_F64);
+    gd_link *first = gd_link_child_at(gd_optimizer_chain(r.o), 0);
+    const double high[] = {0.5, 0.4};
+    double x[3];
+    OK(gd_link_set_for(first, r.p, "high", gd_setting_list(high, 2)));
+    for (int i = 0; i < 4; i++) OK(step_of(&r, NULL));
+    values_of(&r, x);
+    assert_true(x[0] == 0.5 && x[1] == 0.4 && x[2] == -1);
+    OK(gd_link_set_for(first, r.p, "high", gd_setting_real(9)));
+    for (int i = 0; i < 4; i++) OK(step_of(&r, NULL));
+    values_of(&r, x);
+    assert_true(x[0] == 0.75 && fabs(x[1] - 0.5) < 1e-9 && x[2] == -1);
+    close_run(&r);
+}
+
+static void boxes_that_have_nothing_in_common_are_named_both(void **state)
+{
+    (void)state;
+    run r = open_run("box(0, 2) | box(3, 4) | lbfgs | strong_wolfe", GD_F64);
+    double before[3], after[3];
+    values_of(&r, before);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(step_of(&r, NULL), GD_VALUE);
+        const char *text = gd_error_text(r.ctx);
+        if (!strstr(text, "parameter 'p', element 0") || !strstr(text, "between 0 and 2") ||
+            !strstr(text, "between 3 and 4"))
+            fail_msg("%s", text);
+        gd_clear_error(r.ctx);
+        values_of(&r, after);
+        assert_memory_equal(before, after, sizeof before);
+    }
+    close_run(&r);
+}
+
 /* ---- state ---- */
 
 static void saved_and_loaded_it_goes_on_with_the_same_bits(void **state)
@@ -315,6 +387,9 @@ int main(void)
         TEST(groups_lists_and_single_parameters_say_bounds),
         TEST(bounds_that_are_none_are_refused_by_name),
         TEST(authors_see_bounds_and_who_is_held),
+        TEST(of_several_boxes_the_intersection_holds),
+        TEST(lists_meet_numbers_and_later_steps_say_their_own),
+        TEST(boxes_that_have_nothing_in_common_are_named_both),
         TEST(saved_and_loaded_it_goes_on_with_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,6 +31,7 @@ typedef struct gd_param {
     gd_dtype dtype;
     int form;              /* when it was last looked at, see optimizer_step.c */
     gd_tensor *low, *high; /* bounds, f64 on the host, of one element or as many; owned, NULL: none */
+    int64_t bounded_in;    /* the attempt of the optimizer that said the bounds; 0: none has */
     uint8_t *side;         /* of each element, see step/bounds.h; owned, NULL: it has no bounds */
     int64_t *
         cut; /* [ranks + 1] elements cut[r] ... cut[r + 1] - 1 are rank r's, see plan/share.h; owned or NULL */
@@ -86,6 +87,7 @@ struct gd_optimizer {
     uint64_t form;      /* which parameters want gradients, dtypes, devices: as found by looking */
     gd_dtype vectors;   /* what vectors of all parameters were computed in then */
     bool bounded;       /* parameters have bounds */
+    int64_t attempts;   /* steps that were begun, from 1, whatever became of them */
     uint64_t sides;     /* counts how often it was worked out which elements their bounds hold */
     bool capture;       /* see gd_optimizer_capture */
     bool skips_missing; /* see gd_optimizer_skip_missing */

@@ -290,6 +290,7 @@ static gd_status begin_step(gd_optimizer *o, bool skips)
     if (status) return status;
     gd__release(o->first_loss);
     o->first_loss = NULL;
+    o->attempts++;
     return look_at_params(o, skips);
 }
 

@@ -6,6 +6,9 @@
  * (Bertsekas 1982; projecting the update alone is no descent method).  What tells how far the solution is, is the KKT residual
  * x - P(x - g), P being the way into the bounds: step info, gd_minimize and `--until kkt<X` go by it.
  *
+ * Several boxes of a chain, and those that --bound, gd_minimize's callers or Python's bounds= put before it, hold all: their
+ * intersection; an empty one is an error that names both.
+ *
  * A bound is a number or a list with one for each element, in their order; groups and gd_link_set_for give parameters their
  * own.  Equal bounds fix an element.  No state: the optimizer keeps the bounds in force. */
 #include "gradus/link.h"

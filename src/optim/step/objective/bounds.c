@@ -130,9 +130,11 @@ static gd_status host_bound(gd_tensor *bound, const gd_tensor *param, gd_tensor 
     return *out ? GD_OK : gd_error(ctx);
 }
 
-static gd_status check_bounds(const gd_var *var, int index)
+static gd_status check_bounds(const gd_var *var, int index, gd_tensor *const both[2])
 {
-    strip s = strip_of(var->optimizer, var->params[index]);
+    strip s = {.n = var->params[index]->numel};
+    s.low = bound_numbers(both[0], &lowest, &s.low_step);
+    s.high = bound_numbers(both[1], &highest, &s.high_step);
     const char *name = gd_var_param_name(var, index);
     for (int64_t i = 0; i < s.n; i++)
         if (!(low_at(&s, i) <= high_at(&s, i)) || low_at(&s, i) == INFINITY || high_at(&s, i) == -INFINITY)
@@ -149,6 +151,50 @@ static bool same_bound(const gd_tensor *a, const gd_tensor *b)
     return !memcmp(a->data, b->data, (size_t)a->numel * sizeof(double));
 }
 
+/* The tighter of two bounds, consumed and owned. */
+static gd_status meet(gd_ctx *ctx, gd_tensor *before, gd_tensor **bound, bool low)
+{
+    gd_tensor *now = *bound;
+    if (!before) return GD_OK;
+    if (!now) {
+        gd__own(before);
+        *bound = before;
+        return GD_OK;
+    }
+    gd_tensor *larger = now->numel >= before->numel ? now : before;
+    gd_no_grad_begin(ctx);
+    gd_tensor *both = gd__copy_on(larger, gd__cpu(ctx));
+    gd_no_grad_end(ctx);
+    *bound = both;
+    double *out = both ? (double *)(void *)both->data : NULL;
+    int64_t step[2];
+    const double *a = bound_numbers(now, NULL, &step[0]), *b = bound_numbers(before, NULL, &step[1]);
+    for (int64_t i = 0; both && i < both->numel; i++)
+        out[i] = low ? fmax(a[i * step[0]], b[i * step[1]]) : fmin(a[i * step[0]], b[i * step[1]]);
+    gd__release(now);
+    return both ? GD_OK : gd_error(ctx);
+}
+
+/* Of two boxes in a step both hold: where they have nothing in common, the error names them. */
+static gd_status meet_both(gd_var *var, int index, gd_tensor *both[2])
+{
+    const char *name = gd_var_param_name(var, index);
+    strip before = strip_of(var->optimizer, var->params[index]), now = before;
+    now.low = bound_numbers(both[0], &lowest, &now.low_step);
+    now.high = bound_numbers(both[1], &highest, &now.high_step);
+    for (int64_t i = 0; i < now.n; i++)
+        if (fmax(low_at(&now, i), low_at(&before, i)) > fmin(high_at(&now, i), high_at(&before, i)))
+            return gd_fail(
+                var->ctx, GD_VALUE,
+                "bounds: parameter '%.60s', element %lld: nothing lies both between %g and %g, as the bounds "
+                "before it say, and between %g and %g, as box says",
+                name ? name : "", (long long)i, low_at(&before, i), high_at(&before, i), low_at(&now, i),
+                high_at(&now, i));
+    const gd_param *p = param_of(var->optimizer, var->params[index]);
+    gd_status status = meet(var->ctx, p->low, &both[0], true);
+    return status ? status : meet(var->ctx, p->high, &both[1], false);
+}
+
 static gd_status set_one(gd_var *var, int index, gd_tensor *low, gd_tensor *high)
 {
     gd_tensor *t = var->params[index];
@@ -158,18 +204,18 @@ static gd_status set_one(gd_var *var, int index, gd_tensor *low, gd_tensor *high
     gd_status status = host_bound(low, t, &both[0]);
     if (!status) status = host_bound(high, t, &both[1]);
     if (!status && !p->side && !(p->side = gd__calloc(var->ctx, (size_t)t->numel + 1))) status = GD_NOMEM;
+    if (!status) status = check_bounds(var, index, both);
+    if (!status && p->bounded_in == var->optimizer->attempts) status = meet_both(var, index, both);
     if (status || (same_bound(both[0], p->low) && same_bound(both[1], p->high))) {
         gd__release(both[0]);
         gd__release(both[1]);
-        return status;
+    } else {
+        gd__release(p->low);
+        gd__release(p->high);
+        p->low = both[0];
+        p->high = both[1];
     }
-    gd_tensor *before[2] = {p->low, p->high};
-    p->low = both[0];
-    p->high = both[1];
-    status = check_bounds(var, index);
-    if (status) p->low = before[0], p->high = before[1];
-    gd__release(status ? both[0] : before[0]);
-    gd__release(status ? both[1] : before[1]);
+    if (!status) p->bounded_in = var->optimizer->attempts;
     return status;
 }
 
