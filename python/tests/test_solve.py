@@ -60,6 +60,24 @@ def test_several_parameters_by_place_and_by_name():
     assert r.x["a"].item() == pytest.approx(3) and r.x["b"].item() == pytest.approx(-1)
 
 
+@pytest.mark.parametrize("chain", ["box | lbfgs | strong_wolfe", "box(-1, 3) | newton | backtracking"])
+def test_bounds_hold_beside_a_box_of_the_chain(chain):
+    assert gd.minimize(lambda x: (x - 5).square().sum(), [1.0], chain, bounds=(0, 2)).x[0] == 2
+
+
+def test_bounds_and_a_box_without_a_common_number_are_named():
+    with pytest.raises(ValueError, match="between 0 and 2.*between 3 and 4"):
+        gd.minimize(lambda x: (x - 5).square().sum(), [1.0], "box(3, 4) | lbfgs | strong_wolfe", bounds=(0, 2))
+
+
+def test_a_comparison_is_no_constraint_and_no_loss():
+    for how in ({"equal": lambda x: x.sum() == 1}, {"below": lambda x: x <= 1}):
+        with pytest.raises(Exception, match="of dtype bool"):
+            gd.minimize(lambda x: (x - 5).square().sum(), [1.0], **how)
+    with pytest.raises(Exception, match="true or false|does not depend"):
+        gd.minimize(lambda x: x.sum() > 1, [1.0], "cma_es")
+
+
 @pytest.mark.parametrize("bounds", [(-2, 0.5), [(None, 0.5), (-10, None)], {"x": (None, [0.5, 10])}])
 def test_bounds_hold(bounds):
     r = gd.minimize(rosenbrock, [-1.0, 0.2], bounds=bounds)

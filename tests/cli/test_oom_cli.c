@@ -162,7 +162,7 @@ static void bounds_and_constraints_survive(void **state)
         "minimize 'sum((x-3)^2)' --param x=[1,2] --bound 'x<[2,5]' --chain 'newton | backtracking' --steps 1");
     exhaust(
         "minimize 'twice(x)^2 + y^2' --param x=1 --param y=2 --def f.txt --equal 'twice(x) + y - 1' --below 'y - 5' "
-        "--steps 2 --json");
+        "--subject '0 <= y <= 9' --steps 2 --json");
     exhaust("eval 'twice(a)' --param a=1 --def f.txt");
     exhaust("minimize 'x^2' --param x=1 --bound '-2<x<2' --starts 2 --chain 'lr(0.1)' --steps 2");
     exhaust("minimize 'x^2' --param x=1 --gradient none --chain 'cma_es(population=4)' --steps 1 --json");

@@ -164,6 +164,37 @@ static void a_constraint_that_is_no_number_counts_as_broken(void **state)
     close_run(&r);
 }
 
+static gd_tensor *holds(void *user) { return gd_gt(bowl(user), gd_ones_like(bowl(user))); }
+
+/* Whether it holds says nothing of how far it is from holding. */
+static void what_is_true_or_false_is_neither_a_constraint_nor_a_loss(void **state)
+{
+    (void)state;
+    static const struct {
+        gd_tensor *(*loss)(void *user), *(*equal)(void *user), *(*below)(void *user);
+        const char *chain, *text;
+    } rows[] = {
+        {bowl, holds, NULL, "augmented_lagrangian([lbfgs | strong_wolfe])",
+         "the constraints 'equal' are of dtype bool"},
+        {bowl, NULL, holds, "augmented_lagrangian([lbfgs | strong_wolfe])",
+         "the constraints 'below' are of dtype bool"},
+        {holds, NULL, NULL, "lbfgs | strong_wolfe", "the objective returned true or false"},
+        {holds, NULL, NULL, "cma_es", "the objective returned true or false"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        run r = open_run(rows[i].chain);
+        double p[2];
+        gd_objective objective = {
+            .loss = rows[i].loss, .user = &r, .equal = rows[i].equal, .below = rows[i].below};
+        assert_int_equal(gd_minimize_with(r.o, &objective, NULL, NULL), GD_DTYPE);
+        if (!strstr(gd_error_text(r.ctx), rows[i].text)) fail_msg("%zu: %s", i, gd_error_text(r.ctx));
+        gd_clear_error(r.ctx);
+        OK(gd_read_f64(r.p, p, 2));
+        assert_true(p[0] == 2 && p[1] == 2);
+        close_run(&r);
+    }
+}
+
 static void saved_and_loaded_it_goes_on_with_the_same_bits(void **state)
 {
     (void)state;
@@ -203,6 +234,7 @@ int main(void)
         TEST(constraints_that_cannot_be_met_end_it),
         TEST(nothing_converges_while_a_constraint_is_broken),
         TEST(a_constraint_that_is_no_number_counts_as_broken),
+        TEST(what_is_true_or_false_is_neither_a_constraint_nor_a_loss),
         TEST(saved_and_loaded_it_goes_on_with_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,7 @@ static int run_eval(gd_cli *cli, const gd_args *args)
     gd_problem p;
     results r = {0};
     gd_status status = gd__problem_open(&p, cli->ctx, args, args->argument[0], NULL, 0);
-    if (!status) status = gd__data_check(&p, NULL, NULL);
+    if (!status) status = gd__names_check(&p, NULL, NULL);
     size_t bytes = ((size_t)p.params + 1) * sizeof *r.gradient;
     gd_scope_begin(cli->ctx);
     if (!status && !(r.gradient = gd__calloc(cli->ctx, bytes))) status = GD_NOMEM;

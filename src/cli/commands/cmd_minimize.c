@@ -5,6 +5,7 @@
 #include "cli/problem/bound.h"
 #include "cli/problem/constraints.h"
 #include "cli/problem/grains.h"
+#include "cli/problem/kept.h"
 #include "cli/problem/problem.h"
 #include "cli/problem/run_state.h"
 #include "cli/data/trace.h"
@@ -22,6 +23,9 @@
 #include <string.h>
 
 #define BY_LOSSES_ONLY "cma_es" /* where gradients are not wanted */
+#define VIOLATION      1e-6     /* the default tolerance of augmented_lagrangian */
+#define NO_LOSS \
+    "the value is true or false, which is no loss; a condition on the parameters is --subject 'EXPR'"
 
 static const gd_option options[] = {
     GD_PARAM_OPTION,
@@ -29,9 +33,13 @@ static const gd_option options[] = {
     GD_REPEATED(
         "bound", "BOUND",
         "keep a parameter inside, ends included: 'x>0', '0<x<1', 'x[2]<5', 'x>[0,1,2]', 'x<@high.npy'"),
-    GD_REPEATED("equal", "EXPR",
-                "a constraint: this is 0, every element of it; by augmented_lagrangian around the chain"),
-    GD_REPEATED("below", "EXPR", "a constraint: this is at most 0"),
+    GD_REPEATED(
+        "subject", "EXPR",
+        "a constraint: 'x^2+y^2 <= 1', 'sum(w) = 1', '0 <= x*y <= 1', of every element; < means <=; by "
+        "augmented_lagrangian around the chain"),
+    GD_REPEATED("equal", "EXPR", "a constraint: EXPR is 0; or an equality, 'sum(w) = 1'"),
+    GD_REPEATED("below", "EXPR",
+                "a constraint: EXPR is at most 0; or an inequality, 'x*y <= 1' or 'x*y >= 1'"),
     GD_OPTION(
         "starts", "N",
         "so many starts, the given one and others spread between the bounds, without bounds around it: the lowest minimum "
@@ -61,20 +69,14 @@ static const gd_option options[] = {
     GD_SWITCH(
         "json",
         "print one JSON object: loss, gradient_norm, condition_estimate, steps, evals, converged, stopped, reason, seconds, "
-        "params; kkt with bounds or constraints, violation and multipliers with constraints"),
+        "params; kkt with bounds or constraints; violation, multipliers and constraints (text, values, violation, multipliers of each) "
+        "with constraints"),
     GD_DATA_OPTIONS,
     GD_SPLIT_OPTIONS,
     {0},
 };
 
 #define DEFAULT_STEPS 1000
-
-/* Of steps as they are: the point of the lowest loss, for --out, should the last one have none. */
-typedef struct kept {
-    gd_tensor **before, **best; /* where the last step began (its loss is known after it); owned */
-    size_t bytes;
-    double loss;
-} kept;
 
 enum { EXACT, DIFFERENCES, NONE };
 
@@ -95,7 +97,7 @@ typedef struct job {
     char ended[80];      /* what a search says at its end */
     gd_trouble why;      /* the first failure */
     bool lost;           /* it left no result to show */
-    kept kept;
+    gd_kept kept;
     gd_slow_save slow;
     gd_solve_result result;
     double condition; /* of the Hessian at the end; NAN: not known */
@@ -237,7 +239,7 @@ static gd_status check_options(job *j)
         return gd_fail(ctx, GD_ARGUMENT, "minimize: --starts does not go with --equal and --below");
     if (constrained(j) && j->gradient == NONE)
         return gd_fail(ctx, GD_ARGUMENT,
-                       "minimize: --equal and --below need gradients, --gradient none gives none");
+                       "minimize: --subject, --equal and --below need gradients, --gradient none gives none");
     if (j->gradient == NONE && gd__args_has(j->args, "split"))
         return gd_fail(ctx, GD_ARGUMENT, "minimize: --split does not go with --gradient none");
     if (asks && j->gradient == NONE)
@@ -261,9 +263,9 @@ static gd_status prepare_minimize(job *j)
     if (!status) status = gd__problem_open(&j->problem, ctx, j->args, j->args->argument[0], NULL, 0);
     if (!status && j->problem.params == 0)
         status = gd_fail(ctx, GD_ARGUMENT, "minimize: no --param given: nothing to change");
-    if (!status) status = gd__constraints_read(&j->problem, j->args, "equal", &j->equal);
-    if (!status) status = gd__constraints_read(&j->problem, j->args, "below", &j->below);
-    if (!status) status = gd__data_check(&j->problem, &j->equal, &j->below);
+    if (!status) status = gd__problem_no_truth(ctx, NULL, j->problem.expr, NO_LOSS);
+    if (!status) status = gd__constraints_read(&j->problem, j->args, &j->equal, &j->below);
+    if (!status) status = gd__names_check(&j->problem, &j->equal, &j->below);
     if (!status) status = check_options(j);
     if (!status) status = gd__grains_open(&j->problem, j->cli, j->args, &j->grains);
     if (!status) status = make_optimizer(j);
@@ -355,59 +357,6 @@ static gd_status save(job *j, gd_tensor *const *values, double loss)
     return status;
 }
 
-/* Copies of the parameters, in memory that is there after the first time. */
-static gd_status copy_values(job *j, gd_tensor **list)
-{
-    gd_ctx *ctx = j->cli->ctx;
-    gd_status status = GD_OK;
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
-    for (int i = 0; i < j->problem.params && !status; i++) {
-        if (list[i])
-            status = gd_assign(list[i], j->problem.value[i]);
-        else if (!(list[i] = gd_keep(gd_copy(j->problem.value[i]))))
-            status = gd_error(ctx);
-    }
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
-    return status;
-}
-
-/* The loss of a step is that of the point where it began. */
-static gd_status keep_best(job *j, double loss)
-{
-    kept *k = &j->kept;
-    if (!k->before) return GD_OK;
-    if (loss < k->loss) {
-        gd_tensor **list = k->best;
-        k->best = k->before;
-        k->before = list;
-        k->loss = loss;
-    }
-    return copy_values(j, k->before);
-}
-
-static gd_status start_keeping(job *j)
-{
-    kept *k = &j->kept;
-    if (!j->out || !j->exact) return GD_OK;
-    k->bytes = ((size_t)j->problem.params + 1) * sizeof *k->best;
-    k->before = gd__calloc(j->cli->ctx, k->bytes);
-    k->best = gd__calloc(j->cli->ctx, k->bytes);
-    return k->before && k->best ? copy_values(j, k->before) : GD_NOMEM;
-}
-
-static void stop_keeping(job *j)
-{
-    kept *k = &j->kept;
-    for (int i = 0; i < j->problem.params; i++) {
-        if (k->before) gd_release(k->before[i]);
-        if (k->best) gd_release(k->best[i]);
-    }
-    gd__free(j->cli->ctx, k->before, k->bytes);
-    gd__free(j->cli->ctx, k->best, k->bytes);
-}
-
 /* A signal may not wait for the end of the next step. */
 static void save_slow(job *j, const gd_progress *p)
 {
@@ -424,7 +373,7 @@ static gd_status record(job *j, const gd_progress *p)
         status = gd__tracer_step(j->tracer, &numbers, j->problem.name, j->problem.value, j->problem.params);
     set_history(j, p->loss);
     if (!status) status = add_history(j, p->step, p->loss_after);
-    return status ? status : keep_best(j, p->loss);
+    return status ? status : gd__kept_step(&j->kept, &j->problem, p->loss);
 }
 
 /* After every step; false ends the run. */
@@ -473,7 +422,7 @@ static void step_all(job *j)
     j->slow.begun = gd__cli_seconds();
     gd_status status = add_history(j, 0, NAN);
     if (!status && j->tracer) status = gd__tracer_start(j->tracer, p->name, p->value, p->params);
-    if (!status) status = start_keeping(j);
+    if (!status && j->out && j->exact) status = gd__kept_start(&j->kept, p);
     gd_objective objective = objective_of(j);
     if (!status) status = gd_minimize_with(j->optimizer, &objective, &o, &j->result);
     if (isnan(j->result.loss)) j->result.loss = NAN; /* its sign says nothing */
@@ -547,36 +496,13 @@ static const char *why(job *j)
     return j->ended;
 }
 
-/* Those of --equal, then those of --below. */
-static gd_status print_multipliers(job *j, bool json)
+static gd_constraints_report constraints_of(job *j)
 {
-    gd_text *out = &j->cli->out;
-    gd_tensor *t = gd_optimizer_attr_tensor(j->optimizer, "multipliers"), *equal = NULL;
-    gd_scope_begin(j->cli->ctx);
-    if (j->equal.count) equal = equal_values(j);
-    int64_t n = t ? gd_numel(t) : 0, first = equal ? gd_numel(equal) : 0;
-    gd_scope_end(j->cli->ctx);
-    double *m = gd__alloc_array(j->cli->ctx, (size_t)n + 1, sizeof *m);
-    gd_status status = !m ? GD_NOMEM : t ? gd_read_f64(t, m, n) : gd_error(j->cli->ctx);
-    for (int side = 0; side < 2 && !status; side++) {
-        int64_t from = side ? first : 0, to = side ? n : first;
-        if (json)
-            gd__text_add(out, side ? ", \"below\": [" : "{\"equal\": [");
-        else if (from < to)
-            gd__text_put(out, "multipliers of --%s:", side ? "below" : "equal");
-        for (int64_t i = from; i < to; i++) {
-            if (json && i > from) gd__text_char(out, ',');
-            if (json)
-                gd__json_number(out, m[i]);
-            else
-                gd__text_put(out, " %.7g", m[i]);
-        }
-        if (json) gd__text_char(out, ']');
-        if (!json && from < to) gd__text_char(out, '\n');
-    }
-    if (json) gd__text_char(out, '}');
-    if (m) gd__free(j->cli->ctx, m, ((size_t)n + 1) * sizeof *m);
-    return status;
+    return (gd_constraints_report){.problem = &j->problem,
+                                   .equal = &j->equal,
+                                   .below = &j->below,
+                                   .multipliers = gd_optimizer_attr_tensor(j->optimizer, "multipliers"),
+                                   .tolerance = VIOLATION};
 }
 
 static gd_status print_json(job *j)
@@ -590,8 +516,8 @@ static gd_status print_json(job *j)
     if (j->bounded) gd__json_put_number(out, "kkt", j->result.gradient_norm);
     if (constrained(j)) {
         gd__json_put_number(out, "violation", j->result.violation);
-        gd__json_key(out, "multipliers");
-        status = print_multipliers(j, true);
+        gd_constraints_report report = constraints_of(j);
+        status = gd__constraints_json(&report, out);
     }
     gd__json_put_whole(out, "steps", j->result.steps);
     gd__json_put_whole(out, "evals", j->result.evals);
@@ -647,8 +573,8 @@ static gd_status print_text(job *j)
     if (!isnan(j->condition)) gd__text_put(out, "condition %.2g (estimate)\n", j->condition);
     for (int i = 0; i < j->problem.params && !status; i++)
         status = print_param(out, j->problem.name[i], j->problem.value[i]);
-    if (!status && constrained(j)) status = print_multipliers(j, false);
-    return status;
+    gd_constraints_report report = constraints_of(j);
+    return status || !constrained(j) ? status : gd__constraints_print(&report, out);
 }
 
 /* Columns of the history as arrays. */
@@ -741,7 +667,7 @@ static void close_job(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
     (void)gd__tracer_close(j->tracer);
-    stop_keeping(j);
+    gd__kept_stop(&j->kept, &j->problem);
     gd_optimizer_free(j->optimizer);
     gd__constraints_free(ctx, &j->equal);
     gd__constraints_free(ctx, &j->below);
@@ -784,7 +710,7 @@ const gd_command gd__command_minimize = {
     .options = options,
     .examples =
         "gradus minimize '(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.1,2.5] --plot path.svg\n"
-        "gradus minimize '(x-2)^2+(y-1)^2' --param x=2 --param y=2 --below 'x^2/4+y^2-1' --equal 'x-2*y+1' --bound 'x>0'\n"
+        "gradus minimize '(x-2)^2+(y-1)^2' --param x=2 --param y=2 --subject 'x^2/4+y^2 <= 1' --subject 'x-2*y = -1' --bound 'x>0'\n"
         "gradus minimize 'mean((X@W+b-Y)^2)' --param W='zeros(4,2)' --param b='zeros(2)' --data X=@X.npy --data Y=@Y.npy "
         "--chain 'adam | lr(0.1)' --steps 500 --trace run.jsonl\n"
         "gradus minimize '20+sum(x^2-10*cos(2*pi*x))' --param x=[3,-4] --bound '-5.12<x<5.12' --starts 20\n"

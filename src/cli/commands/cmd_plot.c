@@ -131,7 +131,10 @@ static gd_status contours(job *j, gd_plot *plot, const double box[4])
     if (status) return status;
     gd_problem p;
     status = gd__problem_open(&p, j->cli->ctx, j->args, gd__args_get(j->args, "expr"), specs, count);
-    if (!status) status = gd__data_check(&p, NULL, NULL);
+    if (!status) status = gd__names_check(&p, NULL, NULL);
+    if (!status)
+        status = gd__problem_no_truth(j->cli->ctx, "expr", p.expr,
+                                      "the value is true or false, which has no contours");
     if (!status) status = gd__problem_contours(&p, plot, box);
     gd__problem_close(&p);
     return status;

@@ -50,6 +50,7 @@ int gd__expr_add(gd_expr *e, gd_expr_node node, const int *operand, int operands
         if (operand[i] < 0) return -1;
     node.operands = operands;
     node.integers = integers;
+    node.truth = gd__expr_truth(e, &node, operand, operands);
     for (int i = e->nodes; i-- > 0 && i >= e->nodes - LOOK_BACK;)
         if (same_node(e, &e->node[i], &node, operand, integer)) return i;
     if (!gd__expr_room(e, &e->node, &e->node_bytes, e->nodes, 1, sizeof *e->node) ||

@@ -518,7 +518,7 @@ static int product(gd_expr_parser *p)
     return node;
 }
 
-static int sum(gd_expr_parser *p)
+int gd__parser_sum(gd_expr_parser *p)
 {
     int node = product(p);
     for (char c; node >= 0 && ((c = gd__parser_peek(p)) == '+' || c == '-');) {
@@ -544,12 +544,12 @@ static char comparison_sign(gd_expr_parser *p)
 
 static int comparison(gd_expr_parser *p)
 {
-    int node = sum(p);
+    int node = gd__parser_sum(p);
     (void)gd__parser_peek(p);
     size_t at = p->at;
     char sign = node >= 0 ? comparison_sign(p) : 0;
     if (sign) {
-        node = gd__expr_binary_node(p->e, (int)at, sign, node, sum(p));
+        node = gd__expr_binary_node(p->e, (int)at, sign, node, gd__parser_sum(p));
         (void)gd__parser_peek(p);
         at = p->at;
         if (node >= 0 && comparison_sign(p))
@@ -644,7 +644,7 @@ static bool definitions(gd_expr_parser *p)
 static int left_name(gd_expr_parser *p, size_t at, const char *name, size_t length, int node)
 {
     gd_expr *e = p->e;
-    int left = gd__parser_resolve(p, at, name, length);
+    int left = gd__parser_number(p, at, node) < 0 ? -1 : gd__parser_resolve(p, at, name, length);
     if (left < 0 || p->form == GD_EXPR_RIGHT) return left < 0 ? -1 : node;
     e->equation = true;
     if (!(e->left = gd__intern(e->ctx, name, length))) return -1;
@@ -658,6 +658,7 @@ static int equation(gd_expr_parser *p, int left)
     int right = gd__parser_expression(p);
     if (right < 0) return -1;
     if (gd__parser_peek(p)) return gd__parser_expected(p, "an operator");
+    if (gd__parser_number(p, at, left) < 0 || gd__parser_number(p, at, right) < 0) return -1;
     p->e->equation = true;
     return gd__expr_binary_node(p->e, (int)at, '-', left, right);
 }
@@ -678,7 +679,9 @@ static int statements(gd_expr_parser *p)
         size_t length;
         bool binds = binding_name(p, &name, &length);
         if (gd_error(p->e->ctx)) return -1;
-        int node = gd__parser_expression(p);
+        bool relates = p->form == GD_EXPR_RELATION && !(binds && gd__parser_statement_follows(p));
+        if (relates) binds = false, p->at = at;
+        int node = relates ? gd__parser_relation(p) : gd__parser_expression(p);
         if (node < 0) return -1;
         if (binds && p->form != GD_EXPR_VALUE && !gd__parser_peek(p))
             return left_name(p, at, name, length, node);
@@ -719,15 +722,15 @@ bool gd__expr_is_equation(const gd_expr *e, const char **left)
     return e->equation;
 }
 
-gd_expr *gd__expr_parse_form(gd_ctx *ctx, const char *defined, const char *file, const char *text,
-                             const char *const *names, int count, gd_expr_form form)
+static gd_expr *parse(gd_ctx *ctx, const char *defined, const char *file, const char *text,
+                      const char *const *names, int count, gd_expr_form form, int part)
 {
     gd_expr *e = gd__calloc(ctx, sizeof *e);
     if (!e) return NULL;
     e->ctx = ctx;
     e->own = strlen(defined);
     e->file = file ? gd__intern(ctx, file, strlen(file)) : NULL;
-    gd_expr_parser p = {.e = e, .size = e->own + strlen(text), .open = !names, .form = form};
+    gd_expr_parser p = {.e = e, .size = e->own + strlen(text), .open = !names, .form = form, .part = part};
     int root = -1;
     bool ok = !gd_error(ctx) && (e->text = gd__alloc(ctx, p.size + 1));
     if (ok) {
@@ -752,4 +755,18 @@ gd_expr *gd__expr_parse_form(gd_ctx *ctx, const char *defined, const char *file,
     if (root >= 0 && gd__expr_finish(e, root) == GD_OK) return e;
     gd__expr_free(e);
     return NULL;
+}
+
+gd_expr *gd__expr_parse_form(gd_ctx *ctx, const char *defined, const char *file, const char *text,
+                             const char *const *names, int count, gd_expr_form form)
+{
+    return parse(ctx, defined, file, text, names, count, form, 0);
+}
+
+gd_expr *gd__expr_parse_relation(gd_ctx *ctx, const char *defined, const char *file, const char *text,
+                                 const char *const *names, int count, int part, gd_expr_relation *out)
+{
+    gd_expr *e = parse(ctx, defined, file, text, names, count, GD_EXPR_RELATION, part);
+    if (e) *out = e->relation;
+    return e;
 }

@@ -1,6 +1,7 @@
 /* Reading an expression: what the files of the parser share.  See expr.h for the language.
  *
  *   expr_parse.c   letters, names, one function a level of precedence, statements
+ *   expr_relation.c  relations `a <= b <= c`; which values are true or false
  *   expr_bodies.c  what is read more than once, or as a text of its own: sums over a range, functions of one's own, differential equations */
 #ifndef GD_CLI_EXPR_EXPR_PARSER_H
 #define GD_CLI_EXPR_EXPR_PARSER_H
@@ -34,6 +35,7 @@ typedef struct gd_expr_parser {
     int depth;
     bool open; /* unknown names become variables */
     gd_expr_form form;
+    int part; /* of a row of relations, which one is wanted */
     gd_expr_binding *binding;
     int bindings;
     size_t binding_bytes;
@@ -68,6 +70,10 @@ bool gd__parser_bind(gd_expr_parser *p, const char *name, size_t length, int nod
 bool gd__parser_enter(gd_expr_parser *p);
 int gd__parser_expression(gd_expr_parser *p);
 int gd__parser_primary(gd_expr_parser *p);
+/* What a comparison has on either side. */
+int gd__parser_sum(gd_expr_parser *p);
+/* -1 with an error about the value of the node where that is true or false, else the node. */
+int gd__parser_number(gd_expr_parser *p, size_t at, int node);
 /* What follows the '(' of a call. */
 bool gd__parser_arguments(gd_expr_parser *p, gd_expr_arguments *a);
 
@@ -81,6 +87,13 @@ static inline char gd__parser_after(const gd_expr_parser *p)
 {
     return p->at + 1 < p->size ? p->text[p->at + 1] : 0;
 }
+
+/* ---- expr_relation.c ---- */
+
+/* Is there more behind the ';' that ends this statement? */
+bool gd__parser_statement_follows(const gd_expr_parser *p);
+/* The rest of the text: a relation, or an expression.  A node, or -1. */
+int gd__parser_relation(gd_expr_parser *p);
 
 /* ---- expr_bodies.c; the '(' has been read ---- */
 

@@ -38,6 +38,7 @@ typedef enum gd_expr_op {
 typedef struct gd_expr_node {
     uint8_t op;
     bool fixed;          /* the same in every evaluation: computed once */
+    bool truth;          /* true or false: what a comparison gave, or parts of such values */
     int at;              /* place in the text, for errors */
     int first, operands; /* in e->operand */
     int integer, integers;
@@ -63,6 +64,7 @@ struct gd_expr {
     const char *file; /* that the definitions are from; interned */
     bool equation;
     const char *left; /* the name on the left side of an equation, interned; NULL: something else */
+    gd_expr_relation relation;
     gd_expr_node *node;
     int nodes;
     size_t node_bytes;
@@ -138,6 +140,9 @@ bool gd__expr_room(gd_expr *e, void *array, size_t *bytes, int count, int more, 
 bool gd__expr_value(const gd_expr *e, int node, double *value);
 /* Drops what the root does not need; the root becomes the last node. */
 gd_status gd__expr_finish(gd_expr *e, int root);
+
+/* Is the value true or false rather than a number?  operand: numbers of nodes that are there. */
+bool gd__expr_truth(const gd_expr *e, const gd_expr_node *node, const int *operand, int operands);
 
 /* ---- functions ---- */
 

@@ -54,7 +54,8 @@ static gd_status check_derived(gd_fit_job *j, const gd_derived *d)
 {
     gd_expr *e = gd__problem_expression(j->ctx, j->args, "derive", d->text, j->name, j->names);
     if (!e) return gd_error(j->ctx);
-    gd_status status = GD_OK;
+    gd_status status = gd__problem_no_truth(
+        j->ctx, "derive", e, "the value is true or false, whose standard error would say nothing");
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv) && !status; i++)
         if (gd__expr_uses(e, i))
             status = gd_fail(j->ctx, GD_ARGUMENT, "--derive %.60s: '%.60s' is a column; parameters only",

@@ -34,6 +34,9 @@ gd_status gd__fit_read_form(gd_fit_job *j)
     j->form = GD_EXPR_EQUATION;
     j->model = gd__problem_form(j->ctx, j->args, j->args->argument[0], j->name, j->names, j->form);
     if (!j->model) return gd_error(j->ctx);
+    gd_status refused = gd__problem_no_truth(
+        j->ctx, NULL, j->model, "the value is true or false, which is no model; numbers are fitted");
+    if (refused) return refused;
     if (!gd__expr_is_equation(j->model, &left)) {
         j->y_name = given ? given : "y";
         return GD_OK;

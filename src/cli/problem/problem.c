@@ -144,36 +144,83 @@ static void advise(gd_text *out, const gd_args *args, const char *option, const 
     if (open && constant) gd__text_put(out, ", --%s %.*s=1 a constant", constant, length, name);
 }
 
-/* What is wrong with an expression is said of its option, and of a name that is unknown what there is in its place. */
-static void explain_failure(gd_ctx *ctx, const gd_args *args, const char *option, const char *const *names,
-                            int count)
+/* What is wrong with an expression is said of its option, followed by advice. */
+static void blame(gd_ctx *ctx, const char *option, const char *advice)
 {
     static const char own[] = "expression: ";
     char text[1024];
     gd_status status = gd_error(ctx);
     (void)snprintf(text, sizeof text, "%s", gd_error_text(ctx));
-    const char *unknown = strstr(text, ": " GD_EXPR_UNKNOWN), *said = text;
-    bool blame = option && !strncmp(text, own, sizeof own - 1);
-    if (status != GD_PARSE || (!blame && !unknown)) return;
-    gd_text advice = gd__text(ctx);
+    bool at_fault = option && !strncmp(text, own, sizeof own - 1);
+    if (!at_fault && !*advice) return;
     gd_clear_error(ctx);
-    if (blame) said += sizeof own - 1;
-    if (unknown) advise(&advice, args, option, unknown + 2 + strlen(GD_EXPR_UNKNOWN), names, count);
-    (void)gd_fail(ctx, status, "%s%s%s%s%.600s", blame ? "--" : "", blame ? option : "", blame ? ": " : "",
-                  said, gd__text_string(&advice));
+    (void)gd_fail(ctx, status, "%s%s%s%s%.600s", at_fault ? "--" : "", at_fault ? option : "",
+                  at_fault ? ": " : "", text + (at_fault ? sizeof own - 1 : 0), advice);
+}
+
+void gd__problem_blame(gd_ctx *ctx, const char *option) { blame(ctx, option, ""); }
+
+/* And of a name that is unknown, what there is in its place. */
+static void explain_failure(gd_ctx *ctx, const gd_args *args, const char *option, const char *const *names,
+                            int count)
+{
+    if (gd_error(ctx) != GD_PARSE) return;
+    gd_text advice = gd__text(ctx);
+    char text[1024];
+    (void)snprintf(text, sizeof text, "%s", gd_error_text(ctx));
+    const char *unknown = strstr(text, ": " GD_EXPR_UNKNOWN);
+    if (unknown) {
+        gd_clear_error(ctx); /* for the memory of the advice */
+        advise(&advice, args, option, unknown + 2 + strlen(GD_EXPR_UNKNOWN), names, count);
+        gd_clear_error(ctx);
+        (void)gd_fail(ctx, GD_PARSE, "%s", text);
+    }
+    blame(ctx, option, gd__text_string(&advice));
     gd__text_free(&advice);
+}
+
+/* The definitions of --def, to be read with an expression. */
+typedef struct definitions {
+    char *text;
+    const char *file;
+} definitions;
+
+static gd_status open_definitions(gd_ctx *ctx, const gd_args *args, definitions *d)
+{
+    gd_status status = gd__problem_definitions(ctx, args, &d->text);
+    d->file = d->text ? gd__args_get(args, "def") : NULL;
+    return status;
 }
 
 static gd_expr *read_expression(gd_ctx *ctx, const gd_args *args, const char *option, const char *text,
                                 const char *const *names, int count, gd_expr_form form)
 {
-    char *defined;
-    if (gd__problem_definitions(ctx, args, &defined)) return NULL;
-    gd_expr *e = gd__expr_parse_form(ctx, defined ? defined : "", defined ? gd__args_get(args, "def") : NULL,
-                                     text, names, count, form);
-    gd__strfree(ctx, defined);
+    definitions d;
+    if (open_definitions(ctx, args, &d)) return NULL;
+    gd_expr *e = gd__expr_parse_form(ctx, d.text ? d.text : "", d.file, text, names, count, form);
+    gd__strfree(ctx, d.text);
     if (!e) explain_failure(ctx, args, option, names, count);
     return e;
+}
+
+gd_expr *gd__problem_relation(gd_ctx *ctx, const gd_args *args, const char *option, const char *text,
+                              const char *const *names, int count, int part, gd_expr_relation *out)
+{
+    definitions d;
+    if (open_definitions(ctx, args, &d)) return NULL;
+    gd_expr *e = gd__expr_parse_relation(ctx, d.text ? d.text : "", d.file, text, names, count, part, out);
+    gd__strfree(ctx, d.text);
+    if (!e) explain_failure(ctx, args, option, names, count);
+    return e;
+}
+
+gd_status gd__problem_no_truth(gd_ctx *ctx, const char *option, const gd_expr *e, const char *text)
+{
+    int at;
+    if (!gd__expr_is_truth(e, &at)) return GD_OK;
+    gd__expr_fail_at(e, at, text);
+    gd__problem_blame(ctx, option);
+    return gd_error(ctx);
 }
 
 gd_expr *gd__problem_form(gd_ctx *ctx, const gd_args *args, const char *text, const char *const *names,
@@ -202,12 +249,7 @@ gd_status gd__problem_open(gd_problem *p, gd_ctx *ctx, const gd_args *args, cons
     if (status) return status;
     p->expr = gd__problem_expression(ctx, args, NULL, expr, p->name, p->count);
     if (!p->expr) return gd_error(ctx);
-    for (int i = 0; i < p->count; i++) {
-        if (i >= p->params)
-            gd__expr_fix(p->expr, i);
-        else if (!gd__expr_uses(p->expr, i))
-            return gd_fail(ctx, GD_ARGUMENT, "--param %.60s: the expression does not use it", p->name[i]);
-    }
+    for (int i = p->params; i < p->count; i++) gd__expr_fix(p->expr, i);
     return GD_OK;
 }
 

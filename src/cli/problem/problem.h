@@ -47,6 +47,14 @@ gd_expr *gd__problem_form(gd_ctx *ctx, const gd_args *args, const char *text, co
                           int count, gd_expr_form form);
 gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *option, const char *text,
                                 const char *const *names, int count);
+/* A relation of an option, as gd__expr_parse_relation has it. */
+gd_expr *gd__problem_relation(gd_ctx *ctx, const gd_args *args, const char *option, const char *text,
+                              const char *const *names, int count, int part, gd_expr_relation *out);
+/* The error "expression: column 3: ..." in the context becomes one of the option: "--below: column 3: ...". */
+void gd__problem_blame(gd_ctx *ctx, const char *option);
+/* PARSE: the value is true or false, where a number is wanted.  option: as above; text: what is wrong, and what to write. */
+GD_NODISCARD gd_status gd__problem_no_truth(gd_ctx *ctx, const char *option, const gd_expr *e,
+                                            const char *text);
 
 /* Reads --param, --data, --def, the options of tables (ARGUMENT where no value is one), --dtype, --device and --seed of args.  params: what to use in place of --param ("p=[0,0]", ...), or
  * NULL.  gd__problem_close also after a failure. */

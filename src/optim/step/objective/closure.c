@@ -71,6 +71,8 @@ static gd_status hand_over(gd_var *var, gd_tensor *result, bool history, gd_tens
 
 gd_status gd__as_loss(gd_ctx *ctx, gd_tensor **result)
 {
+    if (*result && !gd_error(ctx) && (*result)->dtype == GD_BOOL)
+        return gd_fail(ctx, GD_DTYPE, "the objective returned true or false, which is no loss");
     if (*result && !gd_error(ctx) && (*result)->ndim > 0) /* a vector of one element is a vector too */
         *result = gd_sum(gd_square(gd_drop_names(*result)), NULL, false);
     if (gd_error(ctx)) return gd_error(ctx);

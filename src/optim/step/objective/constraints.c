@@ -22,6 +22,11 @@ static gd_status one_constraint(gd_ctx *ctx, gd_tensor *(*fn)(void *user), void 
     gd_tensor *t = fn(user);
     if (gd_error(ctx)) return gd_error(ctx);
     if (!t) return gd_fail(ctx, GD_CALLBACK, "the constraints '%s' returned NULL", what);
+    if (!gd__is_float(t)) /* x <= 1 as a tensor says whether it holds, not how far it is from it */
+        return gd_fail(
+            ctx, GD_DTYPE,
+            "the constraints '%s' are of dtype %s, which has no gradients; return left - right of %s", what,
+            gd_dtype_name(t->dtype), *what == 'e' ? "left = right" : "left <= right");
     *out = gd__reshape(gd_drop_names(t), 1, &t->numel);
     return *out ? GD_OK : gd_error(ctx);
 }
