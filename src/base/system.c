@@ -42,6 +42,27 @@ bool gd__file_of(const void *something, char *out, size_t size)
     return fits;
 }
 
+/* ---- the stack ---- */
+
+uintptr_t gd__stack_floor(size_t reserve)
+{
+#if defined(__APPLE__)
+    pthread_t self = pthread_self();
+    return (uintptr_t)pthread_get_stackaddr_np(self) - pthread_get_stacksize_np(self) + reserve;
+#elif defined(__linux__)
+    pthread_attr_t about;
+    void *lowest = NULL;
+    size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &about) != 0) return 0;
+    int failed = pthread_attr_getstack(&about, &lowest, &size);
+    (void)pthread_attr_destroy(&about);
+    return failed ? 0 : (uintptr_t)lowest + reserve;
+#else
+    (void)reserve;
+    return 0;
+#endif
+}
+
 /* ---- waiting ---- */
 
 void gd__patient_cond_init(pthread_cond_t *cond)

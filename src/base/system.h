@@ -65,6 +65,12 @@ static inline struct timespec gd__written_at(const struct stat *s)
 #endif
 }
 
+/* The lowest address that a frame of this thread may have, if `reserve` bytes are to stay free below it; 0: not known.
+ * Recursion that follows a user's text compares it with gd__stack_here. */
+uintptr_t gd__stack_floor(size_t reserve);
+/* Where the stack is now.  Not the address of a variable: sanitizers move those. */
+#define gd__stack_here() ((uintptr_t)__builtin_frame_address(0))
+
 /* A condition that can be waited for a while, whatever happens to the clock on the wall meanwhile. */
 void gd__patient_cond_init(pthread_cond_t *cond);
 void gd__cond_wait_for(pthread_cond_t *cond, pthread_mutex_t *lock, double seconds);

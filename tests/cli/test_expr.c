@@ -510,7 +510,7 @@ static void mistakes_are_pointed_at(void **state)
             "expression: column 15: sums and functions of one's own stand for more than 20000 terms");
     refused("f(x) = q; 1", "expression: column 8: unknown name 'q'");
     refused("f(t) = t + y; f(1, 2)", "expression: column 15: f takes 1 argument, 2 given");
-    refused("f(t) = f(t - 1); f(3)", "expression: column 8: unknown function 'f'");
+    refused("f(t) = f(t - 1); f(3)", "expression: column 8: 'f' needs itself: f -> f");
     refused("exp(t) = t; exp(1)", "expression: column 1: 'exp' is a function of the language");
     refused("f(t) = t", "expression: column 9: the value is missing: only definitions");
     refused("decay(t) = exp(-t); deacy(2)",

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#define MAX_NAMES  64    /* in the equations of an ode, beside states and time */
 #define MAX_COPIES 20000 /* bodies of sums and of functions of one's own that are read in all */
 
 static bool count_copy(gd_expr_parser *p, size_t at)
@@ -71,7 +72,7 @@ int gd__parser_sum_over(gd_expr_parser *p, size_t at, char op, const char *name,
     if (!range_end(p, &last)) return -1;
     if (!gd__parser_accept(p, ',')) return gd__parser_expected(p, "','");
     if (!gd__parser_enter(p)) return -1;
-    int node = body_over(p, at, op, (gd_expr_binding){name, length, -1}, first, last);
+    int node = body_over(p, at, op, (gd_expr_binding){name, length, -1, SIZE_MAX}, first, last);
     p->depth--;
     return node < 0 || gd__parser_accept(p, ')') ? node : gd__parser_expected(p, "')'");
 }
@@ -79,7 +80,8 @@ int gd__parser_sum_over(gd_expr_parser *p, size_t at, char op, const char *name,
 const gd_expr_definition *gd__parser_find(const gd_expr_parser *p, const char *name, size_t length)
 {
     for (int i = p->visible; i-- > 0;)
-        if (gd__parser_same(name, length, p->function[i].name)) return &p->function[i];
+        if (p->function[i].arguments && gd__parser_same(name, length, p->function[i].name))
+            return &p->function[i];
     return NULL;
 }
 
@@ -94,6 +96,9 @@ static int expand(gd_expr_parser *p, size_t at, const gd_expr_definition *f, con
     p->hidden_from = f->bindings;
     p->hidden_to = caller.bindings;
     p->visible = (int)(f - p->function);
+    p->before = f->start < p->e->own ? f->start : p->e->own;
+    p->defining = f->name;
+    p->defining_length = strlen(f->name);
     p->at = f->begin;
     p->size = f->end;
     int value = count_copy(p, at) && gd__parser_enter(p) ? gd__parser_expression(p) : -1;
@@ -105,7 +110,45 @@ static int expand(gd_expr_parser *p, size_t at, const gd_expr_definition *f, con
     p->hidden_from = caller.hidden_from;
     p->hidden_to = caller.hidden_to;
     p->visible = caller.visible;
+    p->before = caller.before;
+    p->defining = caller.defining;
+    p->defining_length = caller.defining_length;
     return value;
+}
+
+/* The first letter of the name of a variable that stands for the definition at the place which follows. */
+#define OUTSIDE '\1'
+
+/* The value of the definition that begins at `start`. */
+static int value_of_definition(gd_expr_parser *p, size_t at, size_t start)
+{
+    const gd_expr_parser *root = p;
+    double value;
+    while (root->outer) root = root->outer;
+    int i = root->bindings;
+    while (i-- > 0 && root->binding[i].start != start) continue;
+    if (i < 0) return -2;
+    if (root == p) return root->binding[i].node;
+    if (gd__expr_value(root->e, root->binding[i].node, &value)) return gd__expr_number(p->e, (int)at, value);
+    char name[32];
+    int length = snprintf(name, sizeof name, "%c%zu", OUTSIDE, start), variable = -1;
+    for (int k = 0; k < p->e->variables && variable < 0; k++)
+        if (!strcmp(p->e->name[k], name)) variable = k;
+    if (variable < 0) variable = gd__expr_add_variable(p->e, name, (size_t)length);
+    return variable < 0 ? -1 : gd__expr_variable_node(p->e, (int)at, variable);
+}
+
+int gd__parser_from_outside(gd_expr_parser *p, size_t at, const char *name, size_t length)
+{
+    if (length > 1 && name[0] == OUTSIDE) {
+        size_t start = 0;
+        for (size_t i = 1; i < length; i++) start = 10 * start + (size_t)(name[i] - '0');
+        return value_of_definition(p, at, start);
+    }
+    for (int i = p->visible; i-- > 0;)
+        if (!p->function[i].arguments && gd__parser_same(name, length, p->function[i].name))
+            return value_of_definition(p, at, p->function[i].start);
+    return -2;
 }
 
 int gd__parser_own_call(gd_expr_parser *p, size_t at, const gd_expr_definition *f)
@@ -141,14 +184,12 @@ bool gd__parser_definition(gd_expr_parser *p, gd_expr_definition *f)
     return false;
 }
 
-/* Where the ';' after the current place is, or the end. */
-static size_t body_end(const gd_expr_parser *p)
+size_t gd__parser_body_end(const char *text, size_t at, size_t size)
 {
-    char inside = 0; /* of a name in backquotes or of a comment */
-    size_t at = p->at;
-    for (; at < p->size; at++) {
-        char c = p->text[at];
-        if (inside ? c == inside : c == '`' || c == '#')
+    char inside = 0; /* of a name in backquotes, of equations in quotes or of a comment */
+    for (; at < size; at++) {
+        char c = text[at];
+        if (inside ? c == inside : c == '`' || c == '#' || c == '"')
             inside = inside ? 0 : c == '#' ? '\n' : c;
         else if (!inside && c == ';')
             break;
@@ -168,10 +209,11 @@ static bool try_body(gd_expr_parser *p, size_t at, const gd_expr_definition *f)
 bool gd__parser_define(gd_expr_parser *p, size_t at, gd_expr_definition f)
 {
     f.begin = p->at;
-    f.end = p->at = body_end(p);
+    f.start = at;
+    f.end = p->at = gd__parser_body_end(p->text, p->at, p->size);
     f.bindings = p->bindings;
     if (!f.name) return false;
-    if (gd__expr_find_call(f.name, strlen(f.name)))
+    if (f.arguments && gd__expr_find_call(f.name, strlen(f.name)))
         return gd__parser_fail(p, at, "'%.60s' is a function of the language", f.name) >= 0;
     if (!gd__expr_room(p->e, &p->function, &p->function_bytes, p->functions, 1, sizeof f)) return false;
     p->function[p->functions++] = f;
@@ -206,12 +248,7 @@ static int told_at(gd_expr_parser *p, size_t at)
 static gd_expr_ode *read_equations(gd_expr_parser *p, const char *text, int length, bool stiff)
 {
     gd_expr *e = p->e;
-    char *definitions = gd__alloc(e->ctx, e->own + 1);
-    if (!definitions) return NULL;
-    memcpy(definitions, e->text, e->own);
-    definitions[e->own] = 0;
-    gd_expr_ode *o = gd__expr_ode_parse(e->ctx, definitions, text, (size_t)length, stiff);
-    gd__free(e->ctx, definitions, e->own + 1);
+    gd_expr_ode *o = gd__expr_ode_parse(p, text, (size_t)length, stiff);
     if (o && gd__expr_room(e, &e->ode, &e->ode_bytes, e->odes, 1, sizeof *e->ode))
         return e->ode[e->odes++] = o;
     gd__expr_ode_free(o);
@@ -221,7 +258,7 @@ static gd_expr_ode *read_equations(gd_expr_parser *p, const char *text, int leng
 /* ode("x' = -k*x", x0, t) or ode("x' = -k*x", x0, t, t0) */
 int gd__parser_ode(gd_expr_parser *p, size_t at, bool stiff)
 {
-    int node[3 + GD_EXPR_MAX_CALL], count = 3;
+    int node[3 + MAX_NAMES], count = 3;
     gd_expr_arguments a;
     int64_t which = p->e->odes;
     (void)gd__parser_peek(p);
@@ -229,16 +266,18 @@ int gd__parser_ode(gd_expr_parser *p, size_t at, bool stiff)
     const char *text = NULL;
     int length = read_text(p, &text);
     if (length < 0) return -1;
+    if (!gd__parser_enter(p)) return -1;
     const gd_expr_ode *o = read_equations(p, text, length, stiff);
     if (!o) return told_at(p, inside);
+    p->depth--;
     if (!gd__parser_accept(p, ',')) return gd__parser_expected(p, "',' and the start values");
     if (!gd__parser_enter(p) || !gd__parser_arguments(p, &a)) return -1;
     p->depth--;
     if (a.axis || a.count < 2 || a.count > 3)
         return gd__parser_fail(p, at,
                                "ode takes equations, start values, times and perhaps the time of the start");
-    if (gd__expr_ode_names(o) > GD_EXPR_MAX_CALL)
-        return gd__parser_fail(p, inside, "ode: more than %d names", GD_EXPR_MAX_CALL);
+    if (gd__expr_ode_names(o) > MAX_NAMES)
+        return gd__parser_fail(p, inside, "ode: more than %d names", MAX_NAMES);
     for (int i = 0; i < 2; i++) node[i] = a.node[i];
     node[2] = a.count > 2 ? a.node[2] : gd__expr_number(p->e, (int)at, 0);
     for (int i = 0; i < gd__expr_ode_names(o); i++) {

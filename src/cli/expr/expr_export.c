@@ -5,11 +5,14 @@
  * expressions of numbers have such forms: sums over arrays and matrices have none. */
 #include "cli/expr/expr_export.h"
 #include "cli/expr/expr_program.h"
+#include "base/system.h"
 #include "base/text/number.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define STACK_RESERVE 32768 /* bytes that recursion leaves for what it calls */
 
 /* From loose to tight. */
 enum { LOOSE, COMPARED, SUM, PRODUCT, SIGNED, POWER, ATOM };
@@ -170,9 +173,10 @@ typedef struct writer {
     gd_export_language language;
     const gd_export_symbol *symbol;
     gd_text *out;
-    int *uses;  /* of each node */
-    int *local; /* number of the variable it became, 0: none */
-    int failed; /* the node that has no form; -1: none */
+    int *uses;       /* of each node */
+    int *local;      /* number of the variable it became, 0: none */
+    int failed;      /* the node that has no form; -1: none */
+    uintptr_t floor; /* of the stack */
 } writer;
 
 static const form *form_in(const row *rows, size_t count, const gd_expr_node *n, gd_export_language language)
@@ -302,7 +306,7 @@ static void put_whole(writer *w, int at, int need)
 
 static void put_node(writer *w, int at, int need)
 {
-    if (w->out->used > GD_EXPORT_LONGEST) {
+    if (w->out->used > GD_EXPORT_LONGEST || gd__stack_here() <= w->floor) {
         w->failed = at;
         return;
     }
@@ -331,7 +335,12 @@ gd_status gd__expr_export(const gd_expr *e, gd_export_language language, const g
                           gd_text *out)
 {
     size_t bytes = (size_t)e->nodes * 2 * sizeof(int);
-    writer w = {.e = e, .language = language, .symbol = symbol, .out = out, .failed = -1};
+    writer w = {.e = e,
+                .language = language,
+                .symbol = symbol,
+                .out = out,
+                .failed = -1,
+                .floor = gd__stack_floor(STACK_RESERVE)};
     if (!(w.uses = gd__calloc(e->ctx, bytes))) return GD_NOMEM;
     w.local = w.uses + e->nodes;
     for (int i = 0; i < e->nodes; i++)

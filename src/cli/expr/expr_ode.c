@@ -9,7 +9,7 @@
  * so loss and gradient belong together to rounding; second ones are 0.  Only the choice of step sizes looks at numbers, and
  * memory is that of a step.  Where the solution blows up, or would take more
  * steps than anybody waits for, what is beyond is NaN: a fit takes that as a point not to go to. */
-#include "cli/expr/expr_ode.h"
+#include "cli/expr/expr_parser.h"
 #include "gradus/autograd.h"
 
 #include <float.h>
@@ -66,7 +66,7 @@ static const char *read_state(gd_ctx *ctx, const char *text, const char **rest)
     return gd__intern(ctx, text, length);
 }
 
-static gd_status add_equation(gd_expr_ode *o, const char *definitions, const char *text)
+static gd_status add_equation(gd_expr_ode *o, gd_expr_parser *outer, const char *text)
 {
     const char *rest, *name = read_state(o->ctx, text, &rest);
     if (gd_error(o->ctx)) return gd_error(o->ctx);
@@ -74,7 +74,7 @@ static gd_status add_equation(gd_expr_ode *o, const char *definitions, const cha
     if (o->states == STATES) return gd_fail(o->ctx, GD_PARSE, "more than %d equations", STATES);
     if (!strcmp(name, "t")) return gd_fail(o->ctx, GD_PARSE, "t is the time, not a state");
     if (find(o->state, o->states, name) >= 0) return gd_fail(o->ctx, GD_PARSE, "%.40s' is there twice", name);
-    o->side[o->states] = gd__expr_parse_with(o->ctx, definitions, NULL, rest, NULL, 0);
+    o->side[o->states] = gd__parser_inside(outer, rest);
     if (!o->side[o->states]) return gd_error(o->ctx);
     o->state[o->states++] = name;
     return GD_OK;
@@ -100,22 +100,22 @@ static gd_status place_variables(gd_expr_ode *o, int i)
     return GD_OK;
 }
 
-static gd_status read_equations(gd_expr_ode *o, const char *definitions, char *text)
+static gd_status read_equations(gd_expr_ode *o, gd_expr_parser *outer, char *text)
 {
     gd_status status = GD_OK;
     for (char *next; text && !status; text = next) {
         next = strchr(text, ';');
         if (next) *next++ = 0;
-        if (text[strspn(text, " \t\n")]) status = add_equation(o, definitions, text);
+        if (text[strspn(text, " \t\n")]) status = add_equation(o, outer, text);
     }
     if (!status && !o->states) status = gd_fail(o->ctx, GD_PARSE, "no equation");
     for (int i = 0; i < o->states && !status; i++) status = place_variables(o, i);
     return status;
 }
 
-gd_expr_ode *gd__expr_ode_parse(gd_ctx *ctx, const char *definitions, const char *text, size_t length,
-                                bool stiff)
+gd_expr_ode *gd__expr_ode_parse(gd_expr_parser *outer, const char *text, size_t length, bool stiff)
 {
+    gd_ctx *ctx = outer->e->ctx;
     gd_expr_ode *o = gd__calloc(ctx, sizeof *o);
     char *copy = o ? gd__alloc(ctx, length + 1) : NULL;
     if (o) o->ctx = ctx, o->stiff = stiff;
@@ -123,7 +123,7 @@ gd_expr_ode *gd__expr_ode_parse(gd_ctx *ctx, const char *definitions, const char
     if (copy) {
         memcpy(copy, text, length);
         copy[length] = 0;
-        status = read_equations(o, definitions, copy);
+        status = read_equations(o, outer, copy);
         gd__free(ctx, copy, length + 1);
     }
     if (!status) return o;

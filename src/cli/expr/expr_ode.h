@@ -6,10 +6,11 @@
 
 typedef struct gd_expr_ode gd_expr_ode;
 
-/* Reads the equations: names of states with ' and right sides, separated by ;.  definitions: functions that these may call; "" for
- * none.  t in them is the time.  New; NULL with PARSE recorded. */
-gd_expr_ode *gd__expr_ode_parse(gd_ctx *ctx, const char *definitions, const char *text, size_t length,
-                                bool stiff);
+struct gd_expr_parser;
+
+/* Reads the equations: names of states with ' and right sides, separated by ;.  They see the definitions before the one that
+ * `outer` reads.  t in them is the time.  New; NULL with PARSE recorded. */
+gd_expr_ode *gd__expr_ode_parse(struct gd_expr_parser *outer, const char *text, size_t length, bool stiff);
 void gd__expr_ode_free(gd_expr_ode *o); /* NULL is fine */
 /* The names in the right sides that are neither states nor t. */
 int gd__expr_ode_names(const gd_expr_ode *o);

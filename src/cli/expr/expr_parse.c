@@ -1,5 +1,6 @@
 /* Reading an expression: recursive descent, one function a level of precedence; see expr.h for the language. */
 #include "cli/expr/expr_parser.h"
+#include "base/system.h"
 #include "base/text/number.h"
 #include "base/text/suggest.h"
 
@@ -110,6 +111,7 @@ static const struct {
 static int unknown_name(gd_expr_parser *p, size_t at, const char *name, size_t length)
 {
     int shown = length > 60 ? 60 : (int)length;
+    if (gd__parser_circle(p, at, name, length)) return -1;
     if (gd__expr_find_call(name, length))
         return gd__parser_fail(p, at, "'%.*s' is a function: '(' expected after it", shown, name);
     gd_suggest nearest = gd__suggest(name, length);
@@ -125,6 +127,8 @@ int gd__parser_resolve(gd_expr_parser *p, size_t at, const char *name, size_t le
         if ((i < p->hidden_from || i >= p->hidden_to) && p->binding[i].length == length &&
             !memcmp(p->binding[i].name, name, length))
             return p->binding[i].node;
+    int outside = gd__parser_from_outside(p, at, name, length);
+    if (outside != -2) return outside;
     int variable = find_variable(p->e, name, length);
     for (size_t i = 0; i < sizeof constants / sizeof *constants && variable < 0; i++)
         if (gd__parser_same(name, length, constants[i].name))
@@ -134,12 +138,21 @@ int gd__parser_resolve(gd_expr_parser *p, size_t at, const char *name, size_t le
     return variable < 0 ? -1 : gd__expr_variable_node(p->e, (int)at, variable);
 }
 
+bool gd__parser_bind(gd_expr_parser *p, const char *name, size_t length, int node)
+{
+    if (!gd__expr_room(p->e, &p->binding, &p->binding_bytes, p->bindings, 1, sizeof *p->binding))
+        return false;
+    p->binding[p->bindings++] = (gd_expr_binding){name, length, node, SIZE_MAX};
+    return true;
+}
+
 /* ---- depth ---- */
 
 bool gd__parser_enter(gd_expr_parser *p)
 {
-    if (++p->depth <= GD_EXPR_MAX_DEPTH) return true;
-    (void)gd__parser_fail(p, p->at, "nested too deep");
+    if (++p->depth <= GD_EXPR_MAX_DEPTH && gd__stack_here() > p->floor) return true;
+    (void)gd__parser_fail(p, p->at, "nested too deep%s",
+                          p->depth > GD_EXPR_MAX_DEPTH ? "" : " for the stack of this process (ulimit -s)");
     return false;
 }
 
@@ -370,6 +383,7 @@ static int function_call(gd_expr_parser *p, size_t at, const char *name, size_t 
     if (own) return gd__parser_own_call(p, at, own);
     const gd_expr_call *call = gd__expr_find_call(name, length);
     if (!call) {
+        if (gd__parser_circle(p, at, name, length)) return -1;
         gd_suggest nearest = gd__suggest(name, length);
         for (int i = 0; i < p->visible; i++) gd__suggest_try(&nearest, p->function[i].name);
         char hint[GD_HINT_SIZE];
@@ -595,178 +609,4 @@ int gd__parser_expression(gd_expr_parser *p)
     if (gd__expr_value(p->e, condition, &known)) return known != 0 ? a : b;
     gd_expr_node node = gd__expr_node(EXPR_WHERE, (int)at);
     return gd__expr_add(p->e, node, (int[]){condition, a, b}, 3, NULL, 0);
-}
-
-/* ---- statements ---- */
-
-bool gd__parser_bind(gd_expr_parser *p, const char *name, size_t length, int node)
-{
-    if (!gd__expr_room(p->e, &p->binding, &p->binding_bytes, p->bindings, 1, sizeof *p->binding))
-        return false;
-    p->binding[p->bindings++] = (gd_expr_binding){name, length, node};
-    return true;
-}
-
-/* `name =` at the current place, but not `name ==`. */
-static bool binding_name(gd_expr_parser *p, const char **name, size_t *length)
-{
-    size_t begin = p->at;
-    if (gd__parser_name(p, name, length) && gd__parser_peek(p) == '=' && gd__parser_after(p) != '=') {
-        p->at++;
-        return true;
-    }
-    p->at = begin;
-    return false;
-}
-
-/* What a file of definitions has: functions and bindings, with ';' between them. */
-static bool definitions(gd_expr_parser *p)
-{
-    while (gd__parser_peek(p)) {
-        size_t at = p->at, length;
-        const char *name;
-        gd_expr_definition f;
-        if (gd__parser_definition(p, &f)) {
-            if (!gd__parser_define(p, at, f)) return false;
-        } else if (binding_name(p, &name, &length)) {
-            int node = gd__parser_expression(p);
-            if (node < 0 || !gd__parser_bind(p, name, length, node)) return false;
-        } else {
-            return gd_error(p->e->ctx) ? false : gd__parser_expected(p, "'name =' or 'name(x, ...) ='") >= 0;
-        }
-        if (!gd__parser_accept(p, ';') && gd__parser_peek(p))
-            return gd__parser_expected(p, "an operator or ';'") >= 0;
-    }
-    return true;
-}
-
-/* `name = node` at the end of the text. */
-static int left_name(gd_expr_parser *p, size_t at, const char *name, size_t length, int node)
-{
-    gd_expr *e = p->e;
-    int left = gd__parser_number(p, at, node) < 0 ? -1 : gd__parser_resolve(p, at, name, length);
-    if (left < 0 || p->form == GD_EXPR_RIGHT) return left < 0 ? -1 : node;
-    e->equation = true;
-    if (!(e->left = gd__intern(e->ctx, name, length))) return -1;
-    return gd__expr_binary_node(e, (int)at, '-', left, node);
-}
-
-/* `left = ` what follows. */
-static int equation(gd_expr_parser *p, int left)
-{
-    size_t at = p->at++;
-    int right = gd__parser_expression(p);
-    if (right < 0) return -1;
-    if (gd__parser_peek(p)) return gd__parser_expected(p, "an operator");
-    if (gd__parser_number(p, at, left) < 0 || gd__parser_number(p, at, right) < 0) return -1;
-    p->e->equation = true;
-    return gd__expr_binary_node(p->e, (int)at, '-', left, right);
-}
-
-static int statements(gd_expr_parser *p)
-{
-    for (;;) {
-        (void)gd__parser_peek(p);
-        gd_expr_definition f;
-        size_t at = p->at;
-        if (gd__parser_definition(p, &f)) {
-            if (!gd__parser_define(p, at, f)) return -1;
-            if (!gd__parser_accept(p, ';') || !gd__parser_peek(p))
-                return gd__parser_fail(p, p->at, "the value is missing: only definitions");
-            continue;
-        }
-        const char *name;
-        size_t length;
-        bool binds = binding_name(p, &name, &length);
-        if (gd_error(p->e->ctx)) return -1;
-        bool relates = p->form == GD_EXPR_RELATION && !(binds && gd__parser_statement_follows(p));
-        if (relates) binds = false, p->at = at;
-        int node = relates ? gd__parser_relation(p) : gd__parser_expression(p);
-        if (node < 0) return -1;
-        if (binds && p->form != GD_EXPR_VALUE && !gd__parser_peek(p))
-            return left_name(p, at, name, length, node);
-        if (binds) {
-            if (!gd__parser_accept(p, ';'))
-                return gd__parser_expected(p,
-                                           gd__parser_peek(p) ? "an operator or ';'" : "';' and the value");
-            if (!gd__parser_bind(p, name, length, node)) return -1;
-            if (gd__parser_peek(p) == 0 && p->at >= p->size)
-                return gd__parser_fail(p, p->at, "the value is missing: only bindings");
-            continue;
-        }
-        bool more = gd__parser_accept(p, ';');
-        (void)gd__parser_peek(p);
-        if (p->at >= p->size) return node;
-        if (more) return gd__parser_fail(p, p->at, "only the last expression may have no name");
-        if (p->text[p->at] == '=' && p->form == GD_EXPR_EQUATION) return equation(p, node);
-        if (p->text[p->at] == '=')
-            return gd__parser_fail(p, p->at, "only a name can be bound with '='; equality is '=='");
-        return gd__parser_expected(p, "an operator");
-    }
-}
-
-gd_expr *gd__expr_parse(gd_ctx *ctx, const char *text, const char *const *names, int count)
-{
-    return gd__expr_parse_with(ctx, "", NULL, text, names, count);
-}
-
-gd_expr *gd__expr_parse_with(gd_ctx *ctx, const char *defined, const char *file, const char *text,
-                             const char *const *names, int count)
-{
-    return gd__expr_parse_form(ctx, defined, file, text, names, count, GD_EXPR_VALUE);
-}
-
-bool gd__expr_is_equation(const gd_expr *e, const char **left)
-{
-    *left = e->left;
-    return e->equation;
-}
-
-static gd_expr *parse(gd_ctx *ctx, const char *defined, const char *file, const char *text,
-                      const char *const *names, int count, gd_expr_form form, int part)
-{
-    gd_expr *e = gd__calloc(ctx, sizeof *e);
-    if (!e) return NULL;
-    e->ctx = ctx;
-    e->own = strlen(defined);
-    e->file = file ? gd__intern(ctx, file, strlen(file)) : NULL;
-    gd_expr_parser p = {.e = e, .size = e->own + strlen(text), .open = !names, .form = form, .part = part};
-    int root = -1;
-    bool ok = !gd_error(ctx) && (e->text = gd__alloc(ctx, p.size + 1));
-    if (ok) {
-        memcpy(e->text, defined, e->own);
-        memcpy(e->text + e->own, text, p.size - e->own + 1);
-        p.text = e->text;
-    }
-    for (int i = 0; ok && i < count && names; i++)
-        ok = gd__expr_add_variable(e, names[i], strlen(names[i])) >= 0;
-    if (ok && p.size > GD_EXPR_MAX_TEXT) {
-        (void)gd_fail(ctx, GD_PARSE, "expression: %zu bytes, at most %d are read", p.size, GD_EXPR_MAX_TEXT);
-    } else if (ok) {
-        size_t size = p.size;
-        p.size = e->own;
-        ok = definitions(&p);
-        p.at = e->own;
-        p.size = size;
-        root = ok ? statements(&p) : -1;
-    }
-    gd__free(ctx, p.binding, p.binding_bytes);
-    gd__free(ctx, p.function, p.function_bytes);
-    if (root >= 0 && gd__expr_finish(e, root) == GD_OK) return e;
-    gd__expr_free(e);
-    return NULL;
-}
-
-gd_expr *gd__expr_parse_form(gd_ctx *ctx, const char *defined, const char *file, const char *text,
-                             const char *const *names, int count, gd_expr_form form)
-{
-    return parse(ctx, defined, file, text, names, count, form, 0);
-}
-
-gd_expr *gd__expr_parse_relation(gd_ctx *ctx, const char *defined, const char *file, const char *text,
-                                 const char *const *names, int count, int part, gd_expr_relation *out)
-{
-    gd_expr *e = parse(ctx, defined, file, text, names, count, GD_EXPR_RELATION, part);
-    if (e) *out = e->relation;
-    return e;
 }

@@ -1,7 +1,9 @@
 /* Reading an expression: what the files of the parser share.  See expr.h for the language.
  *
- *   expr_parse.c   letters, names, one function a level of precedence, statements
+ *   expr_parse.c   letters, names, one function a level of precedence
  *   expr_relation.c  relations `a <= b <= c`; which values are true or false
+ *   expr_statements.c  definitions, bindings, equations, the value
+ *   expr_circle.c  definitions that need themselves
  *   expr_bodies.c  what is read more than once, or as a text of its own: sums over a range, functions of one's own, differential equations */
 #ifndef GD_CLI_EXPR_EXPR_PARSER_H
 #define GD_CLI_EXPR_EXPR_PARSER_H
@@ -16,6 +18,7 @@ typedef struct gd_expr_binding {
     const char *name;
     size_t length;
     int node;
+    size_t start; /* of its definition in the text; SIZE_MAX: an argument or an index, no definition */
 } gd_expr_binding;
 
 /* name(argument, ...) = body; the body is read anew at every call. */
@@ -23,8 +26,9 @@ typedef struct gd_expr_definition {
     const char *name; /* interned */
     const char *argument[GD_EXPR_MAX_CALL];
     size_t argument_length[GD_EXPR_MAX_CALL];
-    int arguments;
-    size_t begin, end; /* of the body in the text */
+    int arguments;     /* 0: a name of a value, which `outer` has read */
+    size_t start;      /* of the definition in the text */
+    size_t begin, end; /* of its body */
     int bindings;      /* that there were before it */
 } gd_expr_definition;
 
@@ -44,6 +48,12 @@ typedef struct gd_expr_parser {
     int functions, visible; /* a body sees the functions before its own */
     size_t function_bytes;
     int copies;
+    const char *defining; /* the name whose definition is being read; NULL: none */
+    size_t defining_length;
+    size_t before; /* end of the definitions that an ode of this definition sees: those before it */
+    /* Of the equations of an ode: who reads the text around them, and has the values of all definitions before them. */
+    struct gd_expr_parser *outer;
+    uintptr_t floor; /* of the stack */
 } gd_expr_parser;
 
 typedef struct gd_expr_arguments {
@@ -95,11 +105,27 @@ bool gd__parser_statement_follows(const gd_expr_parser *p);
 /* The rest of the text: a relation, or an expression.  A node, or -1. */
 int gd__parser_relation(gd_expr_parser *p);
 
+/* ---- expr_statements.c ---- */
+
+/* A text inside that which `outer` reads, with all definitions that it sees; every unknown name becomes a variable. */
+gd_expr *gd__parser_inside(gd_expr_parser *outer, const char *text);
+
+/* ---- expr_circle.c ---- */
+
+/* Is a name that is not known here that of a definition which comes later, or of the one that is being read?  Then says so, with
+ * the circle where there is one, and is true. */
+bool gd__parser_circle(gd_expr_parser *p, size_t at, const char *name, size_t length);
+
 /* ---- expr_bodies.c; the '(' has been read ---- */
 
 /* `k = ` of sum(k = 1..5, a[k] * x^k), not `axis =`; then the rest of it, terms joined by op. */
 bool gd__parser_range_name(gd_expr_parser *p, const char **name, size_t *length);
 int gd__parser_sum_over(gd_expr_parser *p, size_t at, char op, const char *name, size_t length);
+/* Where the ';' after a place is, or the end of the text. */
+size_t gd__parser_body_end(const char *text, size_t at, size_t size);
+/* Inside an ode the node of a name that a definition around it has: a number, or a variable whose name no text can have, and
+ * which outer resolves.  -2: there is no such name. */
+int gd__parser_from_outside(gd_expr_parser *p, size_t at, const char *name, size_t length);
 /* A function of one's own that can be seen here, or NULL; a call of it. */
 const gd_expr_definition *gd__parser_find(const gd_expr_parser *p, const char *name, size_t length);
 int gd__parser_own_call(gd_expr_parser *p, size_t at, const gd_expr_definition *f);
