@@ -1,4 +1,4 @@
-/* The example of the README: a function of two numbers, a chain, fifty steps. */
+/* The example of the README: the minimum of a function of two numbers, whose derivatives come from its operators. */
 #include <gradus/gradus.h>
 #include <stdio.h>
 
@@ -12,13 +12,12 @@ static gd_tensor *loss(void *user)
 int main(void)
 {
     gd_ctx *ctx = gd_ctx_new(NULL);
-    gd_tensor *p = gd_require_grad(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, (double[]){-1.1, 2.5}));
-    gd_optimizer *opt = gd_optimizer_new(ctx, gd_chain(ctx, "lbfgs | strong_wolfe"));
-    gd_status status = gd_optimizer_add(opt, "p", p);
+    gd_tensor *p = gd_require_grad(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, (double[]){-1.2, 1}));
     gd_objective objective = {.loss = loss, .user = p};
-    for (int i = 0; i < 50 && !status; i++) status = gd_optimizer_step(opt, &objective, NULL);
-    printf("%g %g %s\n", gd_at(p, (int64_t[]){0}), gd_at(p, (int64_t[]){1}), gd_error_text(ctx));
-    gd_optimizer_free(opt);
+    gd_solve_result result = {0};
+    gd_status status = gd_minimize(&p, 1, &objective, "lbfgs | strong_wolfe", NULL, &result);
+    printf("%g %g: %s\n", gd_at(p, (int64_t[]){0}), gd_at(p, (int64_t[]){1}),
+           status ? gd_error_text(ctx) : gd_stop_text(result.reason));
     gd_release(p);
     gd_ctx_free(ctx);
     return status != GD_OK;

@@ -39,10 +39,3 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
 def test_pages_with_samples_are_found():
     assert len(WITHOUT) >= 8 and len(WITH_TORCH) >= 2
     assert sum(b.illustration != "" and b.language == "python" for p in PAGES for b in pages.blocks(p)) == 0
-
-
-def test_the_readme_s_run_comes_down(capsys):
-    x = gd.tensor([-1.1, 2.5], requires_grad=True)
-    optimizer = gd.Optimizer([x], gd.m.clip_norm(1) | gd.m.adam() | gd.m.lr(0.1))
-    losses = [optimizer.step(lambda: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2) for _ in range(200)]
-    assert losses[-1] < losses[0] / 100

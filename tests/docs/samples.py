@@ -17,11 +17,11 @@ import pages  # noqa: E402
 fragments = SourceFileLoader("header_examples", str(HERE.parent / "install" / "header_examples.py")).load_module()
 
 ELSEWHERE = {  # pages whose blocks other tests run
-    "README.md": "cli/readme, install/fresh_home, python/tests/test_docs.py",
     "plugins.md": "cli/plugin",
 }
 INSTEAD = {"scale.md": ('"mpi"', '"self"'), "gpu.md": ('"gpu"', '"cpu"')}  # of what is not everywhere
-ILLUSTRATIONS = 3  # blocks of C and shell that are not run: one more is a decision
+README_WORDS, README_FIRST = 900, 60
+ILLUSTRATIONS = 5  # blocks of C and shell that are not run: one more is a decision
 LANGUAGES = {"sh", "c", "python", "text"}
 
 
@@ -91,14 +91,24 @@ def check_fences(page):
     return [f"{page.name}: not between fences, so it is not run: {found.strip()}" for found in INDENTED.findall(text)]
 
 
-def check_installs(found, readme):
-    """Lines that install are not run here, but those of the README are, elsewhere: they are the same."""
-    for block in found:
-        if block.illustration.startswith("it installs") and block.page.name != "README.md":
-            for line in block.text.splitlines():
-                command = line.partition("#")[0].strip()
-                if command not in readme:
-                    yield f"{block}: the README does not say '{command}'"
+def commands_of(blocks):
+    """The commands of lines that install."""
+    lines = (line.partition(" #")[0] for b in blocks if b.illustration.startswith("it installs;") for line in b.text.splitlines())
+    return {command.strip() for line in lines for command in line.split("&&")}
+
+
+def check_readme(root):
+    """The first page: short, the three languages with what they print, and install lines that other tests run."""
+    readme = root / "README.md"
+    blocks, words = pages.blocks(readme), len(readme.read_text(encoding="utf-8").split())
+    if words > README_WORDS:
+        yield f"README.md has {words} words, at most {README_WORDS} are wanted"
+    shown = [b.language for b in blocks if b.line < README_FIRST and (b.output or b.name) and b.language != "text"]
+    if shown != ["sh", "python", "c"]:
+        yield f"the README's first screens do not show shell, Python and C: {shown}"
+    tried = commands_of(b for name in ("c", "python") for b in pages.blocks(root / "docs" / "start" / f"{name}.md"))
+    for command in sorted(commands_of(blocks) - tried):
+        yield f"README.md: '{command}' installs, and docs/start, whose lines are run, does not say it"
 
 
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -133,7 +143,7 @@ def main(arguments):
     update = arguments[:1] == ["--update"]
     root, gradus, library, made, *only = [Path(a).resolve() for a in arguments[update:]]
     faults, illustrations, count, shown, names = [], [], 0, 0, 0
-    public, readme = public_names([root / "include", made]), (root / "README.md").read_text(encoding="utf-8")
+    public = public_names([root / "include", made])
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(root, gradus, library, made, Path(folder))
         for page in only or pages.pages(root):
@@ -143,10 +153,10 @@ def main(arguments):
             inside = {n for h in (root / "src").rglob("*.h") for n in re.findall(r"\bgd_\w+", h.read_text(encoding="utf-8"))} \
                 if page.name == "architecture.md" else set()
             more, named = check_names(page, public | inside, runner)
-            faults += [*more, *check_installs(found, readme)]
+            faults += more
             names += named
             illustrations += [b for b in found if b.illustration and b.language in ("c", "sh")]
-            elsewhere = page.name in ELSEWHERE and page.parent in (root, root / "docs")
+            elsewhere = page.name in ELSEWHERE and page.parent == root / "docs"
             faults += [] if elsewhere else check_fences(page)
             more, samples, said = runner.page(page, [b for b in found if b.beside or not elsewhere])
             faults += more
@@ -157,9 +167,8 @@ def main(arguments):
                 pages.replace_outputs(page, wrong)
             else:
                 faults += [f"{b.output}: it prints\n{text}" for b, text in wrong]
-    first = [b.language for b in pages.blocks(root / "README.md") if b.beside and b.line < 50]
-    if sorted(first) != ["c", "python", "sh"]:
-        faults.append(f"the README's first screen does not show shell, C and Python side by side: {first}")
+    if not only:
+        faults += check_readme(root)
     if not only and len(illustrations) != ILLUSTRATIONS:
         faults.append(f"{len(illustrations)} blocks are not run, ILLUSTRATIONS says {ILLUSTRATIONS}: {', '.join(map(str, illustrations))}")
     print("\n".join(faults) if faults else f"{count} samples, {shown} with what they print, {len(illustrations)} illustrations, {names} names and chains in the text")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# fresh_debian.sh [--python] [CACHE_DIR]: the README's lines for C (or Python), all of them, by a new user of a fresh Debian that has what
+# fresh_debian.sh [--python] [CACHE_DIR]: the install lines of docs/start for C (or Python), all of them, and the README's program, by a new user of a fresh Debian that has what
 # `./dev deps python` installs.  The system is made once by debootstrap and kept in CACHE_DIR (build/fresh_debian).  Exits with 77, saying
 # why, where that cannot be done.
 set -eu

@@ -1,16 +1,21 @@
-# The README's programs and the lines beside them that build and install what they need.  Sourced by the tests that run them.
+# The README's programs and the lines of docs/start that build and install what they need (tests/docs/samples.py checks that the
+# README's own lines are among them).  Sourced by the tests that run them.
 
 readme_program() # README
 {
     awk '/^```c$/ { code = 1; next } /^```$/ { code = 0 } code' "$1"
 }
 
-# The indented block after the program, without its indentation.
+# The first shell block of a page.
+first_lines() # PAGE
+{
+    awk '/^```sh$/ { code = 1; next } code && /^```$/ { exit } code' "$1"
+}
+
 readme_lines() # README
 {
-    awk '/^```c$/ { seen = 1; next } seen == 1 && /^```$/ { seen = 2; next }
-         seen == 2 && /^    / { sub(/^    /, ""); print; block = 1; next }
-         seen == 2 && block { exit }' "$1"
+    first_lines "$(dirname "$1")/docs/start/c.md"
+    echo 'cc example.c $(pkg-config --cflags --libs gradus) -o example && ./example'
 }
 
 readme_python_program() # README
@@ -18,10 +23,9 @@ readme_python_program() # README
     awk '/^```python$/ { code = 1; next } /^```$/ { code = 0 } code' "$1"
 }
 
-# The indented block between the heading and the program.
 readme_python_lines() # README
 {
-    awk '/^## From Python$/ { seen = 1; next } seen && /^```python$/ { exit } seen && /^    / { sub(/^    /, ""); print }' "$1"
+    first_lines "$(dirname "$1")/docs/start/python.md"
 }
 
 # What must be there afterwards, in the shell that ran the lines: the program, its answer, one version, the licence.
@@ -31,7 +35,7 @@ readme_checks()
 version=$(pkg-config --modversion gradus)
 [ "$(gradus --version)" = "gradus $version" ] || { echo "gradus.pc says $version, gradus --version $(gradus --version)"; exit 1; }
 ./example | tee said
-case $(cat said) in "1 1 "*) ;; *) echo "the program did not reach 1 1"; exit 1 ;; esac
+case $(cat said) in "1 1: "*) ;; *) echo "the program did not reach 1 1"; exit 1 ;; esac
 for file in bin/gradus lib/libgradus.so lib/libgradus.a include/gradus/gradus.h share/doc/gradus/LICENSE share/man/man1/gradus.1; do
     [ -e "$HOME/.local/$file" ] || { echo "~/.local/$file is not there"; exit 1; }
 done
