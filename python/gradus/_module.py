@@ -60,11 +60,17 @@ class Functional:
 
     def allows(self, obj: Any) -> bool:
         """Can it be applied to the object?"""
-        return Functional._resolve(type(obj), type(self)) is not None
+        found = Functional._resolve(type(obj), type(self))
+        if found is None and isinstance(obj, VirtualTensor):
+            found = Functional._resolve(Tensor, type(self))
+        return found is not None
 
     def invoke(self, obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Applies it to an object; NotImplementedError names both classes where nothing is registered."""
         fn = Functional._resolve(type(obj), type(self))
+        if fn is None and isinstance(obj, VirtualTensor):
+            obj = obj.value
+            fn = Functional._resolve(type(obj), type(self))
         if fn is None:
             raise _core.UnsupportedError(f"No function registered for {type(obj).__name__} with {type(self).__name__}")
         return fn(self, obj, *args, **kwargs)
@@ -301,7 +307,8 @@ class VirtualTensor(_core._Virtual):
     persist       is that buffer part of the state dict?
     memoise       keep the value while no parameter or buffer of the owner has changed
 
-    Where a tensor is expected, a virtual tensor is its value: net.square + 1, net.square.sum()."""
+    Where a tensor is expected, a virtual tensor is its value: net.square + 1, array @ net.square, gd.stack([net.square, x]), what a
+    closure returns.  It cannot be changed in place."""
 
     LinkedAttributes = VirtualTensorAttributes
 
@@ -364,12 +371,24 @@ class VirtualTensor(_core._Virtual):
 
 
 def _forward(name: str) -> None:
+    def method(self: VirtualTensor, *args: Any, **keywords: Any) -> Any:
+        return getattr(self.value, name)(*(a.value if isinstance(a, VirtualTensor) else a for a in args), **keywords)
+    method.__name__ = name
+    setattr(VirtualTensor, name, method)
+
+
+def _refuse(name: str) -> None:
     def method(self: VirtualTensor, *args: Any) -> Any:
-        return getattr(self.value, name)(*(a.value if isinstance(a, VirtualTensor) else a for a in args))
+        raise TypeError(f"the virtual tensor '{self.name}' is computed from others: change those, it has no elements of its own")
     method.__name__ = name
     setattr(VirtualTensor, name, method)
 
 
 for _name in ("add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul neg pos abs invert "
-              "lt le gt ge and or xor getitem len iter float int bool dlpack dlpack_device").split():
+              "and rand or ror xor rxor lt le eq ne gt ge getitem len iter float int bool index format "
+              "array dlpack dlpack_device").split():
     _forward(f"__{_name}__")
+for _name in "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor setitem delitem".split():
+    _refuse(f"__{_name}__")
+VirtualTensor.__hash__ = object.__hash__  # type: ignore[method-assign]
+VirtualTensor.__array_ufunc__ = None  # type: ignore[attr-defined]  # NumPy leaves operators with it to it

@@ -24,9 +24,15 @@ gd_tensor *gd_py_operand(gd_py_call *call, PyObject *o, const gd_tensor *like)
         if (call->made_count < GD_PY_MOST_PARAMETERS) call->made[call->made_count++] = t;
         return t;
     }
-    PyObject *made = PyObject_TypeCheck(o, gd_py.virtual_type)
-                         ? gd_py_virtual_value(o)
-                         : gd_py_make(call->context, o, GD_DTYPE_COUNT, 1);
+    PyObject *number = gd_py_plain_number(o);
+    if (number) {
+        gd_tensor *t = gd_py_operand(call, number, like);
+        Py_DECREF(number);
+        return t;
+    }
+    if (PyErr_Occurred()) return NULL;
+    PyObject *made = gd_py_is_virtual(o) ? gd_py_virtual_value(o)
+                                         : gd_py_make(call->context, o, GD_DTYPE_COUNT, 1);
     return made && held(call, made) ? gd_py_tensor_of(made) : NULL;
 }
 
@@ -271,6 +277,50 @@ static int place_arguments(gd_py_call *call, PyObject *self, PyObject *const *ar
     return 1;
 }
 
+PyObject *gd_py_values(PyObject *list)
+{
+    PyObject *copy = PySequence_List(list), *tuple = NULL;
+    Py_ssize_t n = copy ? PyList_Size(copy) : 0, i = 0;
+    for (; i < n; i++) {
+        PyObject *item = PyList_GetItem(copy, i);
+        PyObject *value = gd_py_is_virtual(item) ? gd_py_virtual_value(item) : Py_NewRef(item);
+        if (!value || PyList_SetItem(copy, i, value) < 0) break;
+    }
+    if (copy && i == n) tuple = PyList_AsTuple(copy);
+    Py_XDECREF(copy);
+    return tuple;
+}
+
+static int has_virtual(PyObject *list)
+{
+    int found = 0;
+    Py_ssize_t n = PyTuple_Check(list) || PyList_Check(list) ? PySequence_Size(list) : 0;
+    for (Py_ssize_t i = 0; i < n && !found; i++) {
+        PyObject *item = PySequence_GetItem(list, i);
+        found = item && gd_py_is_virtual(item);
+        Py_XDECREF(item);
+    }
+    return found;
+}
+
+/* Puts values in the place of virtual tensors, before anything looks at dtypes; false with an exception. */
+static int take_values(gd_py_call *call, PyObject **given)
+{
+    for (int k = 0; k < call->count; k++) {
+        PyObject *value;
+        if (!given[k]) continue;
+        if (gd_py_is_virtual(given[k]))
+            value = gd_py_virtual_value(given[k]);
+        else if (call->parameter[k].kind == GD_PY_TENSORS && has_virtual(given[k]))
+            value = gd_py_values(given[k]);
+        else
+            continue;
+        if (!value || !held(call, value)) return 0;
+        given[k] = value;
+    }
+    return 1;
+}
+
 static int is_tensor_kind(gd_py_kind kind) { return kind == GD_PY_TENSOR || kind == GD_PY_TENSOR_OR_NONE; }
 
 /* The first operand that is a tensor already: numbers take its dtype, everything its context. */
@@ -291,7 +341,7 @@ static gd_tensor *leading(gd_py_call *call, PyObject *const *given)
 int gd_py_read(gd_py_call *call, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     PyObject *given[GD_PY_MOST_PARAMETERS] = {NULL};
-    int placed = place_arguments(call, self, args, n, names, given);
+    int placed = place_arguments(call, self, args, n, names, given) && take_values(call, given);
     gd_tensor *lead = placed ? leading(call, given) : NULL;
     if (!placed || (!lead && PyErr_Occurred()) || (!call->context && !(call->context = gd_py_current()))) {
         call->count = 0; /* no value is there yet */

@@ -21,7 +21,7 @@ static void tensors_clear(tensors *l)
 
 static int tensors_of(PyObject *o, const char *what, tensors *l)
 {
-    *l = (tensors){.single = gd_py_is_tensor(o)};
+    *l = (tensors){.single = gd_py_is_tensor_like(o)};
     l->items = l->single                             ? PyTuple_Pack(1, o)
                : PyTuple_Check(o) || PyList_Check(o) ? PySequence_Tuple(o)
                                                      : NULL;
@@ -30,6 +30,8 @@ static int tensors_of(PyObject *o, const char *what, tensors *l)
                      (PyObject *)Py_TYPE(o));
     if (!l->items) return 0;
     l->count = (int)PyTuple_Size(l->items);
+    gd_py_set(&l->items, gd_py_values(l->items));
+    if (!l->items) return 0;
     l->t = PyMem_Calloc((size_t)l->count + 1, sizeof *l->t);
     if (!l->t) (void)PyErr_NoMemory();
     for (int i = 0; i < l->count && l->t; i++) {
@@ -65,6 +67,15 @@ static PyObject *results(const tensors *l, gd_tensor *const *out)
 
 /* ---- grad ---- */
 
+/* An argument as a Tensor, or the None that may stand for a seed; new, NULL with an exception. */
+static PyObject *one_tensor(PyObject *o, const char *what)
+{
+    PyObject *held = o == Py_None && *what == 's' ? Py_NewRef(o) : gd_py_as_tensor(o);
+    if (!held && !PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "grad: %s must be a tensor, not %R", what, (PyObject *)Py_TYPE(o));
+    return held;
+}
+
 static PyObject *grad(PyObject *module, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"output", "inputs", "seed", "retain_graph", "create_graph", "allow_unused", NULL};
@@ -72,20 +83,26 @@ static PyObject *grad(PyObject *module, PyObject *args, PyObject *keywords)
     int retain = 0, create = 0, unused = 0;
     tensors in;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!O|Oppp:grad", names, gd_py.tensor_type, &output,
-                                     &inputs, &seed, &retain, &create, &unused) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|Oppp:grad", names, &output, &inputs, &seed, &retain,
+                                     &create, &unused) ||
         !tensors_of(inputs, "grad", &in))
         return NULL;
+    output = one_tensor(output, "output");
+    seed = output ? one_tensor(seed, "seed") : NULL;
+    if (!seed) {
+        Py_XDECREF(output);
+        tensors_clear(&in);
+        return NULL;
+    }
     gd_tensor *y = gd_py_tensor_of(output), *s = NULL, **out = PyMem_Calloc((size_t)in.count, sizeof *out);
     int fine = y && out;
-    if (fine && seed != Py_None) {
-        fine = gd_py_is_tensor(seed) && (s = gd_py_tensor_of(seed));
-        if (!fine && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "grad: seed must be a tensor");
-    }
+    if (fine && seed != Py_None) fine = (s = gd_py_tensor_of(seed)) != NULL;
     int flags = (retain ? GD_RETAIN_GRAPH : 0) | (create ? GD_CREATE_GRAPH : 0) |
                 (unused ? GD_ALLOW_UNUSED : 0);
     if (fine) result = gd_grad(y, s, in.t, in.count, flags, out) ? gd_py_raise(in.c) : results(&in, out);
     PyMem_Free(out);
+    Py_DECREF(output);
+    Py_DECREF(seed);
     tensors_clear(&in);
     return result;
 }

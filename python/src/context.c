@@ -216,6 +216,7 @@ void gd_py_keep_exception(gd_py_context *c)
 
 gd_tensor *gd_py_returned(gd_py_context *c, PyObject **value, const char *wanted)
 {
+    if (*value && gd_py_is_virtual(*value)) gd_py_set(value, gd_py_virtual_value(*value));
     if (*value && !gd_py_is_tensor(*value)) {
         PyErr_Format(PyExc_TypeError, "%s, not %R", wanted, (PyObject *)Py_TYPE(*value));
         Py_CLEAR(*value);

@@ -88,6 +88,7 @@ typedef struct gd_py_tensor {
 typedef struct gd_py_state {
     PyObject *module;
     PyTypeObject *context_type, *tensor_type, *optimizer_type, *module_type, *virtual_type, *archive_type;
+    PyObject *numpy_scalar;           /* numpy.generic once NumPy is there */
     PyObject *error[GD_STATUS_COUNT]; /* [0]: gradus.Error */
     PyObject *warning;
     gd_py_context *current; /* where new tensors are made */
@@ -162,6 +163,14 @@ static inline int gd_py_is_tensor(PyObject *o)
 {
     return Py_TYPE(o) == gd_py.tensor_type || PyObject_TypeCheck(o, gd_py.tensor_type);
 }
+static inline int gd_py_is_virtual(PyObject *o) { return PyObject_TypeCheck(o, gd_py.virtual_type); }
+/* A tensor, or a virtual tensor, which stands for its value wherever a tensor is wanted. */
+static inline int gd_py_is_tensor_like(PyObject *o) { return gd_py_is_tensor(o) || gd_py_is_virtual(o); }
+/* What is like a tensor as a Tensor, new; of a virtual tensor its value now.  NULL: the value could not be made (an exception),
+ * or the object is something else (none). */
+PyObject *gd_py_as_tensor(PyObject *o);
+/* A scalar of NumPy as a number of Python, new; NULL where it is none, with an exception where it fails. */
+PyObject *gd_py_plain_number(PyObject *o);
 /* The tensor in it; NULL with an exception where its context is closed. */
 gd_tensor *gd_py_tensor_of(PyObject *o);
 /* A number for an operator with `like`; 0 with an exception where it does not fit the dtype. */
@@ -250,6 +259,8 @@ PyObject *gd_py_finish_tuple(gd_py_call *call, gd_status status, gd_tensor *cons
 /* Any object as a tensor for an operand: in `held` or `made` where that must be undone.  NULL with an exception. */
 gd_tensor *gd_py_operand(gd_py_call *call, PyObject *o, const gd_tensor *like);
 void gd_py_call_clear(gd_py_call *call);
+/* A sequence as a tuple, virtual tensors as their values; new, NULL with an exception. */
+PyObject *gd_py_values(PyObject *list);
 /* "name", 1, (0, "row") or None as the text the library takes. */
 int gd_py_axes(PyObject *o, const char **text, char *buffer, size_t size);
 

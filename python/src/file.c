@@ -72,11 +72,12 @@ static gd_status put_all(gd_archive *archive, PyObject *tensors, PyObject *meta)
     gd_status status = GD_OK;
     while (!status && PyDict_Next(tensors, &at, &name, &value)) {
         const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-        gd_tensor *t = text && gd_py_is_tensor(value) ? gd_py_tensor_of(value) : NULL;
+        PyObject *held = text ? gd_py_as_tensor(value) : NULL;
+        gd_tensor *t = held ? gd_py_tensor_of(held) : NULL;
         if (!t && !PyErr_Occurred())
             PyErr_SetString(PyExc_TypeError, "save: a dict of tensors by name is needed");
-        if (!t) return GD_TYPE;
-        status = gd_archive_put(archive, text, t);
+        status = t ? gd_archive_put(archive, text, t) : GD_TYPE;
+        Py_XDECREF(held);
     }
     at = 0;
     while (!status && PyDict_Next(meta, &at, &name, &value)) {

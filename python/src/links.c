@@ -165,11 +165,15 @@ static int take_results(const gd_transform *t, PyObject *result)
         return 0;
     }
     for (int i = 0; i < t->count; i++) {
-        PyObject *item = PySequence_GetItem(result, i);
-        gd_py_tensor *tensor = (gd_py_tensor *)item;
-        int fine = item && gd_py_is_tensor(item) && tensor->t;
-        if (fine) t->tensors[i] = tensor->head.in_scope ? tensor->t : gd_copy(tensor->t);
-        if (item && !fine) PyErr_SetString(PyExc_TypeError, "apply: a list of tensors is needed");
+        PyObject *item = PySequence_GetItem(result, i), *held = item ? gd_py_as_tensor(item) : NULL;
+        gd_py_tensor *tensor = (gd_py_tensor *)held;
+        int fine = held && tensor->t;
+        /* what Python lets go of with `held` is copied */
+        int stays = fine && held == item && tensor->head.in_scope;
+        if (fine) t->tensors[i] = stays ? tensor->t : gd_copy(tensor->t);
+        if (!fine && !PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "apply: a list of tensors is needed");
+        Py_XDECREF(held);
         Py_XDECREF(item);
         if (!fine || !t->tensors[i]) return 0;
     }
@@ -272,8 +276,10 @@ static PyObject *transform_child(PyObject *module, PyObject *args)
     int fine = x != NULL;
     for (int i = 0; i < t->count && fine; i++) {
         PyObject *item = PyList_GetItem(list, i);
-        gd_tensor *own = gd_py_is_tensor(item) ? gd_py_tensor_of(item) : NULL;
+        PyObject *held = gd_py_as_tensor(item);
+        gd_tensor *own = held ? gd_py_tensor_of(held) : NULL;
         fine = own && (x[i] = gd_copy(own)); /* links may write into them */
+        Py_XDECREF(held);
     }
     if (!fine && !PyErr_Occurred() && !gd_error(c->ctx))
         PyErr_Format(PyExc_TypeError, "child: a list of %d tensors is needed", t->count);

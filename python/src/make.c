@@ -233,11 +233,12 @@ static int read_number(reading *r, PyObject *o)
         if (overflow) r->has_real = 1;
         return !PyErr_Occurred();
     }
-    if (gd_py_is_tensor(o)) {
-        PyObject *item = gd_py_item((gd_py_tensor *)o);
+    if (gd_py_is_tensor_like(o)) {
+        PyObject *value = gd_py_as_tensor(o), *item = value ? gd_py_item((gd_py_tensor *)value) : NULL;
         r->count--;
         int fine = item && read_number(r, item);
         Py_XDECREF(item);
+        Py_XDECREF(value);
         return fine;
     }
     r->has_real = 1;
@@ -253,7 +254,7 @@ static int is_list(PyObject *o) { return PyList_Check(o) || PyTuple_Check(o) || 
 
 static int read_list(reading *r, PyObject *o, int level)
 {
-    if (!is_list(o) && !(gd_py_is_tensor(o) && 0)) {
+    if (!is_list(o)) {
         if (level == r->ndim) return read_number(r, o);
         PyErr_SetString(gd_py.error[GD_SHAPE], "tensor: a number stands where others have lists");
         return 0;
@@ -309,31 +310,82 @@ static gd_tensor *from_lists(gd_py_context *c, PyObject *o, gd_dtype dtype)
     return t;
 }
 
-/* A list that holds tensors: they are stacked, gradients flow through. */
-static int holds_tensors(PyObject *o)
+static int is_nested(PyObject *o) { return PyList_Check(o) || PyTuple_Check(o); }
+
+/* Tensors in a list, at any depth. */
+typedef struct tensors_seen {
+    PyObject *like; /* the first that is no condition: numbers beside it take its dtype; a reference */
+    int whole;      /* are they more than numbers: with gradients to flow through, or several elements? */
+} tensors_seen;
+
+static int see_tensors(tensors_seen *seen, PyObject *o, int level)
 {
-    PyObject *first = (PyList_Check(o) || PyTuple_Check(o)) && PySequence_Size(o) > 0
-                          ? PySequence_GetItem(o, 0)
-                          : NULL;
-    int yes = first && gd_py_is_tensor(first);
-    Py_XDECREF(first);
-    return yes;
+    if (is_nested(o)) {
+        Py_ssize_t n = level < GD_MAX_DIMS ? PySequence_Size(o) : 0;
+        int fine = 1;
+        for (Py_ssize_t i = 0; i < n && fine; i++) {
+            PyObject *item = PySequence_GetItem(o, i);
+            fine = item && see_tensors(seen, item, level + 1);
+            Py_XDECREF(item);
+        }
+        return fine;
+    }
+    PyObject *value = gd_py_as_tensor(o);
+    const gd_tensor *t = value ? gd_py_tensor_of(value) : NULL;
+    if (t) {
+        seen->whole |= level == 1 || gd_requires_grad(t) || gd_numel(t) != 1;
+        if (!seen->like || gd_tensor_dtype(((gd_py_tensor *)seen->like)->t) == GD_BOOL)
+            gd_py_set(&seen->like, Py_NewRef(value));
+    }
+    Py_XDECREF(value);
+    return !PyErr_Occurred();
 }
 
-static gd_tensor *stacked(PyObject *o)
+static gd_tensor *stacked(gd_py_context *c, PyObject *o, const gd_tensor *like);
+
+/* An element of such a list as a tensor, new; NULL with an error recorded or raised. */
+static gd_tensor *piece_of(gd_py_context *c, PyObject *item, const gd_tensor *like)
 {
-    Py_ssize_t n = PySequence_Size(o);
-    gd_tensor **piece = PyMem_Calloc((size_t)n, sizeof *piece), *t = NULL;
-    int fine = piece != NULL;
-    for (Py_ssize_t i = 0; i < n && fine; i++) {
-        PyObject *item = PySequence_GetItem(o, i);
-        fine = item && gd_py_is_tensor(item);
-        if (item && !fine) PyErr_SetString(PyExc_TypeError, "tensor: a list has tensors and other things");
-        fine = fine && (piece[i] = gd_py_tensor_of(item));
-        Py_XDECREF(item);
+    if (is_nested(item)) return stacked(c, item, like);
+    PyObject *number = PyFloat_Check(item) || PyLong_Check(item) ? Py_NewRef(item) : gd_py_plain_number(item);
+    gd_tensor *t = NULL;
+    if (number) {
+        t = gd_py_number(c->ctx, number, like);
+        Py_DECREF(number);
+        return t;
     }
-    if (fine) t = gd_stack(piece, (int)n, 0, NULL);
+    PyObject *tensor = PyErr_Occurred() ? NULL : gd_py_as_tensor(item);
+    if (tensor && gd_py_tensor_of(tensor)) t = gd_retain(((gd_py_tensor *)tensor)->t);
+    Py_XDECREF(tensor);
+    if (!tensor && !PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "tensor: a list has tensors and %R", (PyObject *)Py_TYPE(item));
+    return t;
+}
+
+static gd_tensor *stacked(gd_py_context *c, PyObject *o, const gd_tensor *like)
+{
+    Py_ssize_t n = PySequence_Size(o), done = 0;
+    gd_tensor **piece = PyMem_Calloc((size_t)n + 1, sizeof *piece), *t = NULL;
+    for (; piece && done < n; done++) {
+        PyObject *item = PySequence_GetItem(o, done);
+        piece[done] = item ? piece_of(c, item, like) : NULL;
+        Py_XDECREF(item);
+        if (!piece[done]) break;
+    }
+    if (piece && done == n) t = gd_stack(piece, (int)n, 0, NULL);
+    for (Py_ssize_t i = 0; i < done; i++) gd_release(piece[i]);
     PyMem_Free(piece);
+    return t;
+}
+
+/* Of a list that holds tensors: they are stacked, and gradients flow through.  *is_one: is it such a list? */
+static gd_tensor *from_tensors(gd_py_context *c, PyObject *o, int *is_one)
+{
+    tensors_seen seen = {0};
+    gd_tensor *t = NULL;
+    *is_one = (is_nested(o) && !see_tensors(&seen, o, 0)) || (seen.like && seen.whole);
+    if (*is_one && !PyErr_Occurred()) t = stacked(c, o, ((gd_py_tensor *)seen.like)->t);
+    Py_XDECREF(seen.like);
     return t;
 }
 
@@ -345,7 +397,15 @@ static gd_tensor *made(gd_py_context *c, PyObject *data, gd_dtype dtype, int sha
         gd_tensor *t = gd_py_tensor_of(data);
         return share ? gd_retain(t) : gd_copy(t);
     }
-    if (holds_tensors(data)) return stacked(data);
+    if (gd_py_is_virtual(data)) {
+        PyObject *value = gd_py_virtual_value(data);
+        gd_tensor *t = value ? made(c, value, dtype, share) : NULL;
+        Py_XDECREF(value);
+        return t;
+    }
+    int holds_tensors;
+    gd_tensor *joined = from_tensors(c, data, &holds_tensors);
+    if (holds_tensors) return joined;
     if (PyObject_CheckBuffer(data) && !PyBytes_Check(data)) {
         Py_buffer *view = PyMem_Calloc(1, sizeof *view);
         if (!view) return (gd_tensor *)PyErr_NoMemory();

@@ -298,13 +298,16 @@ static PyObject *load_state(PyObject *o, PyObject *args)
     gd_status status = archive ? GD_OK : GD_NOMEM;
     while (!status && PyDict_Next(dict, &at, &name, &tensor)) {
         const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-        gd_tensor *t = text && gd_py_is_tensor(tensor) ? gd_py_tensor_of(tensor) : NULL;
+        PyObject *held = text ? gd_py_as_tensor(tensor) : NULL;
+        gd_tensor *t = held ? gd_py_tensor_of(held) : NULL;
         if (!t) {
             if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a state is a dict of tensors by name");
+            Py_XDECREF(held);
             gd_archive_free(archive);
             return NULL;
         }
         status = gd_archive_put(archive, text, t);
+        Py_DECREF(held);
     }
     gd_load_options options = {.partial = !strict, .cast = cast};
     gd_load_report *report = NULL;
@@ -436,6 +439,7 @@ static PyObject *compute(const py_virtual *self, gd_dtype dtype, gd_device *devi
     Py_XDECREF(owner);
     Py_XDECREF(kind);
     Py_XDECREF(place);
+    if (value && gd_py_is_virtual(value)) gd_py_set(&value, gd_py_virtual_value(value));
     if (value && !gd_py_is_tensor(value)) {
         PyErr_Format(PyExc_TypeError, "a virtual tensor's function returns a Tensor, not %R",
                      (PyObject *)Py_TYPE(value));

@@ -49,6 +49,7 @@ static PyObject *call_without_backward(PyObject *fn)
 /* Takes `value` over. */
 static int loss_number(closure *f, PyObject *value, double *loss)
 {
+    if (value && gd_py_is_virtual(value)) gd_py_set(&value, gd_py_virtual_value(value));
     int fine = value != NULL, is_tensor = fine && gd_py_is_tensor(value);
     gd_tensor *t = is_tensor ? gd_py_tensor_of(value) : NULL;
     if (t && gd_numel(t) != 1) {
@@ -421,14 +422,16 @@ static int take_loss(gd_py_context *c, PyObject *loss, gd_tensor **t)
 {
     *t = NULL;
     if (loss == Py_None) return 1;
-    gd_tensor *own = gd_py_is_tensor(loss) ? gd_py_tensor_of(loss) : NULL;
-    double number = own ? 0 : PyFloat_AsDouble(loss);
-    if (PyErr_Occurred()) return 0;
+    PyObject *held = gd_py_as_tensor(loss);
+    gd_tensor *own = held ? gd_py_tensor_of(held) : NULL;
+    double number = own || PyErr_Occurred() ? 0 : PyFloat_AsDouble(loss);
     if (own && gd_numel(own) != 1)
-        return PyErr_Format(PyExc_ValueError, "step: the loss is one number, not a tensor of %lld",
-                            (long long)gd_numel(own)) != NULL;
-    *t = own ? gd_detach(own) : gd_scalar(c->ctx, GD_F64, number);
-    return *t ? 1 : gd_py_raise(c) != NULL;
+        PyErr_Format(PyExc_ValueError, "step: the loss is one number, not a tensor of %lld",
+                     (long long)gd_numel(own));
+    else if (!PyErr_Occurred() && !(*t = own ? gd_detach(own) : gd_scalar(c->ctx, GD_F64, number)))
+        (void)gd_py_raise(c);
+    Py_XDECREF(held);
+    return *t != NULL;
 }
 
 static PyObject *optimizer_step(PyObject *o, PyObject *const *args, Py_ssize_t n, PyObject *names)

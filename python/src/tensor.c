@@ -63,6 +63,12 @@ gd_tensor *gd_py_tensor_of(PyObject *o)
     return gd_py_enter(self->head.owner) ? self->t : NULL;
 }
 
+PyObject *gd_py_as_tensor(PyObject *o)
+{
+    if (gd_py_is_tensor(o)) return Py_NewRef(o);
+    return gd_py_is_virtual(o) ? gd_py_virtual_value(o) : NULL;
+}
+
 PyObject *gd_py_tuple_of(gd_py_context *c, gd_tensor *const *t, int count)
 {
     PyObject *tuple = PyTuple_New(count);
@@ -103,6 +109,27 @@ gd_tensor *gd_py_number(gd_ctx *ctx, PyObject *o, const gd_tensor *like)
 
 static int is_number(PyObject *o) { return PyFloat_Check(o) || PyLong_Check(o); }
 
+/* The type of NumPy's scalars, borrowed; NULL while nobody has imported NumPy. */
+static PyObject *numpy_scalar(void)
+{
+    if (gd_py.numpy_scalar) return gd_py.numpy_scalar;
+    PyObject *modules = PySys_GetObject("modules");
+    PyObject *numpy = modules ? PyDict_GetItemString(modules, "numpy") : NULL;
+    if (numpy) gd_py.numpy_scalar = PyObject_GetAttrString(numpy, "generic");
+    PyErr_Clear(); /* NumPy is half imported: its scalars are asked for again later */
+    return gd_py.numpy_scalar;
+}
+
+PyObject *gd_py_plain_number(PyObject *o)
+{
+    PyObject *scalar = numpy_scalar();
+    if (!scalar || PyObject_IsInstance(o, scalar) <= 0) return NULL;
+    PyObject *number = PyObject_CallMethod(o, "item", NULL);
+    if (!number || is_number(number)) return number;
+    Py_DECREF(number); /* a date, a text */
+    return NULL;
+}
+
 /* ---- operators between two ---- */
 
 typedef gd_tensor *(*two_fn)(gd_tensor *, gd_tensor *);
@@ -124,6 +151,13 @@ static PyObject *run_converted(two_fn fn, PyObject *a, PyObject *b, int heavy)
     gd_py_call call = {.name = "operator"};
     PyObject *own = gd_py_is_tensor(a) ? a : gd_py_is_tensor(b) ? b : NULL;
     if (!own) Py_RETURN_NOTIMPLEMENTED; /* both are virtual: they ask for their values */
+    PyObject *other = own == a ? b : a, *number = heavy ? NULL : gd_py_plain_number(other);
+    if (number) {
+        PyObject *result = own == a ? gd_py_binary(fn, a, number, 0) : gd_py_binary(fn, number, b, 0);
+        Py_DECREF(number);
+        return result;
+    }
+    if (PyErr_Occurred()) return NULL;
     gd_tensor *like = gd_py_tensor_of(own);
     if (!like) return NULL;
     call.context = ((gd_py_tensor *)own)->head.owner;
@@ -414,14 +448,17 @@ static int set_grad(PyObject *o, PyObject *value, void *unused)
         gd_zero_grad(t);
         return 0;
     }
-    if (!gd_py_is_tensor(value)) {
-        PyErr_Format(PyExc_TypeError, "grad: a Tensor or None is needed, not %R", (PyObject *)Py_TYPE(value));
+    PyObject *given = gd_py_as_tensor(value);
+    if (!given) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "grad: a Tensor or None is needed, not %R",
+                         (PyObject *)Py_TYPE(value));
         return -1;
     }
-    if (!(grad = gd_py_tensor_of(value))) return -1;
-    if (gd_set_grad(t, grad) == GD_OK) return 0;
-    (void)gd_py_raise(((gd_py_tensor *)o)->head.owner);
-    return -1;
+    int fine = (grad = gd_py_tensor_of(given)) != NULL;
+    if (fine && gd_set_grad(t, grad) != GD_OK) fine = gd_py_raise(((gd_py_tensor *)o)->head.owner) != NULL;
+    Py_DECREF(given);
+    return fine ? 0 : -1;
 }
 static PyObject *get_requires_grad(PyObject *o, void *unused)
 {
