@@ -43,9 +43,11 @@ gd_tensor *gd_hessian_solve(gd_tensor *h, gd_tensor *b, bool lstsq);
  * their sizes, at least the tolerance, and no direction left out.  New. */
 gd_tensor *gd_hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, double tolerance, int64_t most);
 
-/* The same for products with the Hessian, with the ways that the link knows. */
-#define GD_HVP_CHOICE(fallback, choices) \
-    GD_CHOICE("hvp_method", fallback, choices, "products by autograd or by differences of gradients")
+/* The same for products with the Hessian, with the ways that the link knows.  "autograd" stands for the products that the objective
+ * has, its own or those of its graph; "auto" for these too, and for central differences where it has none. */
+#define GD_HVP_CHOICE(fallback, choices)       \
+    GD_CHOICE("hvp_method", fallback, choices, \
+              "products of the objective or by autograd, or by differences of gradients")
 /* Products with the Hessian at the parameters as an operator, by the link's settings hvp_method and h where it has them.  To be made before the
  * gradient is asked for: products by autograd need it with its history, and so it is evaluated once.  Lives no longer than the
  * step.  New; NULL on failure. */

@@ -1,5 +1,6 @@
 /* Objectives: by autograd and by callbacks, residuals, Hessian-vector products three ways, reformulations. */
 #include "optim/optim_support.h"
+#include "optim/table_support.h"
 
 /* ---- Rosenbrock in two numbers, with everything in closed form ---- */
 
@@ -369,7 +370,7 @@ static void second_order_links_work_on_callbacks(void **state)
 {
     static const char *const chains[] = {"newton | backtracking",
                                          "newton_cg | backtracking",
-                                         "newton_cg_steihaug(hvp_method=\"autograd\")",
+                                         "newton_cg_steihaug",
                                          "trust_cg(newton)",
                                          "two_point_newton | backtracking",
                                          "inverse_free_newton | backtracking",
@@ -383,10 +384,49 @@ static void second_order_links_work_on_callbacks(void **state)
     }
 }
 
+static bool has_field(const gd_link_class *cls, const char *name)
+{
+    for (int i = 0; i < cls->field_count; i++)
+        if (!strcmp(cls->fields[i].name, name)) return true;
+    return false;
+}
+
+/* No differences of gradients unless a chain asks for them. */
+static void products_of_the_objective_serve_every_link(void **state)
+{
+    int count = 0;
+    const gd_link_class *const *all = gd_link_classes(&count);
+    for (int i = 0; i < count; i++) {
+        if (!has_field(all[i], "hvp_method")) continue;
+        char text[200], chain[220];
+        link_text(all[i], NULL, text, sizeof text);
+        snprintf(chain, sizeof chain, "%s | lr(1e-3)", text);
+        rosenbrock r = open_it(CTX(state), chain);
+        gd_objective o = by_callbacks(&r);
+        for (int k = 0; k < 3; k++) OK(gd_optimizer_step(r.o, &o, NULL));
+        if (!r.products || r.gradients > 3)
+            fail_msg("%s: %d products, %d gradients", chain, r.products, r.gradients);
+        close_it(&r);
+    }
+}
+
+static void steihaug_takes_differences_where_there_are_only_gradients(void **state)
+{
+    double x, y, want[2];
+    walk(CTX(state), "newton_cg_steihaug", false, &want[0], &want[1]);
+    rosenbrock r = open_it(CTX(state), "newton_cg_steihaug");
+    gd_objective o = by_callbacks(&r);
+    o.hvp = NULL;
+    for (int k = 0; k < 12; k++) OK(gd_optimizer_step(r.o, &o, NULL));
+    at(&r, &x, &y);
+    assert_true(fabs(x - want[0]) < 1e-4 && fabs(y - want[1]) < 1e-4);
+    close_it(&r);
+}
+
 static void a_product_that_fails_leaves_the_parameters(void **state)
 {
     static const char *const chains[] = {"newton | backtracking", "newton_cg | lr(1)", "trust_cg(newton)",
-                                         "newton_cg_steihaug(hvp_method=\"autograd\")"};
+                                         "newton_cg_steihaug"};
     for (int i = 0; i < COUNT_OF(chains); i++) {
         rosenbrock r = open_it(CTX(state), chains[i]);
         gd_objective o = by_callbacks(&r);
@@ -657,6 +697,8 @@ int main(void)
         CASE(products_cost_the_evaluations_they_must),
         CASE(several_products_share_one_evaluation),
         CASE(second_order_links_work_on_callbacks),
+        CASE(products_of_the_objective_serve_every_link),
+        CASE(steihaug_takes_differences_where_there_are_only_gradients),
         CASE(a_product_that_fails_leaves_the_parameters),
         CASE(a_jacobian_by_callback_gives_the_run_of_residuals),
         CASE(a_jacobian_that_fails_or_has_another_shape_leaves_the_parameters),

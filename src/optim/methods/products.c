@@ -9,9 +9,12 @@ typedef struct products {
     double h;
 } products;
 
-static gd_hvp_method method_of(const gd_link *link)
+/* "auto": what the objective has, else differences. */
+static gd_hvp_method method_of(const gd_link *link, const gd_var *var)
 {
     if (!gd_link_has_field(link, "hvp_method")) return GD_HVP_AUTOGRAD;
+    if (gd_link_is(link, "hvp_method", "auto"))
+        return gd__var_has_products(var) ? GD_HVP_AUTOGRAD : GD_HVP_CENTRAL;
     bool forward = gd_link_is(link, "hvp_method", "forward") || gd_link_is(link, "hvp_method", "fd_forward");
     bool central = gd_link_is(link, "hvp_method", "central") || gd_link_is(link, "hvp_method", "fd_central");
     return forward ? GD_HVP_FORWARD : central ? GD_HVP_CENTRAL : GD_HVP_AUTOGRAD;
@@ -37,7 +40,7 @@ gd_status gd_link_expect_products(gd_link *link, gd_var *var)
     if (!link || !var) return refused(link, var);
     /* inner links that move the parameters, even there and back, would leave the history of another point behind */
     if (evaluates(gd_link_child(link, "inner"))) return GD_OK;
-    if (method_of(link) != GD_HVP_AUTOGRAD || !gd_var_has_closure(var)) return GD_OK;
+    if (method_of(link, var) != GD_HVP_AUTOGRAD || !gd_var_has_closure(var)) return GD_OK;
     if (gd__var_gives_products(var) || !gd__var_has_graph(var)) return GD_OK;
     return gd_var_grad_graph(var) ? GD_OK : gd_error(gd_var_ctx(var));
 }
@@ -52,7 +55,7 @@ gd_status gd_link_hessian_times(gd_link *link, gd_var *var, gd_tensor *const *v,
 {
     if (!link || !var) return refused(link, var);
     gd_status status = gd_var_flush(var);
-    return status ? status : gd_var_hvp(var, method_of(link), step_of(link), true, v, out);
+    return status ? status : gd_var_hvp(var, method_of(link, var), step_of(link), true, v, out);
 }
 
 /* Inside bounds held elements take no part. */
@@ -87,7 +90,7 @@ gd_linop *gd_link_hessian_products(gd_link *link, gd_var *var)
     gd_ctx *ctx = gd_var_ctx(var);
     products *p = ctx ? gd_link_memory(link, sizeof *p) : NULL;
     if (!p) return NULL;
-    *p = (products){.link = link, .var = var, .method = method_of(link), .h = step_of(link)};
+    *p = (products){.link = link, .var = var, .method = method_of(link, var), .h = step_of(link)};
     /* one that is there already is evaluated again only for the first product */
     if (!gd_var_has_grad(var) && gd_link_expect_products(link, var)) return NULL;
     int64_t n = 0;

@@ -128,6 +128,8 @@ gd_status gd__fit_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *
 /* On failure everything is released and NULL. */
 /* True when the objective itself has products with its Hessian, and no link has changed it. */
 bool gd__var_gives_products(const gd_var *var);
+/* True when products come from the objective or from a graph; false: only gradients can be asked for. */
+bool gd__var_has_products(const gd_var *var);
 bool gd__var_has_graph(const gd_var *var); /* false: products are differences of gradients */
 /* What the closures are made around; NULL without one. */
 const gd_objective *gd__objective_of(const gd_var *var);

@@ -1,8 +1,8 @@
 /* Newton-CG in a trust region (Steihaug 1983) with Hessian-vector products only.
  *
  * One run of conjugate gradients a step: its products are kept, so smaller radii after rejected trial points cost one
- * evaluation each.  The predicted decrease comes from the same products.  Cost: a product an iteration (by differences one
- * or two gradients), max_history vectors of memory. */
+ * evaluation each.  The predicted decrease comes from the same products.  Cost: a product an iteration (by differences,
+ * where the objective has no products, two gradients), max_history vectors of memory. */
 #include "gradus/hessian.h"
 #include "gradus/trust_region.h"
 
@@ -27,7 +27,7 @@ static const gd_field fields[] = {
     GD_FLAG("adapt_tol", true, "a tenth of tol whenever no radius helped"),
     GD_FLAG("npc_terminate", false,
             "stay where negative curvature is met, instead of following it to the edge"),
-    GD_HVP_CHOICE("central", "autograd|forward|central|fd_forward|fd_central"),
+    GD_HVP_CHOICE("auto", "auto|autograd|forward|central|fd_forward|fd_central"),
     GD_REAL("h", 1e-3, 0, INFINITY, "step of gradient differences"),
     GD_INNER("links whose update takes the place of the gradient"),
 };

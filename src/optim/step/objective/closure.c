@@ -648,6 +648,14 @@ bool gd__var_has_graph(const gd_var *var)
     return c && !c->below && (c->objective->loss || !c->objective->batch);
 }
 
+bool gd__var_has_products(const gd_var *var)
+{
+    const gd_closure *c = var->closure;
+    if (gd__var_gives_products(var)) return true;
+    while (c && c->below) c = c->below;
+    return c && c->objective->loss && gd__var_has_graph(var);
+}
+
 /* Of unit vectors: wide enough for gradients that are estimates themselves. */
 static double difference_step(const gd_var *var)
 {
