@@ -38,6 +38,9 @@ typedef struct gd_difference {
     int points;
     double at[GD_DIFFERENCE_POINTS],
         weight[GD_DIFFERENCE_POINTS]; /* at[0] is 0 where the value at x itself is used */
+    int order;                        /* the error falls as h to this power */
+    const struct gd_difference
+        *one_sided; /* of the same order, with points on one side of x; itself where its are */
 } gd_difference;
 /* The formula of a link's setting "formula".  Borrowed. */
 const gd_difference *gd_link_difference(const gd_link *link);

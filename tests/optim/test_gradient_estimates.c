@@ -92,6 +92,79 @@ static void fdm_puts_parameters_back_and_serves_line_searches(void **state)
     end_context(ctx, NULL);
 }
 
+/* f' = 1 / x, whatever the size of x. */
+static double logarithm(const double *x, double *g, int n)
+{
+    double f = 0;
+    for (int i = 0; i < n; i++) {
+        f += log(fabs(x[i]));
+        g[i] = 1 / x[i];
+    }
+    return f;
+}
+
+static void distances_go_by_the_size_of_the_element(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *chain;
+        double x, error; /* of the slope, relative */
+    } rows[] = {{"fdm", 1e6, 1e-9},
+                {"fdm", -1e3, 1e-9},
+                {"fdm", 3, 1e-9},
+                {"fdm(typical=1e-6)", 1e-6, 1e-9},
+                {"fdm(formula=\"forward\")", 1e6, 3e-7},
+                {"fdm(formula=\"forward\")", 1, 3e-8},
+                {"fdm(formula=\"central4\")", 1e6, 1e-10},
+                {"fdm(formula=\"forward5\")", 1e6, 1e-9}};
+    for (int k = 0; k < COUNT_OF(rows); k++) {
+        char chain[80];
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        snprintf(chain, sizeof chain, "%s | mul(%g)", rows[k].chain, rows[k].x * rows[k].x / 2);
+        run r = run_open(ctx, chain, logarithm, 1, &rows[k].x);
+        run_steps(&r, 1); /* x - x^2 g / 2 = x / 2 */
+        double off = fabs(first_of(&r) / rows[k].x - 0.5) * 2;
+        if (!(off <= rows[k].error)) fail_msg("%s at %g: slope wrong by %g", chain, rows[k].x, off);
+        run_close(&r);
+        end_context(ctx, NULL);
+    }
+}
+
+static const double fence[2][4] = {{0, -1, 2, 1e-7}, {1, 3, 2, 2e-7}};
+
+/* (x0^1.5 + x0) + (x1 - 4)^2 + x2 + (1e7 x3 - 1.5)^2, not a number outside the fence. */
+static double fenced(const double *x, double *g, int n)
+{
+    (void)g;
+    for (int i = 0; i < n; i++)
+        if (!(x[i] >= fence[0][i] && x[i] <= fence[1][i])) fail_msg("element %d: %.17g is outside", i, x[i]);
+    double a = 1e7 * x[3] - 1.5;
+    return pow(x[0], 1.5) + x[0] + (x[1] - 4) * (x[1] - 4) + x[2] + a * a;
+}
+
+static void differences_stay_inside_bounds(void **state)
+{
+    (void)state;
+    const double start[] = {0.5, 0, 2, 1.1e-7};
+    const char *const formulas[] = {"forward",  "backward", "central",  "forward3", "backward3",
+                                    "central4", "forward4", "forward5", "bspsa4"};
+    for (int k = 0; k < COUNT_OF(formulas); k++) {
+        char chain[200];
+        snprintf(chain, sizeof chain,
+                 "box([0, -1, 2, 1e-7], [1, 3, 2, 2e-7]) | fdm(formula=\"%s\") | lbfgs | strong_wolfe",
+                 formulas[k]);
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        run r = run_open(ctx, chain, fenced, 4, start);
+        run_steps(&r, 25);
+        double x[MOST];
+        params_of(&r, x);
+        assert_true(x[0] == 0 && x[1] == 3 && x[2] == 2);
+        if (!(fabs(x[3] - 1.5e-7) < 1e-9)) fail_msg("%s ends at %g", chain, x[3]);
+        run_close(&r);
+        end_context(ctx, NULL);
+    }
+}
+
 /* ---- random directions ---- */
 
 /* Mean and second moment of estimates of a linear function's gradient c:
@@ -344,6 +417,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(differences_are_exact_for_polynomials_of_their_order),
+        cmocka_unit_test(distances_go_by_the_size_of_the_element),
+        cmocka_unit_test(differences_stay_inside_bounds),
         cmocka_unit_test(fdm_puts_parameters_back_and_serves_line_searches),
         cmocka_unit_test(mean_and_variance_are_those_of_the_theory),
         cmocka_unit_test(mean_and_variance_over_seeds_are_those_of_the_theory),

@@ -291,8 +291,9 @@ static void objectives_find_the_same_minimum(void **state)
 {
     (void)state;
     static const char *const chains[] = {
-        "lbfgs | strong_wolfe", "adam | lr(0.1)",      "newton_cg | backtracking", "shampoo | lr(0.1)",
-        "soap | lr(0.1)",       "sam(0.05) | lr(0.1)", "box(-1, 0.25) | lr(0.1)"};
+        "lbfgs | strong_wolfe",    "adam | lr(0.1)", "newton_cg | backtracking",
+        "shampoo | lr(0.1)",       "soap | lr(0.1)", "sam(0.05) | lr(0.1)",
+        "box(-1, 0.25) | lr(0.1)", "fdm | lr(0.1)",  "spsa(seed=1) | lr(0.002)"};
     static laid a, b;
     for (int c = 0; c < COUNT_OF(chains); c++) {
         gd_ctx *ctx = context(NULL, 1, NULL);

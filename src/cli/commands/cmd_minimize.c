@@ -168,11 +168,7 @@ static gd_status add_restrictions(job *j, gd_link **link)
 {
     bool bounds = gd__args_has(j->args, "bound"), limits = constrained(j);
     if (j->gradient == DIFFERENCES)
-        *link = gd_chain_of(
-            j->cli->ctx,
-            (gd_link *[]){gd_chain(j->cli->ctx, j->problem.dtype == GD_F64 ? "fdm(h=1e-5)" : "fdm(h=5e-3)"),
-                          *link},
-            2);
+        *link = gd_chain_of(j->cli->ctx, (gd_link *[]){gd_chain(j->cli->ctx, "fdm"), *link}, 2);
     if (*link && limits && !has_link(*link, "augmented_lagrangian")) {
         const gd_link_option inner = gd_child_option("inner", *link);
         *link = gd_link_with(j->cli->ctx, "augmented_lagrangian", &inner, 1);

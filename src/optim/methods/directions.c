@@ -168,20 +168,29 @@ static gd_tensor *as_tensor(const walk *w, int i, int64_t begin, int64_t n)
     return z;
 }
 
-static gd_tensor *piece_of(gd_tensor *t, int64_t begin, int64_t n)
+static gd_tensor *piece_of(gd_tensor *t, int64_t begin, int64_t n, bool whole)
 {
+    if (whole) return gd_drop_names(gd_detach(t));
     gd_tensor *vector = gd__reshape(gd_drop_names(gd_detach(t)), 1, &t->numel);
     return vector ? gd__slice(vector, 0, begin, n, 1) : NULL;
 }
 
-/* A piece of a parameter elsewhere, by operators: in the wider dtype, then rounded once. */
+/* What lies in another order than its axes has no pieces. */
+static bool is_whole(const add_job *j, int i)
+{
+    return !gd__contiguous(j->to[i]) || !gd__contiguous(j->from[i]);
+}
+
+/* A piece of a parameter elsewhere, or all of one, by operators: in the wider dtype, then rounded once. */
 static gd_status add_piece(const add_job *j, int i, int64_t begin, double sign)
 {
     gd_ctx *ctx = j->w->layout.ctx;
-    int64_t left = j->to[i]->numel - begin, n = left < THERE ? left : THERE;
+    bool whole = is_whole(j, i);
+    int64_t left = j->to[i]->numel - begin, n = whole || left < THERE ? left : THERE;
     gd__aside_begin(ctx);
-    gd_tensor *z = as_tensor(j->w, i, begin, n), *from = piece_of(j->from[i], begin, n),
-              *to = piece_of(j->to[i], begin, n), *sum = NULL;
+    gd_tensor *z = as_tensor(j->w, i, begin, n), *from = piece_of(j->from[i], begin, n, whole),
+              *to = piece_of(j->to[i], begin, n, whole), *sum = NULL;
+    if (whole && z && to) z = gd__reshape(z, to->ndim, to->size);
     if (z && from) sum = gd_add(gd_cast(from, gd_tensor_dtype(z)), gd_mul_scalar(z, sign * amount(j, i)));
     gd_status status = sum && to ? gd_assign(to, sum) : gd_error(ctx);
     gd__aside_end(ctx);
@@ -192,9 +201,10 @@ static gd_status add_piece(const add_job *j, int i, int64_t begin, double sign)
 static gd_status add_there(const add_job *j, int i, double sign)
 {
     gd_status status = GD_OK;
-    for (int64_t at = 0; at < j->to[i]->numel && !status; at += THERE) {
+    int64_t most = is_whole(j, i) ? j->to[i]->numel : THERE;
+    for (int64_t at = 0; at < j->to[i]->numel && !status; at += most) {
         status = add_piece(j, i, at, sign);
-        for (int64_t back = 0; status && j->to == j->from && back < at; back += THERE)
+        for (int64_t back = 0; status && j->to == j->from && back < at; back += most)
             (void)!add_piece(j, i, back, -sign);
     }
     return status;
