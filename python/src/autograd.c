@@ -99,7 +99,10 @@ static PyObject *grad(PyObject *module, PyObject *args, PyObject *keywords)
     if (fine && seed != Py_None) fine = (s = gd_py_tensor_of(seed)) != NULL;
     int flags = (retain ? GD_RETAIN_GRAPH : 0) | (create ? GD_CREATE_GRAPH : 0) |
                 (unused ? GD_ALLOW_UNUSED : 0);
-    if (fine) result = gd_grad(y, s, in.t, in.count, flags, out) ? gd_py_raise(in.c) : results(&in, out);
+    if (fine && gd_py_own(in.c)) { /* Python code may have run since it was entered */
+        result = gd_grad(y, s, in.t, in.count, flags, out) ? gd_py_raise(in.c) : results(&in, out);
+        gd_py_disown(in.c);
+    }
     PyMem_Free(out);
     Py_DECREF(output);
     Py_DECREF(seed);
@@ -148,7 +151,7 @@ static PyObject *run_derivative(derivative which, PyObject *fn, PyObject *inputs
     gd_status status = GD_OK;
     if (vectors && v.count != in.count)
         PyErr_Format(PyExc_ValueError, "%d vectors for %d inputs", v.count, in.count);
-    else if (out) {
+    else if (out && gd_py_own(in.c)) {
         switch (which) {
         case HVP: status = gd_hvp(call_function, &f, in.t, in.count, v.t, out); break;
         case JVP: one = gd_jvp(call_function, &f, in.t, in.count, v.t); break;
@@ -162,6 +165,7 @@ static PyObject *run_derivative(derivative which, PyObject *fn, PyObject *inputs
             result = gd_py_new_tensor(in.c, one);
         else
             result = status ? gd_py_raise(in.c) : results(&in, out);
+        gd_py_disown(in.c);
     }
     Py_XDECREF(f.last);
     PyMem_Free(out);
@@ -211,6 +215,7 @@ static PyObject *no_grad_begin(PyObject *module, PyObject *unused)
     gd_py_context *c = gd_py_current();
     if (!c) return NULL;
     gd_no_grad_begin(c->ctx);
+    gd_py_mode_changed(c);
     return Py_NewRef((PyObject *)c);
 }
 static PyObject *no_grad_end(PyObject *module, PyObject *context)
@@ -218,7 +223,10 @@ static PyObject *no_grad_end(PyObject *module, PyObject *context)
     (void)module;
     gd_py_context *c = (gd_py_context *)context;
     if (Py_TYPE(context) != gd_py.context_type) return PyErr_Format(PyExc_TypeError, "a Context is needed");
-    if (c->ctx && gd_py_enter(c)) gd_no_grad_end(c->ctx);
+    if (c->ctx && gd_py_enter(c)) {
+        gd_no_grad_end(c->ctx);
+        gd_py_mode_changed(c);
+    }
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }
@@ -226,7 +234,10 @@ static PyObject *enable_grad_begin(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
     gd_py_context *c = gd_py_current();
-    return c ? Py_BuildValue("(Oi)", c, gd_enable_grad_begin(c->ctx)) : NULL;
+    if (!c) return NULL;
+    int previous = gd_enable_grad_begin(c->ctx);
+    gd_py_mode_changed(c);
+    return Py_BuildValue("(Oi)", c, previous);
 }
 static PyObject *enable_grad_end(PyObject *module, PyObject *args)
 {
@@ -235,7 +246,10 @@ static PyObject *enable_grad_end(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "O!i", gd_py.context_type, &context, &previous)) return NULL;
     gd_py_context *c = (gd_py_context *)context;
-    if (c->ctx && gd_py_enter(c)) gd_enable_grad_end(c->ctx, previous);
+    if (c->ctx && gd_py_enter(c)) {
+        gd_enable_grad_end(c->ctx, previous);
+        gd_py_mode_changed(c);
+    }
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }

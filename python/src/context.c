@@ -279,35 +279,77 @@ static void bury(gd_py_context *c)
     }
 }
 
+int gd_py_is_taken(const gd_py_context *c) { return c->owner && c->owner != PyThread_get_thread_ident(); }
+
+/* Lets others run until the owner has let the context go. */
+static void wait_for_owner(const gd_py_context *c)
+{
+    PyThreadState *state = PyEval_SaveThread();
+    PyThread_acquire_lock(c->lock, WAIT_LOCK);
+    PyThread_release_lock(c->lock);
+    PyEval_RestoreThread(state);
+}
+
+/* How deep the context is inside no_grad(). */
+static int mode_of(gd_ctx *ctx)
+{
+    int off = gd_enable_grad_begin(ctx);
+    gd_enable_grad_end(ctx, off);
+    return off;
+}
+
+void gd_py_mode_changed(gd_py_context *c)
+{
+    c->mode_thread = PyThread_get_thread_ident();
+    c->has_modes = mode_of(c->ctx) || c->modes;
+}
+
+/* Puts the mode of another thread aside and gives the context this thread's; false with an exception. */
+static int change_mode(gd_py_context *c, unsigned long self)
+{
+    int off = mode_of(c->ctx), own = 0;
+    if (off) {
+        gd_py_mode *aside = malloc(sizeof *aside);
+        if (!aside) return PyErr_NoMemory() != NULL;
+        *aside = (gd_py_mode){c->modes, c->mode_thread, off};
+        c->modes = aside;
+    }
+    for (gd_py_mode **m = &c->modes; *m; m = &(*m)->next) {
+        if ((*m)->thread != self) continue;
+        gd_py_mode *found = *m;
+        own = found->off;
+        *m = found->next;
+        free(found);
+        break;
+    }
+    gd_enable_grad_end(c->ctx, own);
+    gd_py_mode_changed(c);
+    return 1;
+}
+
 int gd_py_wait(gd_py_context *c)
 {
     unsigned long self = PyThread_get_thread_ident();
-    while (c->ctx && c->owner && c->owner != self) {
-        PyThreadState *state = PyEval_SaveThread();
-        PyThread_acquire_lock(c->lock, WAIT_LOCK);
-        PyThread_release_lock(c->lock);
-        PyEval_RestoreThread(state);
-    }
+    while (c->ctx && gd_py_is_taken(c)) wait_for_owner(c);
     if (!c->ctx) {
         (void)gd_py_fail(GD_STATE, "the context of this object is closed");
         return 0;
     }
     if (c->graves) bury(c);
+    return !c->has_modes || c->mode_thread == self || change_mode(c, self);
+}
+
+int gd_py_own(gd_py_context *c)
+{
+    if (!gd_py_enter(c)) return 0;
+    if (c->depth++) return 1;
+    c->owner = PyThread_get_thread_ident();
+    PyThread_acquire_lock(c->lock,
+                          WAIT_LOCK); /* free, or for a moment in the hands of one who waited for it */
     return 1;
 }
 
-void gd_py_own(gd_py_context *c)
-{
-    if (c->depth++) return;
-    c->owner = PyThread_get_thread_ident();
-    PyThread_acquire_lock(c->lock, WAIT_LOCK);
-}
-
-PyThreadState *gd_py_begin(gd_py_context *c)
-{
-    gd_py_own(c);
-    return PyEval_SaveThread();
-}
+PyThreadState *gd_py_begin(gd_py_context *c) { return gd_py_own(c) ? PyEval_SaveThread() : NULL; }
 
 void gd_py_end(gd_py_context *c, PyThreadState *state)
 {
@@ -325,7 +367,7 @@ void gd_py_disown(gd_py_context *c)
 
 void gd_py_release(gd_py_context *c, void (*end)(void *), void *object)
 {
-    if (!c->owner || c->owner == PyThread_get_thread_ident()) {
+    if (!gd_py_is_taken(c)) {
         end(object);
         return;
     }
@@ -340,10 +382,8 @@ void gd_py_release(gd_py_context *c, void (*end)(void *), void *object)
 PyGILState_STATE gd_py_callback_begin(gd_py_context *c)
 {
     PyGILState_STATE state = PyGILState_Ensure();
-    if (!c->depth++) { /* called without gd_py_begin: the interpreter's lock was held all the way */
-        c->owner = PyThread_get_thread_ident();
-        PyThread_acquire_lock(c->lock, WAIT_LOCK);
-    }
+    /* at once: the thread has it, or was called without gd_py_begin and has held the interpreter's lock all the way */
+    (void)gd_py_own(c);
     c->callbacks++;
     return state;
 }
@@ -357,7 +397,7 @@ void gd_py_callback_end(gd_py_context *c, PyGILState_STATE state)
         h->depth = (int16_t)(inside - 1);
     }
     c->callbacks--;
-    if (!--c->depth) {
+    if (!--c->depth) { /* no graves yet: the library is in the middle of a call */
         c->owner = 0;
         PyThread_release_lock(c->lock);
     }
@@ -443,8 +483,20 @@ static PyObject *new_context(PyTypeObject *type, PyObject *args, PyObject *keywo
     return (PyObject *)context_new(threads, seed);
 }
 
+static const char chosen_key[] = "gradus.context";
+
+/* What this thread has chosen for itself, borrowed; NULL: nothing that is open. */
+static gd_py_context *chosen(void)
+{
+    PyObject *dict = gd_py.threads_chose ? PyThreadState_GetDict() : NULL;
+    gd_py_context *c = dict ? (gd_py_context *)PyDict_GetItemString(dict, chosen_key) : NULL;
+    return c && c->ctx ? c : NULL;
+}
+
 gd_py_context *gd_py_current(void)
 {
+    gd_py_context *own = chosen();
+    if (own) return gd_py_enter(own) ? own : NULL;
     if (!gd_py.current) gd_py.current = context_new(0, NULL);
     if (!gd_py.current || !gd_py_enter(gd_py.current)) return NULL;
     return gd_py.current;
@@ -454,6 +506,12 @@ static void close_all(gd_py_context *c)
 {
     if (!c->ctx) return;
     bury(c);
+    while (c->modes) {
+        gd_py_mode *m = c->modes;
+        c->modes = m->next;
+        free(m);
+    }
+    c->has_modes = 0;
     for (gd_py_handle *h = c->handles; h; h = h->next) h->drop(h);
     c->lingering = c->ctx;
     c->ctx = NULL;
@@ -497,6 +555,12 @@ static PyObject *use_context(PyObject *self, PyObject *unused)
 {
     (void)unused;
     if (!gd_py_enter((gd_py_context *)self)) return NULL;
+    if (PyThread_get_thread_ident() != gd_py.home) {
+        PyObject *dict = PyThreadState_GetDict();
+        if (!dict || PyDict_SetItemString(dict, chosen_key, self) < 0) return NULL;
+        gd_py.threads_chose = 1;
+        Py_RETURN_NONE;
+    }
     Py_INCREF(self);
     gd_py_set((PyObject **)&gd_py.current, self);
     Py_RETURN_NONE;
@@ -525,7 +589,9 @@ static PyObject *context_closed(PyObject *self, void *unused)
 static PyMethodDef context_methods[] = {
     {"close", close_context, METH_NOARGS,
      "close($self)\n--\n\nEnds the context and everything in it; what is used afterwards raises StateError."},
-    {"use", use_context, METH_NOARGS, "use($self)\n--\n\nNew tensors are made in this context from now on."},
+    {"use", use_context, METH_NOARGS,
+     "use($self)\n--\n\nNew tensors are made in this context from now on.  The thread that imported the package chooses for all that have "
+     "not chosen themselves, every other for itself alone."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef context_values[] = {

@@ -170,6 +170,7 @@ static int refuse_other_interpreters(void)
 static int fill_module(PyObject *module)
 {
     if (!refuse_other_interpreters()) return -1;
+    gd_py.home = PyThread_get_thread_ident();
     gd_py.empty_tuple = PyTuple_New(0);
     int fine = gd_py.empty_tuple && gd_py_add_errors(module) && gd_py_add_context(module) &&
                gd_py_add_tensor(module) && gd_py_add_module_type(module) && gd_py_add_optimizer(module) &&

@@ -13,8 +13,10 @@
  *
  * Threads.  A context is for one thread at a time.  Short calls hold the interpreter's lock all the way, which is lock
  * enough.  Long ones (steps, large operators) let it go: they take the context for their thread first (gd_py_begin), and
- * others who want it wait in gd_py_enter.  A tensor that another thread drops meanwhile is released when the context is
- * free again.
+ * others who want it wait in gd_py_enter.  Between entering and taking, Python code may have run and another thread may have the
+ * context, or have closed it: taking waits again, fails where the context is closed, and looks and takes without letting the
+ * interpreter's lock go in between.  A tensor that another thread drops meanwhile is released when the context is free again.  Whether
+ * operators record is kept for each thread.
  *
  * Scopes.  Functions of the user that the library calls run in a scope of the library, which owns what is made in them.
  * A tensor that Python still holds when its function returns gets a reference of its own then (gd_py_callback_end); one
@@ -49,6 +51,13 @@ typedef struct gd_py_message {
     char text[];
 } gd_py_message;
 
+/* A thread that is inside no_grad() while another uses the context. */
+typedef struct gd_py_mode {
+    struct gd_py_mode *next;
+    unsigned long thread;
+    int off;
+} gd_py_mode;
+
 typedef struct gd_py_grave {
     struct gd_py_grave *next;
     void (*end)(void *);
@@ -61,6 +70,9 @@ typedef struct gd_py_context {
     gd_py_handle *handles;     /* everything of it that Python holds, newest first */
     unsigned long owner;       /* the thread that uses it without the interpreter's lock; 0: none */
     int depth;                 /* how often it does */
+    unsigned long mode_thread; /* the thread whose no_grad() the context has now */
+    int has_modes;             /* is any thread inside no_grad()? */
+    gd_py_mode *modes;         /* of the other threads */
     int callbacks;             /* functions of the user that run now, one inside the other */
     PyThread_type_lock lock;
     gd_py_grave *graves;     /* dropped while another thread had the context */
@@ -91,7 +103,9 @@ typedef struct gd_py_state {
     PyObject *numpy_scalar;           /* numpy.generic once NumPy is there */
     PyObject *error[GD_STATUS_COUNT]; /* [0]: gradus.Error */
     PyObject *warning;
-    gd_py_context *current; /* where new tensors are made */
+    gd_py_context *current; /* where new tensors are made; threads may have chosen another */
+    unsigned long home;     /* the thread that imported the package: it chooses for all */
+    int threads_chose;      /* has any other thread chosen? */
     PyObject *empty_tuple;
     int looked_for_cuda; /* in NVIDIA's packages */
 } gd_py_state;
@@ -106,14 +120,20 @@ gd_py_context *gd_py_current(void);
 int gd_py_wait(gd_py_context *c);
 static inline int gd_py_enter(gd_py_context *c)
 {
-    return c->ctx && !c->owner && !c->graves ? 1 : gd_py_wait(c);
+    return c->ctx && !c->owner && !c->graves && !c->has_modes ? 1 : gd_py_wait(c);
 }
-/* Lets the interpreter's lock go and takes it again. */
+/* Takes the context for this thread, waiting while another has it, and lets the interpreter's lock go; and back.  NULL with an exception
+ * where it has been closed; never right after gd_py_enter, with no Python code in between. */
 PyThreadState *gd_py_begin(gd_py_context *c);
 void gd_py_end(gd_py_context *c, PyThreadState *state);
-/* Takes the context for this thread while the interpreter's lock stays: for calls in which Python code of others may run. */
-void gd_py_own(gd_py_context *c);
+/* Takes the context for this thread while the interpreter's lock stays: for calls in which Python code of others may run.  False with
+ * an exception where it has been closed. */
+int gd_py_own(gd_py_context *c);
 void gd_py_disown(gd_py_context *c);
+/* After no_grad() has begun or ended in this thread. */
+void gd_py_mode_changed(gd_py_context *c);
+/* Has another thread the context now? */
+int gd_py_is_taken(const gd_py_context *c);
 /* In a function that the library calls: takes the interpreter's lock; before it returns: gives it back. */
 PyGILState_STATE gd_py_callback_begin(gd_py_context *c);
 void gd_py_callback_end(gd_py_context *c, PyGILState_STATE state);

@@ -98,16 +98,19 @@ static PyObject *save(PyObject *module, PyObject *args)
                           &PyDict_Type, &meta))
         return NULL;
     gd_py_context *c = gd_py_current();
-    gd_archive *archive = c ? gd_archive_new(c->ctx) : NULL;
+    int owned = c && gd_py_own(c); /* virtual tensors run Python code */
+    gd_archive *archive = owned ? gd_archive_new(c->ctx) : NULL;
     gd_status status = archive ? put_all(archive, tensors, meta) : GD_NOMEM;
-    if (!status) {
-        PyThreadState *state = gd_py_begin(c);
+    PyThreadState *state = status ? NULL : gd_py_begin(c);
+    if (state) {
         status = gd_archive_save(archive, PyBytes_AsString(bytes));
         gd_py_end(c, state);
     }
     gd_archive_free(archive);
     Py_DECREF(bytes);
-    if (status) return PyErr_Occurred() || !c ? NULL : gd_py_raise(c);
+    if (status && owned && !PyErr_Occurred()) (void)gd_py_raise(c);
+    if (owned) gd_py_disown(c);
+    if (status) return NULL;
     Py_RETURN_NONE;
 }
 

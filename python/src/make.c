@@ -298,7 +298,8 @@ static gd_tensor *from_lists(gd_py_context *c, PyObject *o, gd_dtype dtype)
 {
     reading r = {.ndim = 0};
     gd_tensor *t = NULL;
-    if (read_shape(&r, o) && read_list(&r, o, 0)) {
+    if (read_shape(&r, o) && read_list(&r, o, 0) &&
+        gd_py_enter(c)) { /* again: reading may have run Python code */
         if (dtype == GD_DTYPE_COUNT) dtype = r.has_real || !r.count ? GD_F64 : r.has_whole ? GD_I64 : GD_BOOL;
         if (dtype == GD_I64 && !r.has_real)
             t = gd_from_data(c->ctx, GD_I64, r.ndim, r.shape, r.count ? r.whole : (int64_t[1]){0});

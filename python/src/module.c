@@ -78,7 +78,8 @@ static PyObject *module_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     PyObject *names = c ? no_grad_names(type) : NULL, *title = names ? PyType_GetName(type) : NULL;
     const char *no_grad = title ? PyUnicode_AsUTF8AndSize(names, NULL) : NULL;
     const char *name = no_grad ? PyUnicode_AsUTF8AndSize(title, NULL) : NULL;
-    gd_class *cls = name ? class_of(c, name, no_grad) : NULL;
+    gd_class *cls = name && gd_py_enter(c) ? class_of(c, name, no_grad)
+                                           : NULL; /* again: Python code has run */
     Py_XDECREF(names);
     Py_XDECREF(title);
     if (!cls) return NULL;

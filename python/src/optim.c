@@ -454,6 +454,10 @@ static PyObject *optimizer_step(PyObject *o, PyObject *const *args, Py_ssize_t n
     gd_step_info info;
     Py_INCREF(o); /* a closure may drop the last reference */
     PyThreadState *state = gd_py_begin(c);
+    if (!state) {
+        Py_DECREF(o);
+        return NULL;
+    }
     gd_status status = gd_optimizer_step_with(optimizer, g.fn == Py_None ? NULL : &objective,
                                               loss || extra.count ? &extra : NULL, &info);
     gd_py_end(c, state);

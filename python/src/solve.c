@@ -222,7 +222,7 @@ static PyObject *minimize(PyObject *module, PyObject *args)
                               .equal = f.equal == Py_None ? NULL : ask_equal,
                               .below = f.below == Py_None ? NULL : ask_below};
     gd_solve_result r;
-    if (read_solve_options(options, &o)) {
+    if (read_solve_options(options, &o) && gd_py_own(p.c)) {
         gd_link *link = bounded_chain(&p, chain);
         gd_status status = GD_PARSE;
         if (link) {
@@ -231,6 +231,7 @@ static PyObject *minimize(PyObject *module, PyObject *args)
             gd_py_end(p.c, state);
         }
         if (!was_raised(p.c)) result = status ? gd_py_raise(p.c) : solve_dict(&r);
+        gd_py_disown(p.c);
     }
     functions_clear(&f);
     parameters_clear(&p);
@@ -300,12 +301,13 @@ static PyObject *least_squares(PyObject *module, PyObject *args)
     o.high = p.high;
     o.names = name;
     gd_fit_result r = {0};
-    if (fine) {
+    if (fine && gd_py_own(p.c)) {
         PyThreadState *state = gd_py_begin(p.c);
         gd_status status = gd_least_squares(p.t, p.count, ask_loss, &f, &o, &r);
         gd_py_end(p.c, state);
         if (!was_raised(p.c)) result = status ? gd_py_raise(p.c) : fit_dict(p.c, &r);
         gd_fit_result_clear(&r);
+        gd_py_disown(p.c);
     } else if (!PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, "a name for each parameter is needed");
     PyMem_Free((void *)name);

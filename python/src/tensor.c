@@ -44,7 +44,9 @@ static void tensor_dealloc(PyObject *o)
 {
     gd_py_tensor *self = (gd_py_tensor *)o;
     PyTypeObject *type = Py_TYPE(o);
-    if (self->t) gd_py_release(self->head.owner, end_tensor, self->t);
+    /* what only the scope of a running function holds goes with that scope: it must not be waited for */
+    int leave = self->t && self->head.in_scope && gd_py_is_taken(self->head.owner);
+    if (self->t && !leave) gd_py_release(self->head.owner, end_tensor, self->t);
     gd_py_leave(self);
     if (type == gd_py.tensor_type)
         PyObject_Free(o);

@@ -506,7 +506,7 @@ static PyObject *borrower_step(PyObject *o, PyObject *const *args, Py_ssize_t n)
     if (n < 1 || n > 3)
         return PyErr_Format(PyExc_TypeError, "step: the lists of parameters, the loss, and numbers");
     if (!take_numbers(optimizer, n > 2 ? args[2] : NULL, &numbers)) return NULL;
-    gd_py_own(c);
+    if (!gd_py_own(c)) return NULL;
     int fine = follow_all(self, args[0]) && follow_streams(self) && follow_frozen(self, 0) &&
                step_with_gradients(self, optimizer, n > 1 ? args[1] : NULL, &numbers);
     gd_py_disown(c);
@@ -521,7 +521,7 @@ static PyObject *borrower_evaluate(PyObject *o, PyObject *args)
     int on;
     BORROWER_OR_RETURN(o);
     if (!PyArg_ParseTuple(args, "Op:evaluate", &groups, &on)) return NULL;
-    gd_py_own(c);
+    if (!gd_py_own(c)) return NULL;
     int fine = follow_all(self, groups) && follow_streams(self);
     if (fine && gd_optimizer_evaluate(optimizer, on)) fine = gd_py_raise(c) != NULL;
     gd_py_disown(c);
@@ -685,10 +685,10 @@ static PyObject *borrower_minimize(PyObject *o, PyObject *args)
                               .hvp = hvp == Py_None ? NULL : call_hvp,
                               .jacobian = jacobian == Py_None ? NULL : call_jacobian};
     Py_INCREF(o);
-    gd_py_own(c);
-    int fine = follow_all(self, groups) && follow_streams(self) && follow_frozen(self, 1);
+    int owned = gd_py_own(c),
+        fine = owned && follow_all(self, groups) && follow_streams(self) && follow_frozen(self, 1);
     if (fine && run_step(self, optimizer, &objective, NULL, &numbers)) fine = gd_py_raise(c) != NULL;
-    gd_py_disown(c);
+    if (owned) gd_py_disown(c);
     self->value = self->gradient = self->hvp = self->jacobian = NULL;
     PyObject *changed = fine ? all_objects(self) : NULL;
     fine = changed && tell(self, changed) && gd_py_done(c);
