@@ -316,6 +316,38 @@ gd_status gd__csv_index_names(gd_csv *csv)
     return status;
 }
 
+/* c1 for the first column, with as many _ behind it as keep it apart from the names that the file has. */
+static const char *position_name(gd_csv *csv, const gd_name_index *taken, int column)
+{
+    char text[64];
+    int length = snprintf(text, sizeof text, "c%d", column + 1);
+    while (taken && length < (int)sizeof text - 1 && gd__name_index_find(taken, csv->name, text) >= 0)
+        text[length++] = '_', text[length] = 0;
+    return gd__intern(csv->ctx, text, (size_t)length);
+}
+
+/* Columns whose cell of the header is empty are called by their position, as all are without a header. */
+static gd_status name_empty(gd_csv *csv)
+{
+    int empty = 0;
+    for (int i = 0; i < csv->columns; i++) empty += !*csv->name[i];
+    if (!empty) return GD_OK;
+    gd_name_index taken = {.first_again = -1};
+    gd_status status = gd__name_index_build(csv->ctx, csv->name, csv->columns, &taken);
+    size_t bytes = (size_t)csv->columns * sizeof *csv->name;
+    const char **name = status ? NULL : gd__alloc(csv->ctx, bytes);
+    if (!status && !name) status = GD_NOMEM;
+    for (int i = 0; i < csv->columns && !status; i++) {
+        name[i] = *csv->name[i] ? csv->name[i] : position_name(csv, &taken, i);
+        if (!name[i]) status = GD_NOMEM;
+    }
+    if (!status) memcpy(csv->name, name, bytes);
+    if (!status) csv->unnamed = empty;
+    gd__free(csv->ctx, name, name ? bytes : 0);
+    gd__name_index_free(csv->ctx, &taken);
+    return status;
+}
+
 /* Names from the first row, which is then taken away, or c1, c2, ... */
 static gd_status name_columns(gd_csv *csv, bool header)
 {
@@ -324,12 +356,11 @@ static gd_status name_columns(gd_csv *csv, bool header)
     if (!csv->name) return GD_NOMEM;
     csv->word = csv->name + csv->columns;
     for (int i = 0; i < csv->columns; i++) {
-        char text[24];
-        int length = snprintf(text, sizeof text, "c%d", i + 1);
-        csv->name[i] = header ? csv->data + csv->cell[i] : gd__intern(csv->ctx, text, (size_t)length);
+        csv->name[i] = header ? csv->data + csv->cell[i] : position_name(csv, NULL, i);
         if (!csv->name[i]) return GD_NOMEM;
     }
-    return gd__csv_index_names(csv);
+    gd_status status = header ? name_empty(csv) : GD_OK;
+    return status ? status : gd__csv_index_names(csv);
 }
 
 /* Every cell is UTF-8: other bytes would all look the same to whoever reads the result. */
@@ -528,8 +559,7 @@ int gd__csv_find(const gd_csv *csv, const char *name)
 static gd_status called_twice(const gd_csv *csv, int column)
 {
     const char *name = csv->name[column];
-    return *name ? gd_fail(csv->ctx, GD_ARGUMENT, "%s: two columns are called '%.60s'", csv->source, name)
-                 : gd_fail(csv->ctx, GD_ARGUMENT, "%s: two columns have no name", csv->source);
+    return gd_fail(csv->ctx, GD_ARGUMENT, "%s: two columns are called '%.60s'", csv->source, name);
 }
 
 gd_status gd__csv_check_names(const gd_csv *csv)
@@ -557,8 +587,9 @@ int gd__csv_column(const gd_csv *csv, const char *name)
     for (int i = 0; i < csv->columns; i++) gd__suggest_try(&nearest, csv->name[i]);
     char hint[GD_HINT_SIZE], names[240];
     gd__names_list(csv->name, csv->columns, names, sizeof names);
-    (void)gd_fail(csv->ctx, GD_ARGUMENT, "%s: no column '%.60s'%s%sthe columns are %s%s", csv->source, name,
+    (void)gd_fail(csv->ctx, GD_ARGUMENT, "%s: no column '%.60s'%s%sthe columns are %s%s%s", csv->source, name,
                   gd__suggest_hint(&nearest, hint), nearest.best ? " (" : ", ", names,
+                  csv->unnamed ? "; one without a name is called by its position, c1 for the first" : "",
                   nearest.best             ? ")"
                   : header_is_numbers(csv) ? " (numbers: --no-header if the first line is data)"
                                            : "");

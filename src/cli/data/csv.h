@@ -7,8 +7,8 @@
  *
  * Quotes as in RFC 4180 ("a ""b""", separators and line ends inside); separator , ; or tab, found from the first line, or
  * blanks, where the first two lines have as many words and none of the others, or none where cells stand under each other and some are empty (widths.h); line ends LF or CRLF; text is UTF-8, or converted to it (encoding.h); a mark at the start is skipped, and so are empty lines and, before the first row, lines that begin
- * with #.  Spaces around cells without quotes are dropped.  The first line has the names of the columns; every row has as
- * many cells.  Memory: the file, 8 bytes a cell, 16 a row. */
+ * with #.  Spaces around cells without quotes are dropped.  The first line has the names of the columns; a column
+ * without a name there is called by its position, c1 for the first; every row has as many cells.  Memory: the file, 8 bytes a cell, 16 a row. */
 #ifndef GD_CLI_DATA_CSV_H
 #define GD_CLI_DATA_CSV_H
 

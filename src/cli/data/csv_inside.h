@@ -19,6 +19,7 @@ struct gd_csv {
     size_t name_bytes;
     gd_name_index index; /* of the names */
     int columns;
+    int unnamed; /* columns without a name in the file: c1 for the first */
     char separator, decimal;
     gd_tensor **number; /* of each column, f64 [rows]; owned; NULL: text */
     gd_csv **part;      /* tables that this one is made of; owned */
