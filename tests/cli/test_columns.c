@@ -1,6 +1,6 @@
 /* Columns of tables as numbers to learn from: words, codes, dates, holes, ids; the same for other tables. */
 #include "cli/rows/columns.h"
-#include "cli/rows/date.h"
+#include "base/text/date.h"
 #include "cli/train/split.h"
 
 #include "program.h"

@@ -1,7 +1,9 @@
 /* Dates; see date.h. */
-#include "cli/rows/date.h"
+#include "base/text/date.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -32,10 +34,10 @@ static int days_of_month(int year, int month)
 
 /* Days since 1970-01-01 of the calendar that everybody uses, also for days before it was made.  A year begins in March, so that
  * the day that comes and goes is its last; 400 years have 146097 days. */
-static int days_since_1970(int year, int month, int day)
+int gd__days_since_1970(int year, int month, int day)
 {
     if (month <= 2) year--;
-    int era = year / 400, of_era = year % 400;
+    int era = (year >= 0 ? year : year - 399) / 400, of_era = year - 400 * era;
     int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
     return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
@@ -47,7 +49,7 @@ static bool take_day(const char **at, double *seconds)
         !take_sign(at, '-') || !take_whole(at, 2, &day))
         return false;
     if (month < 1 || month > 12 || day < 1 || day > days_of_month(year, month)) return false;
-    *seconds += 86400.0 * days_since_1970(year, month, day);
+    *seconds += 86400.0 * gd__days_since_1970(year, month, day);
     return true;
 }
 
@@ -99,4 +101,45 @@ bool gd__date_parse(const char *text, gd_date *out)
     if (*at != 'T' && *at != ' ') return false;
     at++;
     return take_clock(&at, &out->seconds) && take_zone(&at, &out->seconds) && !*at;
+}
+
+void gd__date_of_days(int days, int *year, int *month, int *day)
+{
+    int shifted = days + 719468, era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
+    int of_era = shifted - era * 146097;
+    int of_400 = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int of_year = of_era - (365 * of_400 + of_400 / 4 - of_400 / 100), march = (5 * of_year + 2) / 153;
+    *day = of_year - (153 * march + 2) / 5 + 1;
+    *month = march < 10 ? march + 3 : march - 9;
+    *year = era * 400 + of_400 + (*month <= 2);
+}
+
+/* 13:45, 13:45:10 or 13:45:10.25 behind what is there. */
+static void put_clock(char out[GD_DATE_SIZE], int second, int micro)
+{
+    size_t used = strlen(out);
+    (void)snprintf(out + used, GD_DATE_SIZE - used, "%02d:%02d", second / 3600 % 24, second / 60 % 60);
+    used = strlen(out);
+    if (second % 60 || micro) (void)snprintf(out + used, GD_DATE_SIZE - used, ":%02d", second % 60);
+    used = strlen(out);
+    if (!micro) return;
+    (void)snprintf(out + used, GD_DATE_SIZE - used, ".%06d", micro);
+    for (size_t end = strlen(out); out[end - 1] == '0';) out[--end] = 0;
+}
+
+bool gd__date_format(char out[GD_DATE_SIZE], const gd_date *date)
+{
+    double day = floor(date->seconds / 86400);
+    if (!(fabs(day) < 4e6)) return false;
+    double micros = round((date->seconds - 86400 * day) * 1e6);
+    if (micros >= 86400e6) day++, micros = 0;
+    int year = 0, month, of_month, second = (int)(micros / 1e6), micro = (int)(micros - 1e6 * second);
+    *out = 0;
+    if (date->day) {
+        gd__date_of_days((int)day, &year, &month, &of_month);
+        if (year < 0 || year > 9999) return false;
+        (void)snprintf(out, GD_DATE_SIZE, "%04d-%02d-%02d%s", year, month, of_month, date->clock ? "T" : "");
+    }
+    if (date->clock) put_clock(out, second, micro);
+    return true;
 }

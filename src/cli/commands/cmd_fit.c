@@ -20,6 +20,10 @@ static const gd_option options[] = {
               "the residuals, likelihood, AIC and BIC use them as known, and a chi-square test is made"),
     GD_REPEATED("bound", "BOUND", "keep a parameter inside, ends included: 'b>0', 'b<5', '0<b<1'"),
     GD_REPEATED("exclude", "CONDITION", "leave out the rows where it holds: 'x > 3 && y < 0'"),
+    GD_OPTION(
+        "dates", "days|seconds[:ORIGIN]",
+        "what a column of ISO dates is to the model: days or seconds since ORIGIN, as in days:2000-01-01 "
+        "(days where no cell has a time of day, else seconds; since the midnight before the earliest)"),
     GD_OPTION("missing", "error|drop", "what rows with missing cells are (error)"),
     GD_OPTION(
         "loss", "squares|huber|soft_l1|cauchy|tukey[:SCALE]",
@@ -56,7 +60,7 @@ static const gd_option options[] = {
     GD_SWITCH(
         "json",
         "print one JSON object: params, stderr, interval, active, undetermined, names, covariance, correlation, rss, sigma, "
-        "r2, dof, points, log_likelihood, aic, aicc, bic, chi_square_p, derived, guess, starts, agreed, intervals, loss, x_errors, scale, outliers, steps, evals, stop, reason"),
+        "r2, dof, points, log_likelihood, aic, aicc, bic, chi_square_p, derived, dates, guess, starts, agreed, intervals, loss, x_errors, scale, outliers, steps, evals, stop, reason"),
     GD_TABLE_OPTIONS,
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
     GD_OPTION("seed", "N", "of random starts and resamples (0)"),
@@ -153,7 +157,8 @@ const gd_command gd__command_fit = {
     .description =
         "MODEL is an expression (see `gradus help eval`) in the parameters and the columns of the table; a column whose "
         "name is no plain word is written between backquotes, one with a unit, 'S [mM]', also without it: S. Tables are text, or "
-        ".npy, .npz and .safetensors files, whose vectors are columns. Of several tables the rows are taken together, and the column "
+        ".npy, .npz and .safetensors files, whose vectors are columns; a column of dates is a number of days or seconds, see --dates; a "
+        "column without a name is called by its position, c1 for the first. Of several tables the rows are taken together, and the column "
         "set has the number of the table from 0: `A[set]` in the model and `--param 'A[set]=1'` give each its own A, while other "
         "parameters are shared. `y = MODEL` names the column as --y does; any other equation, 'x^2/a^2 + y^2/b^2 = 1', is an implicit model: all "
         "its columns have errors, of standard deviation 1 unless --x-errors says another, and distances from its curve are minimised. "

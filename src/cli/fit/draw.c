@@ -185,6 +185,7 @@ gd_status gd__fit_draw(gd_fit_job *j)
     gd_status status = plot ? GD_OK : gd_error(j->ctx) ? gd_error(j->ctx) : GD_NOMEM;
     const double *f = fitted ? gd_data(fitted) : NULL, *xs = x >= 0 ? gd_data(j->value[x]) : f;
     gd__plot_log(plot, j->log[0], j->log[1]);
+    if (x >= 0) gd__fit_date_axis(j, plot, 0, x);
     if (!status) status = check_log(j, "x", xs, j->log[0]);
     if (!status) status = check_log(j, "y", gd_data(j->y), j->log[1]);
     if (!status)

@@ -84,6 +84,7 @@ gd_status gd__fit_draw_equation(gd_fit_job *j)
     f.plot = gd__plot_new(j->ctx, j->args->argument[0], gd__fit_axis_name(j, j->name[f.column[0]]),
                           gd__fit_axis_name(j, j->name[f.column[1]]));
     if (!f.plot) return GD_NOMEM;
+    for (int k = 0; k < 2; k++) gd__fit_date_axis(j, f.plot, k, f.column[k]);
     take_range(&f, 0, x);
     take_range(&f, 1, y);
     gd__plot_ink(f.plot, 0);

@@ -136,6 +136,19 @@ static void put_comment(export *x, const char *text)
     }
 }
 
+/* Behind the first line: what the numbers of columns of dates are. */
+static void put_dates(export *x)
+{
+    const gd_fit_job *j = x->j;
+    for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
+        const gd_fit_date *date = gd__expr_uses(j->model, i) ? gd__fit_date_of(j, i) : NULL;
+        char text[GD_FIT_DATE_SIZE];
+        if (!date) continue;
+        gd__fit_date_print(text, date, " since ");
+        gd__text_put(&x->text, " %s in %s.", x->name[i], text);
+    }
+}
+
 /* One number, or all in brackets. */
 static gd_status put_values(export *x, gd_tensor *t, const char *open, const char *close)
 {
@@ -198,7 +211,9 @@ static gd_status write_c(export *x)
     put_comment(x, x->j->args->argument[0]);
     gd__text_add(out, ", fitted to ");
     put_comment(x, x->j->args->argument[1]);
-    gd__text_put(out, " by gradus fit. */\n#include <math.h>\n\ndouble %s(", x->function);
+    gd__text_add(out, " by gradus fit.");
+    put_dates(x);
+    gd__text_put(out, " */\n#include <math.h>\n\ndouble %s(", x->function);
     if (!put_columns(x, "double ")) gd__text_add(out, "void");
     gd__text_put(out, ");\n\ndouble %s(", x->function);
     if (!put_columns(x, "double ")) gd__text_add(out, "void");
@@ -216,7 +231,9 @@ static gd_status write_python(export *x)
     put_comment(x, x->j->args->argument[0]);
     gd__text_add(out, ", fitted to ");
     put_comment(x, x->j->args->argument[1]);
-    gd__text_put(out, " by gradus fit.\nimport math\n\n\ndef %s(", x->function);
+    gd__text_add(out, " by gradus fit.");
+    put_dates(x);
+    gd__text_put(out, "\nimport math\n\n\ndef %s(", x->function);
     size_t before = out->used;
     (void)put_columns(x, "");
     bool none = out->used == before;
@@ -260,7 +277,9 @@ static gd_status write_latex(export *x)
     put_comment(x, x->j->args->argument[0]);
     gd__text_add(out, ", fitted to ");
     put_comment(x, x->j->args->argument[1]);
-    gd__text_put(out, " by gradus fit.\n\\[\n  %s = ", name);
+    gd__text_add(out, " by gradus fit.");
+    put_dates(x);
+    gd__text_put(out, "\n\\[\n  %s = ", name);
     gd_status status = gd__expr_export(x->j->model, x->language, x->symbol, out);
     gd__text_add(out, "\n\\]\n\\begin{tabular}{lrl}\n");
     if (!status) status = each_constant(x, put_latex_constant);

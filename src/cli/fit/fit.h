@@ -1,6 +1,6 @@
 /* gradus fit, in parts:
  *
- *   read.c         table, parameters, bounds, model; rows.c which rows, derive.c derived quantities
+ *   read.c         table, parameters, bounds, model; rows.c which rows, dates.c dates, derive.c derived quantities
  *   noise.c        equations, columns with errors, and what a residual is
  *   solve.c        the fit and its intervals; by_rows.c residuals of long tables, resample.c fits of resampled rows
  *   guess.c, starts.c   where it may start
@@ -10,6 +10,7 @@
 #ifndef GD_CLI_FIT_FIT_H
 #define GD_CLI_FIT_FIT_H
 
+#include "base/text/date.h"
 #include "cli/problem/bound.h"
 #include "cli/cli.h"
 #include "cli/rows/dataset.h"
@@ -33,6 +34,13 @@ typedef struct gd_derived {
     const char *name, *text;
     double value, error;
 } gd_derived;
+
+/* A column of dates: numbers since its origin. */
+typedef struct gd_fit_date {
+    double unit;   /* in seconds: of a day or 1; 0: the column holds no dates */
+    double origin; /* in seconds since 1970, or of times of day since midnight */
+    bool day;      /* dates; false: times of day */
+} gd_fit_date;
 
 /* How well a model does beside others; R's logLik, AIC and BIC of nls, or those of the known standard deviations. */
 typedef struct gd_fit_numbers {
@@ -82,6 +90,7 @@ typedef struct gd_fit_job {
     /* values, bounds, standard errors (NAN: none), at an active bound, not determined: [elements] each; intervals: [elements,
      * 2]; one block */
     double *x, *low, *high, *error, *active, *flat, *interval;
+    gd_fit_date *date;                     /* of each column of the table */
     bool drop_missing;                     /* --missing drop */
     unsigned char *drop;                   /* of each row of the table: why it is left out, or 0 */
     int64_t weightless, missing, excluded; /* rows left out */
@@ -169,6 +178,28 @@ GD_NODISCARD gd_status gd__fit_band(gd_tensor *values, gd_tensor *const *params,
 
 /* A column of the table as a vector.  New. */
 gd_tensor *gd__fit_column(gd_fit_job *j, const char *name);
+/* The same for a column of the model, which may hold dates. */
+gd_tensor *gd__fit_model_column(gd_fit_job *j, int column);
+
+/* ---- dates (dates.c) ---- */
+
+/* Is the first cell that is there a date? */
+bool gd__fit_holds_dates(const gd_csv *csv, int column);
+/* A column of dates as numbers; date->unit 0: unit and origin are those of --dates, or found from the column.  missing: cells may
+ * be, and are NaN. */
+GD_NODISCARD gd_status gd__fit_dates(const gd_args *args, const gd_csv *csv, int column, bool missing,
+                                     gd_fit_date *date, double *out);
+#define GD_FIT_DATE_SIZE 64
+/* days:2024-02-29, seconds:2024-02-29T13:45, or without an origin (NaN); false: no such text. */
+bool gd__fit_date_parse(const char *text, gd_fit_date *out);
+/* "days", `between`, the origin. */
+void gd__fit_date_print(char out[GD_FIT_DATE_SIZE], const gd_fit_date *date, const char *between);
+/* How the values of the model at that place are dates; NULL: they are not, or the model does not use them. */
+const gd_fit_date *gd__fit_date_of(const gd_fit_job *j, int place);
+/* A value as the date that it is. */
+void gd__fit_date_cell(gd_text *out, const gd_fit_date *date, double value);
+/* The axis of a plot shows dates where the column at that place holds them. */
+void gd__fit_date_axis(const gd_fit_job *j, gd_plot *plot, int axis, int place);
 /* The model from its text, and what it is a model of. */
 GD_NODISCARD gd_status gd__fit_read_form(gd_fit_job *j);
 /* --x-errors, and those of the columns of an equation; after the columns are there. */

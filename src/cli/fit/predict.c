@@ -110,11 +110,31 @@ static gd_status take_model(saved *s)
 
 /* ---- new rows ---- */
 
+/* Of a column that held dates: days:2024-02-29; NULL: it did not. */
+static const char *saved_date(const saved *s, const char *name)
+{
+    gd_text key = gd__text(s->ctx);
+    gd__text_put(&key, "fit.date.%s", name);
+    const char *text = key.failed ? NULL : gd_archive_get_meta(s->archive, key.data);
+    gd__text_free(&key);
+    return text;
+}
+
+static gd_status read_column(const saved *s, const char *name, int index, double *out)
+{
+    const char *text = saved_date(s, name);
+    gd_fit_date date;
+    if (gd_error(s->ctx)) return gd_error(s->ctx);
+    if (!text) return gd__csv_numbers(s->csv, index, false, out);
+    if (!gd__fit_date_parse(text, &date) || isnan(date.origin)) return broken(s, "origin of dates");
+    return gd__fit_dates(s->args, s->csv, index, false, &date, out);
+}
+
 static gd_tensor *new_column(const saved *s, const char *name)
 {
     int index = gd__csv_column(s->csv, name);
     gd_tensor *t = index < 0 ? NULL : gd_empty(s->ctx, GD_F64, 1, &s->rows);
-    if (t && gd__csv_numbers(s->csv, index, false, gd_data_mut(t)) == GD_OK) return t;
+    if (t && read_column(s, name, index, gd_data_mut(t)) == GD_OK) return t;
     gd_release(t);
     return NULL;
 }

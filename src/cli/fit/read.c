@@ -260,6 +260,13 @@ static gd_status read_table(gd_fit_job *j)
     return GD_OK;
 }
 
+/* A name that two columns have is none of them. */
+static gd_tensor *model_column(gd_fit_job *j, int place)
+{
+    int column = gd__csv_column(j->csv, j->name[place]);
+    return column < 0 ? NULL : gd__fit_model_column(j, column);
+}
+
 /* The model in parameters and columns; the columns it uses become vectors. */
 static gd_status read_model(gd_fit_job *j)
 {
@@ -279,13 +286,15 @@ static gd_status read_model(gd_fit_job *j)
             return gd_fail(j->ctx, GD_ARGUMENT, "--fix %.60s: the model does not use it", j->name[i]);
         if (i >= columns) gd__expr_fix(j->model, i);
         if (i < j->params || i >= columns || !gd__expr_uses(j->model, i)) continue;
-        if (!(j->value[i] = gd__fit_column(j, j->name[i]))) return gd_error(j->ctx);
+        if (!(j->value[i] = model_column(j, i))) return gd_error(j->ctx);
     }
     if ((status = gd__fit_read_noise(j))) return status;
     for (int i = j->params; i < columns; i++)
         if (j->value[i] && !gd__fit_is_noisy(j, i)) gd__expr_fix(j->model, i);
     return GD_OK;
 }
+
+static size_t date_bytes(const gd_fit_job *j) { return (size_t)gd__csv_columns(j->csv) * sizeof *j->date; }
 
 static gd_status make_fit_room(gd_fit_job *j)
 {
@@ -295,7 +304,8 @@ static gd_status make_fit_room(gd_fit_job *j)
     j->name = gd__calloc(j->ctx, j->name_bytes);
     j->value = gd__calloc(j->ctx, j->name_bytes);
     j->param = gd__calloc(j->ctx, j->name_bytes);
-    return j->name && j->value && j->param ? GD_OK : GD_NOMEM;
+    j->date = gd__calloc(j->ctx, date_bytes(j));
+    return j->name && j->value && j->param && j->date ? GD_OK : GD_NOMEM;
 }
 
 static size_t element_bytes(const gd_fit_job *j) { return (size_t)j->elements * 8 * sizeof(double); }
@@ -360,6 +370,7 @@ void gd__fit_close(gd_fit_job *j)
     gd__free(j->ctx, j->param, j->name_bytes);
     gd__free(j->ctx, j->row_data, j->row_data ? j->name_bytes : 0);
     if (j->x) gd__free(j->ctx, j->x, element_bytes(j));
+    if (j->csv) gd__free(j->ctx, j->date, j->date ? date_bytes(j) : 0);
     if (j->csv) gd__free(j->ctx, j->drop, j->drop ? (size_t)gd__csv_rows(j->csv) : 0);
     gd__free(j->ctx, j->outlier, j->outlier_bytes);
     gd__csv_free(j->csv);

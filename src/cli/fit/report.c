@@ -72,10 +72,43 @@ static void put_line(gd_fit_job *j, const row *r)
                  r->high);
 }
 
+/* What the numbers of columns of dates are. */
+static void put_dates(gd_fit_job *j)
+{
+    gd_text *out = &j->cli->out;
+    for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
+        const gd_fit_date *date = gd__fit_date_of(j, i);
+        char text[GD_FIT_DATE_SIZE];
+        if (!date) continue;
+        gd__fit_date_print(text, date, " since ");
+        gd__text_plain(out, j->name[i], strlen(j->name[i]), false);
+        gd__text_put(out, " in %s\n", text);
+    }
+}
+
+/* "dates": {column: "days since 2024-02-29"}, where there are any */
+static void put_dates_json(gd_fit_job *j)
+{
+    gd_text *out = &j->cli->out;
+    bool any = false;
+    for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
+        const gd_fit_date *date = gd__fit_date_of(j, i);
+        char text[GD_FIT_DATE_SIZE];
+        if (!date) continue;
+        if (!any) gd__json_key(out, "dates");
+        if (!any) gd__text_char(out, '{');
+        any = true;
+        gd__fit_date_print(text, date, " since ");
+        gd__json_put_string(out, j->name[i], text);
+    }
+    if (any) gd__text_char(out, '}');
+}
+
 /* What the columns of the table do not say. */
 static void put_notes(gd_fit_job *j)
 {
     gd_text *out = &j->cli->out;
+    put_dates(j);
     if (j->guess) gd__text_put(out, "start guessed: %s\n", j->guessed);
     if (j->starts)
         gd__text_put(out, "best of %lld starts, %lld of them led here\n", (long long)j->starts,
@@ -378,6 +411,7 @@ void gd__fit_print_json(gd_fit_job *j)
         else
             gd__json_number(out, numbers[k]);
     }
+    put_dates_json(j);
     if (j->guess) gd__json_put_string(out, "guess", j->guessed);
     if (j->starts) gd__json_put_whole(out, "starts", j->starts);
     if (j->starts) gd__json_put_whole(out, "agreed", j->agreed);

@@ -27,13 +27,24 @@ double gd__fit_standardized(const gd_fit_job *j, int64_t i, double fitted)
     return (y[i] - fitted) * (scale ? scale[i] : 1) / (j->absolute ? 1 : j->fit.sigma);
 }
 
+/* Dates as they were. */
+static void put_value(const gd_fit_job *j, gd_text *out, int place, double value)
+{
+    const gd_fit_date *date = gd__fit_date_of(j, place);
+    if (date)
+        gd__fit_date_cell(out, date, value);
+    else
+        gd__text_put(out, "%.17g", value);
+    gd__text_char(out, ',');
+}
+
 static void put_row(gd_fit_job *j, void *user, int64_t line, int64_t i, double fitted)
 {
     gd_text *out = user;
     double y = ((const double *)gd_data(j->y))[i], standardized = gd__fit_standardized(j, i, fitted);
     gd__text_put(out, "%lld,", (long long)line);
     for (int k = j->params; k < j->params + gd__csv_columns(j->csv); k++)
-        if (j->value[k]) gd__text_put(out, "%.17g,", ((const double *)gd_data(j->value[k]))[i]);
+        if (j->value[k]) put_value(j, out, k, ((const double *)gd_data(j->value[k]))[i]);
     if (j->y_name) gd__text_put(out, "%.17g,%.17g,%.17g,", y, fitted, y - fitted);
     if (j->distance) gd__text_put(out, "%.17g,", -j->distance[i]);
     if (isfinite(standardized)) gd__text_put(out, "%.17g", standardized);

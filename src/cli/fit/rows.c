@@ -14,6 +14,16 @@ static gd_tensor *column(gd_fit_job *j, int index)
     return NULL;
 }
 
+gd_tensor *gd__fit_model_column(gd_fit_job *j, int index)
+{
+    gd_fit_date *date = &j->date[index];
+    if (!date->unit && !gd__fit_holds_dates(j->csv, index)) return column(j, index);
+    gd_tensor *t = gd_empty(j->ctx, GD_F64, 1, (int64_t[]){gd__csv_rows(j->csv)});
+    if (t && !gd__fit_dates(j->args, j->csv, index, j->drop_missing, date, gd_data_mut(t))) return t;
+    gd_release(t);
+    return NULL;
+}
+
 gd_tensor *gd__fit_column(gd_fit_job *j, const char *name)
 {
     int index = gd__csv_column(j->csv, name);
@@ -30,7 +40,7 @@ static gd_tensor *condition(gd_fit_job *j, const char *text, gd_tensor **value)
     gd_expr *e = gd__problem_expression(j->ctx, j->args, "exclude", text, name, columns);
     bool ok = e != NULL;
     for (int i = 0; i < columns && ok; i++)
-        if (gd__expr_uses(e, i)) ok = (value[i] = column(j, i)) != NULL;
+        if (gd__expr_uses(e, i)) ok = (value[i] = gd__fit_model_column(j, i)) != NULL;
     gd_tensor *t = ok ? gd__expr_eval(e, value, GD_F64) : NULL;
     gd__expr_free(e);
     return t;

@@ -43,6 +43,23 @@ static gd_status save_names(gd_archive *archive, const char *what, const char *c
     return status;
 }
 
+/* fit.date.COLUMN: days:2024-02-29, so that others read dates as the same numbers. */
+static gd_status save_dates(const gd_fit_job *j, gd_archive *archive)
+{
+    gd_status status = GD_OK;
+    for (int i = j->params; i < j->params + gd__csv_columns(j->csv) && !status; i++) {
+        const gd_fit_date *date = gd__fit_date_of(j, i);
+        char text[GD_FIT_DATE_SIZE];
+        if (!date) continue;
+        gd_text key = gd__text(j->ctx);
+        gd__text_put(&key, "fit.date.%s", j->name[i]);
+        gd__fit_date_print(text, date, ":");
+        status = key.failed ? GD_NOMEM : gd_archive_set_meta(archive, key.data, text);
+        gd__text_free(&key);
+    }
+    return status;
+}
+
 /* fit.noise.K: NAME=COLUMN or NAME=NUMBER, as --x-errors has it. */
 static gd_status save_noise(const gd_fit_job *j, gd_archive *archive, int k)
 {
@@ -72,6 +89,7 @@ static gd_status save_model(const gd_fit_job *j, gd_archive *archive)
     if (!status) status = save_names(archive, "column", j->name + j->params, columns, j->value + j->params);
     const char *weights = gd__args_get(j->args, "weights"), *sigma = gd__args_get(j->args, "sigma");
     if (!status && j->y_name) status = gd_archive_set_meta(archive, "fit.y", j->y_name);
+    if (!status) status = save_dates(j, archive);
     for (int k = 0; k < j->noisy && !status; k++) status = save_noise(j, archive, k);
     if (!status && j->loss) status = gd_archive_set_meta(archive, "fit.loss", gd_fit_loss_name(j->loss));
     if (!status && weights) status = gd_archive_set_meta(archive, "fit.weights", weights);

@@ -23,6 +23,10 @@ void gd__plot_log(gd_plot *plot, bool x, bool y);
 /* Limits of the axes; without, the data decides. */
 void gd__plot_limits(gd_plot *plot, double x0, double x1, double y0, double y1);
 
+/* Numbers on an axis (0: x, 1: y) are dates: units of so many seconds since an origin, which counts in seconds since 1970, or for
+ * times of day (day false) since midnight.  A logarithmic axis stays one of numbers. */
+void gd__plot_dates(gd_plot *plot, int axis, double origin, double unit, bool day);
+
 /* The next series has the ink of this number; without, each has one of its own. */
 void gd__plot_ink(gd_plot *plot, int ink);
 /* label NULL: not in the legend. */
@@ -64,6 +68,14 @@ typedef struct gd_ticks {
 
 /* Round values inside [low, high], about `wanted` of them, with labels that tell them apart. */
 void gd__ticks(gd_ticks *out, double low, double high, bool log, int wanted);
+
+typedef struct gd_date_scale {
+    double unit, origin; /* as for gd__plot_dates */
+    bool day;
+} gd_date_scale;
+
+/* The same at round times, days, months or years (dates.c); false: the range is too short, too long or too far away. */
+bool gd__date_ticks(gd_ticks *out, double low, double high, int wanted, const gd_date_scale *scale);
 
 /* Is a logarithmic axis better for these numbers?  Yes where none is negative and the positive ones span more than two
  * powers of ten.  Begin with *low = INFINITY and *high = 0 and call it for each list; the last answer is for all. */

@@ -1,6 +1,6 @@
 /* Columns as they are; see frame.h. */
 #include "cli/rows/frame.h"
-#include "cli/rows/date.h"
+#include "base/text/date.h"
 
 #include <math.h>
 #include <string.h>
