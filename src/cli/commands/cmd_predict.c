@@ -2,6 +2,7 @@
 #include "cli/files.h"
 #include "cli/fit/fit.h"
 #include "cli/plot/plot.h"
+#include "cli/rows/keep.h"
 #include "cli/train/trainer.h"
 
 #include <math.h>
@@ -12,6 +13,7 @@
 
 static const gd_option options[] = {
     GD_OUTPUT("out", "the predictions, as .csv (standard output)"),
+    GD_KEEP_OPTION,
     GD_SWITCH("proba", "a column for the probability of each class"),
     GD_SWITCH("probabilities", "the same"),
     GD_SWITCH("score",
@@ -35,6 +37,7 @@ typedef struct job {
     const gd_args *args;
     gd_checkpoint point;
     gd_dataset data;
+    gd_kept kept;
     gd_device *device;
     const char *out;
     bool json, score, probabilities;
@@ -66,6 +69,9 @@ static gd_status open_numbers(job *j, const gd_data_request *q)
     return gd_fail(j->ctx, status, "%s: %s, in this order", why, names);
 }
 
+/* What predicted numbers are called: the target; a file's name says nothing about them. */
+static const char *column_name(const gd_recipe *r) { return r->features.count ? r->target : "prediction"; }
+
 static gd_status read_data(job *j)
 {
     gd_recipe *r = &j->point.recipe;
@@ -82,6 +88,7 @@ static gd_status read_data(job *j)
                          .task = r->task,
                          .features = &r->features,
                          .columns = &r->columns,
+                         .keep_table = gd__args_has(j->args, "keep"),
                          .classes = &r->classes,
                          .row_axes = r->row_axes};
     memcpy(q.row, r->row, sizeof q.row);
@@ -90,6 +97,10 @@ static gd_status read_data(job *j)
         status = gd_fail(j->ctx, GD_MISMATCH, "%s: the model was trained on arrays, not on a table", path);
     if (!status)
         status = !table && r->features.count ? open_numbers(j, &q) : gd__dataset_open(j->ctx, &q, &j->data);
+    if (!status && q.keep_table)
+        status = table ? gd__keep_open(j->args, j->data.csv, column_name(r), &j->kept)
+                       : gd_fail(j->ctx, GD_ARGUMENT, "predict: --keep is for tables, %.200s is an array",
+                                 path);
     if (!status) status = gd__dataset_encode(&j->data, &r->columns, NULL, 0);
     if (!status && j->score && r->task == GD_TASK_REGRESS && gd_size(j->data.y, 1) != r->outputs)
         status = gd_fail(j->ctx, GD_SHAPE, "%s: %lld numbers a row, the model predicts %lld", q.target,
@@ -119,13 +130,11 @@ static gd_status prepare_predict(job *j, gd_archive *archive)
 
 /* ---- CSV ---- */
 
-/* What predicted numbers are called: the target; a file's name says nothing about them. */
-static const char *column_name(const gd_recipe *r) { return r->features.count ? r->target : "prediction"; }
-
 static void csv_header(job *j)
 {
     const gd_recipe *r = &j->point.recipe;
     gd_text *out = &j->text;
+    gd__keep_names(out, &j->kept);
     gd__csv_put(out, column_name(r));
     if (r->task == GD_TASK_CLASSIFY) gd__text_add(out, ",probability");
     for (int i = 0; i < r->classes.count && j->probabilities; i++) {
@@ -155,6 +164,7 @@ static void csv_row(job *j, const double *v)
 {
     const gd_recipe *r = &j->point.recipe;
     gd_text *out = &j->text;
+    gd__keep_row(out, &j->kept, j->done);
     if (r->task == GD_TASK_CLASSIFY) {
         int64_t best = best_of(v, r->outputs);
         gd__csv_put(out, r->classes.word[best]);
@@ -176,6 +186,7 @@ static void json_header(job *j)
     gd__json_put_string(&j->text, "target", column_name(r));
     gd__json_key(&j->text, "classes");
     gd__words_print(&j->text, &r->classes);
+    gd__keep_json(&j->text, &j->kept);
     gd__text_add(&j->text, ", \"predictions\": [");
 }
 
@@ -327,8 +338,8 @@ static gd_status check_output(job *j)
 {
     j->score = gd__args_has(j->args, "score");
     j->out = gd__args_get(j->args, "out");
-    static const char *const of_rows[] = {"out", "proba", "probabilities"};
-    for (int i = 0; i < 3 && j->score; i++)
+    static const char *const of_rows[] = {"out", "proba", "probabilities", "keep"};
+    for (int i = 0; i < 4 && j->score; i++)
         if (gd__args_has(j->args, of_rows[i]))
             return gd_fail(j->ctx, GD_ARGUMENT, "predict: --score prints no predictions for --%s",
                            of_rows[i]);
@@ -346,6 +357,7 @@ static gd_status predict_trained(job *j, gd_archive *archive)
         status = j->score ? score(j) : predict(j);
     }
     gd__text_free(&j->text);
+    gd__keep_close(&j->kept);
     gd__dataset_close(&j->data);
     gd__checkpoint_close(&j->point);
     return status;
@@ -353,8 +365,12 @@ static gd_status predict_trained(job *j, gd_archive *archive)
 
 static int run_predict(gd_cli *cli, const gd_args *args)
 {
-    job j = {
-        .cli = cli, .ctx = cli->ctx, .args = args, .point = {.ctx = cli->ctx}, .data = {.ctx = cli->ctx}};
+    job j = {.cli = cli,
+             .ctx = cli->ctx,
+             .args = args,
+             .point = {.ctx = cli->ctx},
+             .data = {.ctx = cli->ctx},
+             .kept = {.ctx = cli->ctx}};
     gd_status status = check_output(&j);
     gd_archive *archive = status ? NULL : gd_archive_load(cli->ctx, args->argument[0]);
     if (archive)
@@ -372,13 +388,15 @@ const gd_command gd__command_predict = {
     .arguments = "MODEL.safetensors DATA",
     .description =
         "Reads model, standardisation and classes from the file. A table must have the columns the model was trained on, in "
-        "any order; others are ignored, words that it has not learnt are none of those it has, what is missing is filled as in training. Writes one CSV line a row: the class and its probability, or the number. With what gradus fit --out left: the value of "
+        "any order; others are ignored, words that it has not learnt are none of those it has, what is missing is filled as in training. Writes one CSV line a row: the class and its probability, or the number; --keep puts columns of the table in front. With what gradus fit --out left: the value of "
         "the model with its 95 % confidence band (of the curve) and prediction band (of a new measurement); a fit with --sigma "
         "or --weights wants their column for the latter.",
     .options = options,
-    .examples = "gradus predict flowers.safetensors examples/data/flowers.csv --out kinds.csv\n"
-                "gradus predict flowers.safetensors examples/data/flowers.csv --score\n"
-                "gradus predict fit.safetensors new.csv --out bands.csv\n",
+    .examples =
+        "gradus predict flowers.safetensors examples/data/flowers.csv --out kinds.csv\n"
+        "gradus predict flowers.safetensors examples/data/flowers.csv --score\n"
+        "gradus predict fit.safetensors new.csv --out bands.csv\n"
+        "gradus predict flowers.safetensors examples/data/flowers.csv --keep petal_length,petal_width --out kinds.csv\n",
     .least = 2,
     .most = 2,
     .reads_from = 1,

@@ -31,6 +31,11 @@ static const gd_option options[] = {
     GD_OPTION("batch", "N", "rows a step; 0: all (32)"),
     GD_OPTION("validation", "SHARE", "of the rows, kept apart to judge by (0.1)"),
     GD_OPTION(
+        "split", "random|ordered[:COLUMN]|group:COLUMN",
+        "which rows those are, of --folds too: random ones; the last by COLUMN (the only column of dates, else "
+        "the order of the file), of which a fold learns from what is before it; or all rows of some values of "
+        "COLUMN, from which nothing is learnt unless --features has it (random)"),
+    GD_OPTION(
         "patience", "N",
         "stop when --stop-on has not improved for N epochs; 0: never (20; 0 with --epochs, --time or without a validation)"),
     GD_OPTION(
@@ -45,8 +50,10 @@ static const gd_option options[] = {
         "train K models, each without one part of the rows, and print how good they are on that part: mean "
         "and deviation; the parts depend on --seed alone"),
     GD_OPTION("seeds", "N", "train N models from other seeds; predict takes the mean of what they say (1)"),
-    GD_SWITCH("importance",
-              "by how much accuracy or R2 falls when a column is shuffled among the rows to validate with"),
+    GD_SWITCH(
+        "importance",
+        "by how much the measure of --stop-on (without it accuracy or R2) gets worse when a column is shuffled "
+        "among the rows to validate with"),
     GD_SWITCH("find-lr", "find a learning rate for the chain in 100 steps, and train nothing"),
     GD_OUTPUT("plot", "the loss over the learning rate of --find-lr, as .svg, .png or .pdf"),
     GD_OUTPUT("roc", "the ROC curves of the classes, on the rows to validate with, as .svg, .png or .pdf"),
@@ -132,10 +139,20 @@ static const char *feature_name(const gd_recipe *r, int feature, char out[24])
     return out;
 }
 
-static void print_importance(gd_text *out, const gd_recipe *r, const gd_importance *all, int count)
+/* The measure of --stop-on; without it accuracy of classes, R2 of numbers. */
+static const gd_metric *importance_metric(const job *j)
 {
-    gd__text_put(out, "%s lost when a column is shuffled among the rows:\n",
-                 r->task == GD_TASK_CLASSIFY ? "accuracy" : "R2");
+    const gd_recipe *r = &j->t.point.recipe;
+    bool given = gd__args_has(j->args, "stop-on") || strcmp(r->stop_on, "loss") != 0;
+    return gd__metric_find(given ? r->stop_on : r->task == GD_TASK_CLASSIFY ? "accuracy" : "r2");
+}
+
+static void print_importance(gd_text *out, const gd_recipe *r, const gd_metric *by, const gd_importance *all,
+                             int count)
+{
+    bool r2 = !strcmp(by->name, "r2");
+    gd__text_put(out, "%s %s when a column is shuffled among the rows:\n", r2 ? "R2" : by->name,
+                 by->more ? "lost" : "gained");
     for (int i = 0; i < count; i++) {
         char number[24];
         const char *name = feature_name(r, all[i].feature, number);
@@ -145,8 +162,10 @@ static void print_importance(gd_text *out, const gd_recipe *r, const gd_importan
     }
 }
 
-static void json_importance(gd_text *out, const gd_recipe *r, const gd_importance *all, int count)
+static void json_importance(gd_text *out, const gd_recipe *r, const gd_metric *by, const gd_importance *all,
+                            int count)
 {
+    gd__json_put_string(out, "importance_of", by->name);
     gd__text_add(out, ", \"importance\": [");
     for (int i = 0; i < count; i++) {
         char number[24];
@@ -166,8 +185,9 @@ static gd_status add_importance(job *j, gd_text *out, bool json)
     int count = features_of(r);
     size_t bytes = (size_t)count * sizeof(gd_importance);
     gd_importance *all = gd__calloc(j->t.ctx, bytes);
-    gd_status status = all ? gd__importance(&j->t, all, count) : GD_NOMEM;
-    if (!status) (json ? json_importance : print_importance)(out, r, all, count);
+    const gd_metric *by = importance_metric(j);
+    gd_status status = all ? gd__importance(&j->t, by, all, count) : GD_NOMEM;
+    if (!status) (json ? json_importance : print_importance)(out, r, by, all, count);
     gd__free(j->t.ctx, all, all ? bytes : 0);
     return status;
 }
@@ -246,6 +266,7 @@ static gd_status print_json(job *j)
     gd__words_print(out, &j->data.ids);
     gd__json_key(out, "changed");
     gd__words_print(out, &j->changed);
+    gd__json_put_string(out, "split", r->split);
     gd__json_put_string(out, "stopped", t->stopped);
     gd__json_put_number(out, "seconds", t->seconds);
     gd__text_add(out, "}\n");
@@ -288,6 +309,19 @@ static void introduce_world(gd_text *out, const gd_trainer *t)
     if (w && !grain) gd__text_add(out, "each computes all of a batch: --grain shares it\n");
 }
 
+/* Rows to validate with that are no random ones. */
+static void introduce_split(gd_text *out, const job *j)
+{
+    const char *column = j->split.column;
+    if (j->split.kind == GD_SPLIT_RANDOM) return;
+    bool group = j->split.kind == GD_SPLIT_GROUP;
+    gd__text_add(out, group    ? "  all rows with the same "
+                      : column ? "  validated by the last rows in the order of "
+                               : "  validated by the last rows of the file");
+    if (column) gd__text_plain(out, column, strlen(column), false);
+    gd__text_add(out, group ? " are on one side of the validation\n" : "\n");
+}
+
 /* In front of the lines about epochs. */
 void gd__train_introduce(job *j)
 {
@@ -302,6 +336,7 @@ void gd__train_introduce(job *j)
     for (int i = 0; i < r->row_axes; i++) gd__text_put(out, "%s%lld", i ? " x " : "", (long long)r->row[i]);
     gd__text_put(out, "; %lld rows to learn from, %lld to validate\n", (long long)t->rows,
                  (long long)t->check_rows);
+    introduce_split(out, j);
     if (j->stream)
         gd__text_put(out, "  read in %lld blocks; columns and scales are those of %lld rows\n",
                      (long long)gd__train_stream_blocks(j), (long long)j->data.rows);

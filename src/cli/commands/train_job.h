@@ -3,6 +3,7 @@
 #define GD_CLI_COMMANDS_TRAIN_JOB_H
 
 #include "cli/commands/tuning.h"
+#include "cli/train/split.h"
 #include "cli/train/trainer.h"
 
 /* Compared with scikit-learn's networks by bench/train.c.  The average of the weights stands for a learning rate that falls, and does
@@ -23,6 +24,7 @@ typedef struct gd_train_job {
     const char *resume;
     gd_archive *archive; /* of --resume */
     gd_dataset data;
+    gd_row_split split;
     gd_model_spec spec;
     int standardise; /* 3: the data decides */
     int64_t *order;  /* the rows of the data: those to validate with, then those to learn from */

@@ -65,12 +65,11 @@ static gd_status run_fold(job *j, int64_t k, gd_metrics *out)
 {
     gd_trainer *t = &j->t;
     const gd_recipe *r = &t->point.recipe;
-    gd_dataset *d = &j->data;
-    gd_classes classes = {.of = r->stratified ? gd_data(d->y) : NULL, .count = d->classes.count};
-    int64_t apart, check;
-    gd_status status = gd__split_fold(t->ctx, j->order, d->rows, r->seed, j->folds, k, &classes, &apart);
-    int64_t *rest = j->order + apart, left = d->rows - apart;
-    if (!status) status = gd__split_more(t->ctx, rest, left, r->validation, &classes, &check);
+    int64_t apart, left, check = 0;
+    gd_status status = gd__split_by_fold(t->ctx, &j->split, j->order, j->data.rows, j->folds, k, &apart,
+                                         &left);
+    int64_t *rest = j->order + apart;
+    if (!status) status = gd__split_by_more(t->ctx, &j->split, rest, left, r->validation, &check);
     if (status) return status;
     gd__sort_rows(rest + check, left - check);
     status = gd__train_begin(j, rest + check, left - check, rest, check);

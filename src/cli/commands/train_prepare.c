@@ -30,10 +30,14 @@ static bool is_large(const char *path)
 static gd_status check_columns(const job *j)
 {
     static const char *const of_tables[] = {"features", "ignore", "text"};
-    for (int i = 0; i < 3 && !gd__dataset_is_table(j->args->argument[0]); i++)
+    bool table = gd__dataset_is_table(j->args->argument[0]);
+    for (int i = 0; i < 3 && !table; i++)
         if (gd__args_has(j->args, of_tables[i]))
             return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --%s is for tables, %.200s is an array",
                            of_tables[i], j->args->argument[0]);
+    if (!table && j->split.column)
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --split %.60s is for tables, %.200s is an array",
+                       j->t.point.recipe.split, j->args->argument[0]);
     return GD_OK;
 }
 
@@ -55,6 +59,8 @@ static gd_status read_data(job *j, gd_task task)
                          .ignored = &r->ignored,
                          .text = &r->text,
                          .columns = &r->columns,
+                         .key = j->split.column,
+                         .key_apart = j->split.kind == GD_SPLIT_GROUP,
                          .classes = &r->classes};
     gd_status status = check_columns(j);
     if (!status) status = gd__csv_options(j->args, &q.csv);
@@ -65,6 +71,9 @@ static gd_status read_data(job *j, gd_task task)
     }
     if (status) return status;
     if (!j->resume) r->stream = gd__args_has(j->args, "stream") || (!j->folds && is_large(path));
+    if (r->stream && j->split.column)
+        return gd_fail(j->t.ctx, GD_ARGUMENT,
+                       "train: --split %.60s wants the data in memory, without --stream", r->split);
     if (r->stream && j->folds)
         return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --folds wants the data in memory, without --stream");
     return r->stream ? gd__train_stream_open(j, &q) : gd__dataset_open(j->t.ctx, &q, &j->data);
@@ -377,18 +386,70 @@ static gd_status open_records(job *j)
     return GD_OK;
 }
 
+/* What orders or groups the rows: the column that is named, or of rows to be ordered the only one of dates. */
+static const gd_frame_column *key_column(const job *j)
+{
+    const gd_frame *f = &j->data.frame;
+    int found = -1, dates = 0;
+    if (j->data.key.count) return &j->data.key.column[0];
+    for (int i = 0; i < f->count; i++)
+        if (f->column[i].kind == GD_CELLS_DATES && f->column[i].day) found = i, dates++;
+    return dates == 1 && j->split.kind == GD_SPLIT_ORDERED ? &f->column[found] : NULL;
+}
+
+static gd_status take_key(job *j)
+{
+    const gd_frame_column *key = key_column(j);
+    if (!key) return GD_OK;
+    if (j->split.kind == GD_SPLIT_ORDERED && key->kind == GD_CELLS_WORDS)
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "--split: column '%.60s' holds words, which order no rows",
+                       key->name);
+    for (int64_t i = 0; i < j->data.rows; i++)
+        if (isnan(key->value[i]))
+            return gd_fail(j->t.ctx, GD_FORMAT, "%s: row %lld, column '%.60s': missing, --split wants all",
+                           j->args->argument[0], (long long)i + 1, key->name);
+    j->split.column = key->name;
+    j->split.key = key->value;
+    return GD_OK;
+}
+
+/* Rows of the same time, or near to each other, are on both sides of a random split: what it says of later rows is too good. */
+static void warn_of_dates(const job *j)
+{
+    const gd_frame *f = &j->data.frame;
+    bool chosen = gd__args_has(j->args, "split") || j->resume;
+    if (j->split.kind != GD_SPLIT_RANDOM || chosen || !(j->folds || j->t.check_rows)) return;
+    for (int i = 0; i < f->count; i++) {
+        if (f->column[i].kind != GD_CELLS_DATES || !f->column[i].day) continue;
+        gd_warn(
+            j->t.ctx,
+            "train: column '%.60s' holds dates, and the rows to validate with are chosen at random: on later rows the "
+            "model may be worse; --split ordered validates on the last ones (--split random says that this is meant)",
+            f->column[i].name);
+        return;
+    }
+}
+
 /* Which rows are for what. */
 static gd_status split_data(job *j)
 {
     gd_recipe *r = &j->t.point.recipe;
     gd_dataset *d = &j->data;
-    if (!j->resume) r->stratified = d->task == GD_TASK_CLASSIFY;
-    gd_classes classes = {.of = r->stratified ? gd_data(d->y) : NULL, .count = d->classes.count};
+    if (!j->resume) r->stratified = d->task == GD_TASK_CLASSIFY && j->split.kind == GD_SPLIT_RANDOM;
+    j->split.classes = (gd_classes){.of = r->stratified ? gd_data(d->y) : NULL, .count = d->classes.count};
+    j->split.seed = r->seed;
+    gd_status status = take_key(j);
+    if (status) return status;
     j->order_bytes = (size_t)d->rows * sizeof *j->order;
     if (!(j->order = gd__alloc(d->ctx, j->order_bytes))) return GD_NOMEM;
     int64_t *apart = &j->t.check_rows;
-    gd_status status = gd__split_rows(d->ctx, j->order, d->rows, r->seed, r->validation, &classes, apart);
+    status = gd__split_by(d->ctx, &j->split, j->order, d->rows, r->validation, apart);
     if (status) return status;
+    warn_of_dates(j);
+    if (r->validation > 0 && !*apart && j->split.kind == GD_SPLIT_GROUP && d->rows > 1)
+        return gd_fail(d->ctx, GD_ARGUMENT,
+                       "--split: column '%.60s' has one group: there is nothing to validate with",
+                       j->split.column);
     gd__sort_rows(j->order, *apart);
     gd__sort_rows(j->order + *apart, d->rows - *apart);
     return GD_OK;
@@ -436,6 +497,7 @@ gd_status gd__train_open(job *j)
     t->point.recipe = (gd_recipe){.columns = {.ctx = t->ctx},
                                   .class_weights = "",
                                   .stop_on = "loss",
+                                  .split = "random",
                                   .seeds = 1,
                                   .batch = 32,
                                   .grain = -1,

@@ -192,6 +192,16 @@ static gd_status set_stop_on(job *j)
     return set_text(j, "stop-on", &r->stop_on);
 }
 
+static gd_status set_split(job *j)
+{
+    gd_recipe *r = &j->t.point.recipe;
+    gd_status status = set_text(j, "split", &r->split);
+    if (!status) status = gd__split_parse(j->t.ctx, r->split, &j->split);
+    if (!status && gd__args_has(j->args, "split") && !(r->validation > 0) && !j->folds)
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --split wants rows to validate with");
+    return status;
+}
+
 /* class is the word, classify an older one. */
 static gd_status set_task(job *j, int *task)
 {
@@ -256,6 +266,7 @@ gd_status gd__train_settings(job *j, int *task, int *standardise)
     if (!status) status = set_loss(j, task);
     if (!status) status = set_text(j, "class-weights", &r->class_weights);
     if (!status) status = set_stop_on(j);
+    if (!status) status = set_split(j);
     if (!status) status = set_choice(j, "standardise", "none each all auto", standardise);
     /* these may change */
     j->other_steps = j->changed.count > 0;

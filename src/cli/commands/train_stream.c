@@ -166,6 +166,10 @@ static gd_status split_blocks(gd_train_stream *m)
     if (!m->next) return GD_NOMEM;
     gd_status status = gd__split_rows(ctx, m->block, blocks, r->seed, share, &(gd_classes){0}, &m->check);
     m->learn = blocks - m->check;
+    if (m->j->split.kind != GD_SPLIT_ORDERED) return status;
+    /* the last blocks of the file to validate with, the others in any order: some of them are the sample */
+    for (int64_t i = 0; i < m->check; i++) m->block[i] = m->learn + i;
+    gd__shuffle(m->block + m->check, m->learn, r->seed, 0);
     return status;
 }
 

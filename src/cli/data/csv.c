@@ -677,6 +677,18 @@ int gd__csv_number(const gd_csv *csv, int64_t row, int column, double *value)
     return gd__csv_text_number(csv, gd__csv_cell(csv, row, column), value);
 }
 
+bool gd__csv_ready_number(const gd_csv *csv, int64_t row, int column, double *value)
+{
+    if (csv->parts) {
+        int k = part_of(csv, &row), there = csv->place[k * csv->columns + column];
+        if (there >= 0) return gd__csv_ready_number(csv->part[k], row, there, value);
+        *value = k;
+        return true;
+    }
+    if (csv->number) *value = ((const double *)gd_data(csv->number[column]))[row];
+    return csv->number != NULL;
+}
+
 gd_tensor *gd__csv_tensor(const gd_csv *csv, const int *columns, int count)
 {
     int64_t rows = gd__csv_rows(csv);

@@ -61,6 +61,8 @@ int64_t gd__csv_line(const gd_csv *csv, int64_t row);
 GD_NODISCARD gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missing, double *out);
 /* One cell of a table of text: 1: a number; 0: missing (NaN); -1: neither. */
 int gd__csv_number(const gd_csv *csv, int64_t row, int column, double *value);
+/* One cell of columns that are no text but numbers; false: it is text. */
+bool gd__csv_ready_number(const gd_csv *csv, int64_t row, int column, double *value);
 /* Does a cell stand for nothing: empty, NA, NaN, null? */
 bool gd__csv_is_missing(const char *cell);
 /* Columns (NULL: the first `count`) as an f64 matrix [rows, count].  New. */

@@ -4,6 +4,7 @@
 #include "cli/files.h"
 #include "cli/fit/fit.h"
 #include "cli/data/table.h"
+#include "cli/rows/keep.h"
 #include "gradus/autograd.h"
 
 #include <math.h>
@@ -17,6 +18,7 @@ typedef struct saved {
     const gd_archive *archive;
     const char *path; /* of the fit */
     gd_csv *csv;
+    gd_kept kept;
     gd_tensor *measured; /* for --score */
     gd_expr *model;
     /* parameters, columns, constants; borrowed from the archive; behind them the y of 'y = f', which has no value */
@@ -213,6 +215,8 @@ static gd_status read_rows(saved *s)
         return gd_fail(s->ctx, GD_FORMAT, "%s: no rows", gd__csv_source(s->csv));
     for (int i = s->params; i < s->params + s->columns; i++)
         if (!(s->value[i] = new_column(s, s->name[i]))) return gd_error(s->ctx);
+    if (!gd__args_has(s->args, "score")) status = gd__keep_open(s->args, s->csv, s->y, &s->kept);
+    if (status) return status;
     const char *target = gd__args_get(s->args, "target");
     if (gd__args_has(s->args, "score") && !(s->measured = new_column(s, target ? target : s->y)))
         return gd_error(s->ctx);
@@ -268,11 +272,13 @@ static gd_meter start_writing(const saved *s)
 static void put_csv(const saved *s, gd_text *out)
 {
     gd_meter meter = start_writing(s);
+    gd__keep_names(out, &s->kept);
     gd__csv_put(out, s->y);
     gd__text_add(out, ",confidence_low,confidence_high,prediction_low,prediction_high\n");
     for (int64_t i = 0; i < s->rows && !out->failed; i++) {
         double v[5];
         bands(s, i, v);
+        gd__keep_row(out, &s->kept, i);
         for (int k = 0; k < 5; k++) gd__text_put(out, "%s%.17g", k ? "," : "", v[k]);
         gd__text_char(out, '\n');
         gd__meter_show(&meter, "rows", i + 1, NAN);
@@ -288,6 +294,7 @@ static void put_json(const saved *s, gd_text *out)
     gd__text_char(out, '{');
     gd__json_put_string(out, "task", "fit");
     gd__json_put_string(out, "target", s->y);
+    gd__keep_json(out, &s->kept);
     gd__text_add(out, ", \"predictions\": [");
     for (int64_t i = 0; i < s->rows && !out->failed; i++) {
         double v[5];
@@ -358,7 +365,12 @@ static gd_status check_options(const gd_args *args)
 
 gd_status gd__fit_predict(gd_cli *cli, const gd_args *args, const gd_archive *archive)
 {
-    saved s = {.cli = cli, .ctx = cli->ctx, .args = args, .archive = archive, .path = args->argument[0]};
+    saved s = {.cli = cli,
+               .ctx = cli->ctx,
+               .args = args,
+               .archive = archive,
+               .path = args->argument[0],
+               .kept = {.ctx = cli->ctx}};
     gd_status status = check_options(args);
     if (!status) status = take_model(&s);
     if (!status) status = read_rows(&s);
@@ -368,6 +380,7 @@ gd_status gd__fit_predict(gd_cli *cli, const gd_args *args, const gd_archive *ar
     }
     if (!status) status = put_results(&s);
     gd__expr_free(s.model);
+    gd__keep_close(&s.kept);
     gd_release(s.measured);
     for (int i = 0; i < s.names; i++) gd_release(s.value[i]);
     gd__free(s.ctx, s.curve, (size_t)s.rows * 3 * sizeof(double));

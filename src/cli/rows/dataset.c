@@ -98,7 +98,7 @@ static gd_status label_all(gd_dataset *d, const char *source, const double *valu
 
 typedef struct table {
     gd_csv *csv;
-    int target, *feature; /* columns; target -1: none */
+    int target, key, *feature; /* columns; target -1: none */
     int features;
     size_t feature_bytes;
 } table;
@@ -137,6 +137,7 @@ static gd_status find_others(gd_dataset *d, const gd_data_request *q, table *t)
     gd_status status = ignored ? gd__csv_check_names(t->csv) : GD_NOMEM;
     for (int i = 0; q->ignored && i < q->ignored->count && !status; i++)
         ignored[gd__csv_find(t->csv, q->ignored->word[i])] = true;
+    if (!status && q->key && q->key_apart) ignored[t->key] = true;
     for (int i = 0; i < columns && !status; i++)
         if (i != t->target && !ignored[i]) t->feature[t->features++] = i;
     gd__free(d->ctx, ignored, (size_t)columns * sizeof *ignored);
@@ -281,8 +282,10 @@ static gd_status read_table(gd_dataset *d, const gd_data_request *q, table *t)
     size_t room = (size_t)gd__csv_columns(t->csv) + (q->features ? (size_t)q->features->count : 0);
     t->feature_bytes = room * sizeof *t->feature;
     if (!(t->feature = gd__alloc(d->ctx, t->feature_bytes))) return GD_NOMEM;
-    gd_status status = find_columns(d, q, t);
+    gd_status status = q->key && (t->key = gd__csv_column(t->csv, q->key)) < 0 ? gd_error(d->ctx) : GD_OK;
+    if (!status) status = find_columns(d, q, t);
     if (!status) status = read_features(d, q, t);
+    if (!status && q->key) status = gd__frame_read(d->ctx, t->csv, &t->key, 1, NULL, &d->key);
     if (!status && q->target) status = read_target(d, q, t);
     return status;
 }
@@ -292,7 +295,10 @@ static gd_status open_table(gd_dataset *d, const gd_data_request *q, gd_csv *csv
 {
     table t = {.target = -1, .csv = csv};
     gd_status status = read_table(d, q, &t);
-    gd__csv_free(t.csv);
+    if (q->keep_table)
+        d->csv = t.csv;
+    else
+        gd__csv_free(t.csv);
     gd__free(d->ctx, t.feature, t.feature_bytes);
     return status;
 }
@@ -432,8 +438,12 @@ bool gd__dataset_is_table(const char *path)
 
 static gd_status begin_dataset(gd_ctx *ctx, const gd_data_request *q, gd_dataset *d)
 {
-    *d = (gd_dataset){
-        .ctx = ctx, .path = q->path, .target = q->target, .row_axes = q->row_axes, .frame = {.ctx = ctx}};
+    *d = (gd_dataset){.ctx = ctx,
+                      .path = q->path,
+                      .target = q->target,
+                      .row_axes = q->row_axes,
+                      .frame = {.ctx = ctx},
+                      .key = {.ctx = ctx}};
     memcpy(d->row, q->row, sizeof d->row);
     gd_status status = GD_OK;
     for (int i = 0; q->classes && i < q->classes->count && !status; i++)
@@ -472,6 +482,8 @@ void gd__dataset_close(gd_dataset *d)
     gd_release(d->x);
     gd_release(d->y);
     gd__frame_close(&d->frame);
+    gd__frame_close(&d->key);
+    gd__csv_free(d->csv);
     gd__words_free(d->ctx, &d->ids);
     gd__words_free(d->ctx, &d->features);
     gd__words_free(d->ctx, &d->classes);

@@ -21,6 +21,9 @@ typedef struct gd_data_request {
     const gd_words *ignored;
     const gd_words *text;      /* columns that are words, whatever they look like; NULL: none */
     const gd_columns *columns; /* how the features become numbers; NULL or empty: that is to be learnt */
+    bool keep_table;           /* its cells are wanted afterwards */
+    const char *key;           /* a column that orders or groups rows; NULL: none */
+    bool key_apart;            /* nothing is learnt from it unless it is among the features */
     const gd_words *classes;   /* none: those found, in order; else others are an error */
     gd_csv_options csv;
     int row_axes; /* a row's shape, for rows of as many numbers; 0: as they are */
@@ -31,6 +34,8 @@ typedef struct gd_dataset {
     gd_ctx *ctx;
     const char *path, *target;
     gd_frame frame; /* of a table, before it is numbers */
+    gd_csv *csv;    /* the table itself, where it was to be kept */
+    gd_frame key;   /* the one column that was asked for */
     gd_words ids;   /* columns left out because they only number the rows */
     gd_tensor *x;   /* [rows, row...], in the file's dtype (f64 for a table, from gd__dataset_encode on) */
     gd_tensor *y;   /* classes: i64 [rows]; numbers: f64 [rows, outputs]; NULL without a target */

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- importance ---- */
 
@@ -29,26 +30,37 @@ static gd_tensor *shuffled(gd_trainer *t, gd_tensor *x, int feature, const int64
     return gd_where(gd_to_device(mask, t->device), gd_index_select(x, "0", index), x);
 }
 
-static double score(gd_task task, const gd_metrics *m)
+/* The more the better. */
+static gd_status score(const gd_trainer *t, const gd_metric *by, gd_tensor *x, gd_tensor *y, double *out)
 {
-    return task == GD_TASK_CLASSIFY ? m->accuracy : m->r2;
+    gd_metrics m;
+    gd_status status = gd__measure(&t->point, x, y, &m);
+    if (!status && (!strcmp(by->name, "f1") || !strcmp(by->name, "auc"))) {
+        gd_report report = {.ctx = t->ctx};
+        status = gd__report_make(&t->point, x, y, &report);
+        m.f1 = report.mean_f1;
+        m.auc = report.mean_auc;
+        gd__report_close(&report);
+    }
+    *out = (by->more ? 1 : -1) * gd__metric_of(by, &m);
+    return status;
 }
 
-static gd_status measure_feature(gd_trainer *t, gd_tensor *x, gd_tensor *y, double whole, int64_t *order,
-                                 gd_importance *out)
+static gd_status measure_feature(gd_trainer *t, const gd_metric *by, gd_tensor *x, gd_tensor *y, double whole,
+                                 int64_t *order, gd_importance *out)
 {
     double fall[GD_SHUFFLES], square = 0;
     gd_status status = GD_OK;
     out->mean = 0;
     for (int k = 0; k < GD_SHUFFLES && !status; k++) {
-        gd_metrics m;
+        double other_score;
         gd__shuffle(order, gd_size(x, 0), t->point.recipe.seed, INT64_C(1) << 20 | k);
         gd__aside_begin(t->ctx);
         gd_tensor *other = shuffled(t, x, out->feature, order);
-        status = other ? gd__measure(&t->point, other, y, &m) : gd_error(t->ctx);
+        status = other ? score(t, by, other, y, &other_score) : gd_error(t->ctx);
         gd__aside_end(t->ctx);
         if (status) break;
-        fall[k] = whole - score(t->point.recipe.task, &m);
+        fall[k] = whole - other_score;
         out->mean += fall[k] / GD_SHUFFLES;
     }
     for (int k = 0; k < GD_SHUFFLES && !status; k++) square += (fall[k] - out->mean) * (fall[k] - out->mean);
@@ -62,16 +74,16 @@ static int most_important_first(const void *a, const void *b)
     return x > y ? -1 : x < y ? 1 : ((const gd_importance *)a)->feature - ((const gd_importance *)b)->feature;
 }
 
-gd_status gd__importance(gd_trainer *t, gd_importance *out, int count)
+gd_status gd__importance(gd_trainer *t, const gd_metric *by, gd_importance *out, int count)
 {
     gd_tensor *x = t->check_x ? t->check_x : t->x, *y = t->check_x ? t->check_y : t->y;
     size_t bytes = (size_t)gd_size(x, 0) * sizeof(int64_t);
     int64_t *order = gd__alloc(t->ctx, bytes);
-    gd_metrics whole;
-    gd_status status = order ? gd__measure(&t->point, x, y, &whole) : GD_NOMEM;
+    double whole = NAN;
+    gd_status status = order ? score(t, by, x, y, &whole) : GD_NOMEM;
     for (int i = 0; i < count && !status; i++) {
         out[i].feature = i;
-        status = measure_feature(t, x, y, score(t->point.recipe.task, &whole), order, &out[i]);
+        status = measure_feature(t, by, x, y, whole, order, &out[i]);
     }
     if (!status) qsort(out, (size_t)count, sizeof *out, most_important_first);
     gd__free(t->ctx, order, order ? bytes : 0);

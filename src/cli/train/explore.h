@@ -11,12 +11,12 @@
 typedef struct gd_importance {
     int feature;
     double mean,
-        deviation; /* by how much the score falls when the column is shuffled among the rows, over GD_SHUFFLES */
+        deviation; /* by how much the measure gets worse when the column is shuffled among the rows, over GD_SHUFFLES */
 } gd_importance;
 
 /* Of each column of a table, or of each number of rows with one axis, sorted, the most important first: out has `count` of them.
- * The score is accuracy or R2, on the rows to validate with, without any on those learnt from. */
-GD_NODISCARD gd_status gd__importance(gd_trainer *t, gd_importance *out, int count);
+ * Measured on the rows to validate with, without any on those learnt from. */
+GD_NODISCARD gd_status gd__importance(gd_trainer *t, const gd_metric *by, gd_importance *out, int count);
 
 /* ---- a learning rate (Smith 2017) ---- */
 

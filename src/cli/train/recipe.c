@@ -39,6 +39,7 @@ void gd__recipe_print(gd_text *out, const gd_recipe *r, const gd_progress_state 
     put_loss(out, &r->loss);
     gd__json_put_string(out, "class_weights", r->class_weights);
     gd__json_put_string(out, "stop_on", r->stop_on);
+    gd__json_put_string(out, "split", r->split);
     gd__json_put_whole(out, "seeds", r->seeds);
     put_words(out, "groups", &r->groups);
     put_words(out, "schedules", &r->schedules);
@@ -238,6 +239,8 @@ static void read_recipe(reader *r, gd_recipe *out)
     out->epochs = get_whole(r, "epochs", 0, INT64_MAX / 2);
     out->patience = get_whole(r, "patience", 0, INT64_MAX / 2);
     out->validation = get_number(r, "validation");
+    /* files from before there were other ways */
+    out->split = json_object_get(r->object, "split") ? get_text(r, "split") : "random";
     out->stratified = r->version > 1 && get_whole(r, "stratified", 0, 1);
     out->stream = r->version > 1 && get_whole(r, "stream", 0, 1);
     out->standardise = (gd_standardise)get_choice(r, "standardise", standardise_names, 3);

@@ -26,6 +26,7 @@ typedef struct gd_recipe {
     const char *model, *chain, *target;
     const char *class_weights; /* as asked for; "": none */
     const char *stop_on;       /* the metric of the best epoch */
+    const char *split;         /* which rows are to validate with, see split.h */
     gd_loss loss;
     int64_t seeds; /* models whose answers are averaged */
     gd_words groups, schedules, features, ignored, text, classes;

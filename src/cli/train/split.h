@@ -24,4 +24,34 @@ GD_NODISCARD gd_status gd__split_more(gd_ctx *ctx, int64_t *order, int64_t count
 GD_NODISCARD gd_status gd__split_fold(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed, int64_t folds,
                                       int64_t k, const gd_classes *classes, int64_t *apart);
 
+/* ---- by what rows are told apart (split_by.c) ---- */
+
+typedef enum gd_split_kind {
+    GD_SPLIT_RANDOM,  /* any rows, about as many of each class */
+    GD_SPLIT_ORDERED, /* the last ones, by a column or as the file has them */
+    GD_SPLIT_GROUP    /* whole groups: rows with the same value of a column stay together */
+} gd_split_kind;
+
+typedef struct gd_row_split {
+    gd_split_kind kind;
+    const char *column; /* in the text; NULL: none */
+    const double *key;  /* of each row: what orders or groups them; NULL: their place in the file */
+    int64_t seed;
+    gd_classes classes; /* of random ones */
+} gd_row_split;
+
+/* random, ordered, ordered:COLUMN or group:COLUMN; ARGUMENT for another text.  The column is borrowed from it. */
+GD_NODISCARD gd_status gd__split_parse(gd_ctx *ctx, const char *text, gd_row_split *out);
+/* order[0..count) becomes the rows with those to judge by first, *apart of them. */
+GD_NODISCARD gd_status gd__split_by(gd_ctx *ctx, const gd_row_split *split, int64_t *order, int64_t count,
+                                    double share, int64_t *apart);
+/* The same for rows that are in such an order already. */
+GD_NODISCARD gd_status gd__split_by_more(gd_ctx *ctx, const gd_row_split *split, int64_t *order,
+                                         int64_t count, double share, int64_t *apart);
+/* Fold k: *apart rows to judge by first, then *learn rows to learn from.  Ordered ones are cut into one block more than there are
+ * folds: a fold is judged by one and learns from all before it.  ARGUMENT: there are fewer groups than folds. */
+GD_NODISCARD gd_status gd__split_by_fold(gd_ctx *ctx, const gd_row_split *split, int64_t *order,
+                                         int64_t count, int64_t folds, int64_t k, int64_t *apart,
+                                         int64_t *learn);
+
 #endif
