@@ -178,7 +178,9 @@ typedef struct gd_fit_options {
     int64_t weightless; /* residuals of weight 0 among them: they do not count in dof; 0 */
     double sigma; /* of a residual, where it is known: covariance and profiles go by it; 0: that of the fit */
     gd_fit_loss loss; /* SQUARES */
-    /* s of rho(r / s); 0: 1.4826 median|r| m / (m - n) of a Huber fit, m residuals and n free parameters */
+    /* s of rho(r / s); 0: 1.4826 median|r| m / (m - n) of a Huber fit, m residuals and n free parameters.  It is looked for in two runs, from
+     * the start and from the fit of squares if that converges; of two minima the one with the lower loss at the smaller scale is kept, with a
+     * warning if their losses differ by more than 1 % */
     double loss_scale;
     /* Residuals by ranges of rows, in place of the function (which may be NULL then): memory for a range, not for all; borrowed;
      * NULL: none */
@@ -220,7 +222,8 @@ void gd_fit_result_clear(gd_fit_result *result);
  * SVD, never through normal equations.  Bounds are kept by an active set.  Fewer residuals than parameters, dependent columns,
  * and trial points that are not finite are all fine.  Where it stops the full Hessian is looked at: saddles are left, and
  * parameters that are not determined end it as UNDETERMINED.  With another loss than squares outliers pull less: their scale comes
- * from Huber fits unless it is given, and tukey starts where huber ends.  VALUE: half of the residuals are 0, or there are too few of them
+ * from Huber fits unless it is given, and tukey starts where huber ends.  These are fits of their own: max_steps, max_evals, max_seconds
+ * and the numbers of the callback count over all of them; what is said of a point where a limit stopped them may take two evaluations more.  VALUE: half of the residuals are 0, or there are too few of them
  * for a scale.  ARGUMENT: a parameter does not want gradients, an option is below 0 or not a number.  Long tables: see options->rows.  A function that fails leaves the parameters at the best point so far and returns
  * its status. */
 GD_NODISCARD gd_status gd_least_squares(gd_tensor *const *params, int count,
@@ -261,7 +264,8 @@ gd_tensor *gd_covariance(gd_tensor *residuals, gd_tensor *const *params, int cou
  * with it held, and the interval ends where the sum of squares has risen by (t sigma)^2, sigma that of the options if given.  t: of Student's distribution with
  * fit->dof degrees of freedom.  An end at a bound is the bound, one that nothing limits is infinite; an element at an active
  * bound has its interval on the inner side.  The parameters stay as they were, unless a lower sum of squares was found on the
- * way: then *better is true (better may be NULL), they are there, and the fit should be done again.  INDEX, and what the
+ * way: then *better is true (better may be NULL), they are there, and the fit should be done again.  max_evals and max_seconds are limits
+ * of the whole call, max_steps of each fit with the element held; an end that they do not reach is NAN, with a warning.  INDEX, and what the
  * residuals fail with; INTERRUPTED where the callback stops it; ARGUMENT for another loss than squares. */
 GD_NODISCARD gd_status gd_fit_profile(gd_tensor *const *params, int count,
                                       gd_tensor *(*residuals)(void *user), void *user,
@@ -273,7 +277,8 @@ GD_NODISCARD gd_status gd_fit_profile(gd_tensor *const *params, int count,
 /* Fits of data made from the data after a fit with the same arguments: numbers first, ..., first + number - 1 of a series that seed
  * determines, so several contexts may share the work.  Each draws as many residuals as there are with replacement: rows, or with
  * of_residuals what is left of them (divided by the root of 1 - leverage) around the fitted values.  out: [number, n] over all elements
- * of the parameters, NAN for a fit that did not converge.  A loss other than squares keeps the scale of the fit.  The parameters
+ * of the parameters, NAN for a fit that did not converge.  A loss other than squares keeps the scale of the fit.  max_evals and max_seconds are
+ * limits of the whole call, max_steps of each fit; what they leave out is NAN too, with a warning.  The parameters
  * stay as they were.  ARGUMENT, VALUE: nothing is determined; what the residuals fail with; INTERRUPTED where the callback stops
  * it. */
 GD_NODISCARD gd_status gd_fit_resample(gd_tensor *const *params, int count,

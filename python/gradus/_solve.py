@@ -291,13 +291,15 @@ def _deviations(sigma: Any, y: Tensor) -> Tensor:
 
 def curve_fit(f: Callable[..., Tensor], xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, absolute_sigma: bool = False,
               bounds: Any = None, *, loss: str = "squares", loss_scale: float = 0.0, max_steps: int = 1000,
+              max_evals: int | None = None, max_seconds: float | None = None,
               callback: Callable[[dict[str, Any]], Any] | None = None) -> CurveFit:
     """Fits f(x, a, b, ...), made of operators, to data by nonlinear least squares with exact Jacobians.
 
     p0        where the parameters start, a number each; if not given, 1, or the middle of the parameter's bounds
     sigma     standard deviations of ydata; absolute_sigma: not only their ratios
     bounds    (lows, highs), each a number for all or one for each parameter; {name: (low, high)}; an object of scipy.optimize.Bounds
-    loss      squares, huber, soft_l1, cauchy or tukey: what outliers cost
+    loss      squares, huber, soft_l1, cauchy or tukey: what outliers cost; loss_scale: 0 finds the scale
+    max_steps, max_evals, max_seconds   limits of the whole call, also where a loss takes several fits to find its scale
 
     Gives popt and pcov, and by name stderr, sigma, rss, dof, r2, names, success, message, nit, nfev."""
     x = tuple(tensor(part).to("f64") for part in xdata) if isinstance(xdata, tuple) else tensor(xdata).to("f64")
@@ -322,7 +324,7 @@ def curve_fit(f: Callable[..., Tensor], xdata: Any, ydata: Any, p0: Any = None, 
             raise ValueError(f"curve_fit: the function gives the shape {made.shape}, ydata has {y.shape}")
         return r if error is None else r / error
 
-    options = {"max_steps": max_steps, "loss": loss, "loss_scale": loss_scale, "sigma": 1.0 if absolute_sigma else 0.0}
+    options = {"max_steps": max_steps, "max_evals": max_evals, "max_seconds": max_seconds, "loss": loss, "loss_scale": loss_scale, "sigma": 1.0 if absolute_sigma else 0.0}
     r = _core._least_squares(params, residuals, low, high, tuple(names), callback, options)
     popt = _core.stack([p.detach() for p in params])
     mean = y.mean().item()

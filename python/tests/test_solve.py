@@ -135,6 +135,16 @@ def test_a_curve_is_fitted_as_scipy_fits_it():
     assert held.params["a"] == 4
 
 
+@pytest.mark.parametrize("limits, stop", [({"max_steps": 3}, "MAX_STEPS"), ({"max_evals": 6}, "MAX_EVALS"), ({"max_seconds": 1e-9}, "TIME")])
+def test_limits_hold_over_the_fits_that_find_a_scale(limits, stop):
+    table = decay_columns()
+    seen = []
+    fitted = gd.curve_fit(lambda t, a, b, c: a * gd.exp(-b * t) + c, table["t"], table["y"], p0=[1, 1, 0], loss="huber",
+                          callback=lambda p: seen.append(p["step"]), **limits)
+    assert fitted.stop == stop and not fitted.success and fitted.nit <= 6
+    assert seen == list(range(1, fitted.nit + 1))  # not from 1 again for every scale
+
+
 def line(x, a, b):
     return a * x + b
 

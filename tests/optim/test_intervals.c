@@ -67,6 +67,37 @@ static void profiles_agree_with_those_of_others(void **state)
     close_fit(&f, NULL);
 }
 
+/* max_evals and max_seconds are those of the call: what they leave out is not known, which is said. */
+static void limits_hold_for_all_fits_of_an_interval(void **state)
+{
+    (void)state;
+    static const double x[] = {0.02, 0.02, 0.06, 0.06, 0.11, 0.11, 0.22, 0.22, 0.56, 0.56, 1.10, 1.10},
+                        y[] = {76, 47, 97, 107, 123, 139, 159, 152, 191, 201, 207, 200};
+    for (int timed = 0; timed < 2; timed++) {
+        fit f = open_fit(NULL, saturation, 200, 0.05, 12, x, y);
+        gd_fit_options o = gd_fit_defaults();
+        gd_fit_result r;
+        double ends[2], samples[20], best;
+        int64_t warnings = gd_warning_count(f.ctx);
+        assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
+        best = gd_item(f.p[0]);
+        o.solve.max_evals = timed ? 0 : 9;
+        o.solve.max_seconds = timed ? 1e-9 : 0;
+        assert_int_equal(gd_fit_profile(f.p, 2, residuals, &f, &o, &r, 0, 2.2281388519649385, ends, NULL),
+                         GD_OK);
+        assert_true(isnan(ends[0]) && isnan(ends[1]));
+        assert_int_equal(gd_warning_count(f.ctx), warnings + 2);
+        assert_non_null(
+            strstr(gd_warning_text(f.ctx), "profile: the interval of element 0 has no upper end: "));
+        assert_int_equal(gd_fit_resample(f.p, 2, residuals, &f, &o, &r, false, 1, 0, 10, samples), GD_OK);
+        assert_true(isnan(samples[18]) && isnan(samples[19]));
+        assert_non_null(strstr(gd_warning_text(f.ctx), "bootstrap: not all of 10 resamples were fitted: "));
+        assert_true(gd_item(f.p[0]) == best);
+        gd_fit_result_clear(&r);
+        close_fit(&f, NULL);
+    }
+}
+
 static bool stop(void *user, const gd_progress *progress)
 {
     (void)user;
@@ -389,6 +420,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(profiles_agree_with_those_of_others),
+        cmocka_unit_test(limits_hold_for_all_fits_of_an_interval),
         cmocka_unit_test(what_a_callback_stops_says_so_and_leaves_the_parameters),
         cmocka_unit_test(resampled_rows_agree_with_those_of_others),
         cmocka_unit_test(resampled_residuals_spread_as_the_errors_say),

@@ -252,6 +252,190 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
+/* ---- a small bundle adjustment ---- */
+
+/* Cameras of a plane see points along a line each: u = (cos a X - sin a Y + t) / (sin a X + cos a Y + d).  Parameters: a, t, d of
+ * every camera, X and Y of every point; the first camera and the distance of the second are known. */
+#define CAMERAS 6
+#define POINTS  30
+#define SIGHTS  (CAMERAS * POINTS)
+
+typedef struct scene {
+    gd_tensor *camera, *point; /* [cameras, 3], [points, 2] */
+    gd_tensor *u;
+    double low[CAMERAS * 3 + POINTS * 2], high[CAMERAS * 3 + POINTS * 2];
+    int64_t evals;
+} scene;
+
+static gd_tensor *column(gd_tensor *t, int64_t i) { return gd_index(t, "1", i); }
+
+static gd_tensor *sights(void *user)
+{
+    scene *s = user;
+    s->evals++;
+    gd_tensor *a = gd_unsqueeze(column(s->camera, 0), 1, NULL),
+              *t = gd_unsqueeze(column(s->camera, 1), 1, NULL),
+              *d = gd_unsqueeze(column(s->camera, 2), 1, NULL);
+    gd_tensor *x = gd_unsqueeze(column(s->point, 0), 0, NULL),
+              *y = gd_unsqueeze(column(s->point, 1), 0, NULL);
+    gd_tensor *across = gd_add(gd_sub(gd_mul(gd_cos(a), x), gd_mul(gd_sin(a), y)), t);
+    gd_tensor *along = gd_add(gd_add(gd_mul(gd_sin(a), x), gd_mul(gd_cos(a), y)), d);
+    return gd_sub(gd_div(across, along), s->u);
+}
+
+static double uniform(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*seed >> 11) * 0x1p-53;
+}
+static double normal(uint64_t *seed)
+{
+    double u = uniform(seed);
+    return sqrt(-2 * log(1 - u)) * cos(2 * acos(-1) * uniform(seed));
+}
+
+/* moved: the parameters do not start at the truth. */
+static scene open_scene(gd_ctx *ctx, uint64_t seed, double far, bool moved)
+{
+    scene s = {.evals = 0};
+    double camera[CAMERAS][3], point[POINTS][2], u[SIGHTS];
+    for (int c = 0; c < CAMERAS; c++)
+        camera[c][0] = 0.25 * (c - 2.5), camera[c][1] = 0.3 * normal(&seed),
+        camera[c][2] = 5 + 0.3 * normal(&seed);
+    for (int p = 0; p < POINTS; p++)
+        point[p][0] = 4 * uniform(&seed) - 2, point[p][1] = 4 * uniform(&seed) - 2;
+    for (int c = 0; c < CAMERAS; c++)
+        for (int p = 0; p < POINTS; p++) {
+            double a = camera[c][0], x = point[p][0], y = point[p][1];
+            u[c * POINTS + p] = (cos(a) * x - sin(a) * y + camera[c][1]) /
+                                    (sin(a) * x + cos(a) * y + camera[c][2]) +
+                                0.002 * normal(&seed);
+            if (uniform(&seed) < 0.04) u[c * POINTS + p] += far * normal(&seed);
+        }
+    for (int i = 0; i < COUNT_OF(s.low); i++) s.low[i] = -INFINITY, s.high[i] = INFINITY;
+    for (int k = 0; k < 3; k++) s.low[k] = s.high[k] = camera[0][k];
+    s.low[5] = s.high[5] = camera[1][2];
+    for (int c = 0; c < CAMERAS && moved; c++)
+        for (int k = 0; k < 3; k++)
+            if (c > 1 || (c == 1 && k < 2)) camera[c][k] += 0.02 * normal(&seed);
+    for (int p = 0; p < POINTS && moved; p++)
+        for (int k = 0; k < 2; k++) point[p][k] += 0.1 * normal(&seed);
+    s.camera = gd_require_grad(gd_from_f64(ctx, GD_F64, 2, (int64_t[]){CAMERAS, 3}, camera[0]));
+    s.point = gd_require_grad(gd_from_f64(ctx, GD_F64, 2, (int64_t[]){POINTS, 2}, point[0]));
+    s.u = gd_from_f64(ctx, GD_F64, 2, (int64_t[]){CAMERAS, POINTS}, u);
+    return s;
+}
+
+#define SCENE(s) \
+    (gd_tensor *[]) { (s).camera, (s).point }
+
+/* The squares fit of these sights lies so far off that its scale leads to a loss of 0.032 at the scale 0.0086: a quarter of what the
+ * cameras see is an outlier there. */
+static void a_scale_does_not_stay_where_outliers_have_pulled_the_squares(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    gd_fit_options o = gd_fit_defaults();
+    gd_fit_result r, known;
+    scene s = open_scene(ctx, 13, 0.3, true);
+    o.loss = GD_FIT_HUBER;
+    o.covariance = false;
+    o.low = s.low, o.high = s.high;
+    assert_int_equal(gd_least_squares(SCENE(s), 2, sights, &s, &o, &r), GD_OK);
+    assert_true(r.solve.converged && r.scale < 0.004);
+    assert_int_equal(r.solve.evals, s.evals);
+    /* from where the cameras are, which nobody knows, with that scale */
+    s = open_scene(ctx, 13, 0.3, false);
+    o.loss_scale = r.scale;
+    assert_int_equal(gd_least_squares(SCENE(s), 2, sights, &s, &o, &known), GD_OK);
+    near("loss", r.solve.loss, known.solve.loss, 1e-8);
+    gd_fit_result_clear(&r);
+    gd_fit_result_clear(&known);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+static void two_minima_are_said(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    gd_fit_options o = gd_fit_defaults();
+    gd_fit_result r;
+    scene s = open_scene(ctx, 8, 0.3, true);
+    o.loss = GD_FIT_HUBER;
+    o.covariance = false;
+    o.low = s.low, o.high = s.high;
+    assert_int_equal(gd_least_squares(SCENE(s), 2, sights, &s, &o, &r), GD_OK);
+    assert_int_equal(gd_warning_count(ctx), 1);
+    assert_non_null(strstr(gd_warning_text(ctx), "the loss huber has two minima"));
+    gd_fit_result_clear(&r);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+typedef struct seen {
+    int64_t step, evals;
+    double seconds;
+    int stop_at, calls;
+} seen;
+
+static bool count_up(void *user, const gd_progress *progress)
+{
+    seen *s = user;
+    assert_true(progress->step > s->step && progress->evals > s->evals && progress->seconds >= s->seconds);
+    *s = (seen){progress->step, progress->evals, progress->seconds, s->stop_at, s->calls + 1};
+    return s->calls != s->stop_at;
+}
+
+/* Scales, and the Huber fit that tukey starts from, are fits of their own: limits hold for all of them together, and the best point
+ * found is there with its covariance. */
+static void limits_hold_for_the_whole_call(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t steps, evals;
+        double seconds, scale;
+        int calls;
+        gd_stop want;
+    } cases[] = {{1, 0, 0, 0, 0, GD_STOP_MAX_STEPS},   {3, 0, 0, 0, 0, GD_STOP_MAX_STEPS},
+                 {3, 0, 0, 0.1, 0, GD_STOP_MAX_STEPS}, {9, 0, 0, 0, 0, GD_STOP_MAX_STEPS},
+                 {0, 7, 0, 0, 0, GD_STOP_MAX_EVALS},   {0, 15, 0, 0, 0, GD_STOP_MAX_EVALS},
+                 {0, 0, 1e-9, 0, 0, GD_STOP_TIME},     {0, 0, 1e-9, 0.1, 0, GD_STOP_TIME},
+                 {0, 0, 0, 0, 4, GD_STOP_CALLER},      {0, 0, 0, 0, 8, GD_STOP_CALLER},
+                 {1000, 1000, 60, 0, 0, GD_STOP_COUNT}};
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_scope_begin(ctx);
+        decay d = open_decay(ctx, false, ROWS, times, values);
+        seen s = {.stop_at = cases[i].calls};
+        gd_fit_options o = gd_fit_defaults();
+        gd_fit_result r;
+        double begun = gd_item(gd_sum(gd_square(residuals(&d)), NULL, false));
+        o.loss = GD_FIT_TUKEY;
+        o.loss_scale = cases[i].scale;
+        o.solve.max_steps = cases[i].steps;
+        o.solve.max_evals = cases[i].evals;
+        o.solve.max_seconds = cases[i].seconds;
+        o.solve.callback = count_up;
+        o.solve.callback_user = &s;
+        assert_int_equal(gd_least_squares(d.p, 3, residuals, &d, &o, &r), GD_OK);
+        if (cases[i].want == GD_STOP_COUNT)
+            assert_true(r.solve.converged);
+        else
+            assert_int_equal(r.solve.reason, cases[i].want);
+        assert_true(!cases[i].steps || r.solve.steps <= cases[i].steps);
+        /* what is said of the end takes an evaluation or two */
+        assert_true(!cases[i].evals || r.solve.evals <= cases[i].evals + 2);
+        assert_true(!cases[i].calls || s.calls == cases[i].calls);
+        assert_true(r.scale > 0 && r.rss <= begun && r.standard_errors);
+        gd_fit_result_clear(&r);
+        gd_scope_end(ctx);
+        end_context(ctx, NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +444,9 @@ int main(void)
         cmocka_unit_test(weights_fall_from_one),
         cmocka_unit_test(a_bound_that_holds_leaves_the_errors_of_the_others),
         cmocka_unit_test(what_has_no_scale_is_said),
+        cmocka_unit_test(a_scale_does_not_stay_where_outliers_have_pulled_the_squares),
+        cmocka_unit_test(two_minima_are_said),
+        cmocka_unit_test(limits_hold_for_the_whole_call),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

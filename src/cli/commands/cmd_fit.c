@@ -44,7 +44,7 @@ static const gd_option options[] = {
         "fit from N points and go on from the best: in the bounds, or a tenth to ten times around the start (1)"),
     GD_OPTION("chain", "CHAIN", "another method: links joined by |, see gradus links (Levenberg-Marquardt)"),
     GD_PLUGIN_OPTION,
-    GD_OPTION("steps", "N", "the most steps (1000)"),
+    GD_OPTION("steps", "N", "the most steps, of each fit with --guess, --starts or profile intervals (1000)"),
     GD_DEF_OPTION,
     GD_OUTPUT(
         "plot",

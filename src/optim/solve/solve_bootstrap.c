@@ -7,6 +7,7 @@
 #include "base/ctx.h"
 #include "base/special.h"
 #include "gradus/autograd.h"
+#include "optim/solve/solve_budget.h"
 #include "optim/solve/solve_fit.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
@@ -34,6 +35,7 @@ typedef struct bootstrap {
     double *drawn;     /* of the resample under way [m]: roots of counts, or what is added to the residuals */
     gd_tensor *change; /* the same as a tensor */
     bool of_residuals;
+    gd_budget budget; /* of all fits */
 } bootstrap;
 
 /* Residuals at the point, flat; those of a robust loss bent, at the scale of the fit. */
@@ -170,16 +172,21 @@ static void draw_rows(bootstrap *b, uint64_t seed, int64_t k)
     for (int64_t i = 0; i < b->m && !b->of_residuals; i++) b->drawn[i] = sqrt(b->drawn[i]);
 }
 
-/* The fit of resample k from where the fit of the data ended. */
-static gd_status fit_resample(bootstrap *b, const gd_fit_options *o, uint64_t seed, int64_t k, double *out)
+/* The fit of resample k from where the fit of the data ended; NAN where the budget is spent. */
+static gd_status fit_resample(bootstrap *b, gd_fit_options *o, uint64_t seed, int64_t k, double *out)
 {
     gd_fit_result result;
+    for (int64_t i = 0; i < b->n; i++) out[i] = NAN;
+    if (!gd__budget_left(&b->budget, &o->solve)) return GD_OK;
+    o->solve.step_tol = STEP_TOL;
+    o->solve.loss_tol = LOSS_TOL;
     draw_rows(b, seed, k);
     gd_scope_begin(b->ctx);
     b->change = gd_from_f64(b->ctx, GD_F64, 1, &b->m, b->drawn);
     gd_status status = b->change ? gd__list_write(b->params, b->count, b->best) : gd_error(b->ctx);
     if (!status) status = gd_least_squares(b->params, b->count, changed_residuals, b, o, &result);
     gd_stop reason = status ? GD_STOP_ERROR : result.solve.reason;
+    if (!status) gd__budget_add(&b->budget, &result.solve);
     if (!status) gd_fit_result_clear(&result); /* its tensors belong to this scope */
     gd_scope_end(b->ctx);
     if (status) return status;
@@ -217,10 +224,12 @@ gd_status gd_fit_resample(gd_tensor *const *params, int count, gd_tensor *(*resi
     o.loss = GD_FIT_SQUARES;
     o.rows = NULL; /* what is drawn is drawn from all of them */
     o.covariance = o.polish = o.leave_saddles = false;
-    o.solve.step_tol = STEP_TOL;
-    o.solve.loss_tol = LOSS_TOL;
+    b.budget = gd__budget_begin(&b.options->solve, true);
     for (int64_t k = 0; k < number && !status; k++)
         status = fit_resample(&b, &o, seed, first + k, out + k * b.n);
+    if (!status && b.budget.spent)
+        gd_warn(b.ctx, "bootstrap: not all of %lld resamples were fitted: %s", (long long)number,
+                gd_stop_text(b.budget.reason));
     if (b.best) {
         gd_status back = gd__list_write(params, count, b.best);
         if (!status) status = back;

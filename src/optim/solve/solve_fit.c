@@ -188,18 +188,40 @@ static void stop(gd_lsq *p, gd_stop reason)
     p->stopped = true;
 }
 
-bool gd__lsq_out_of_evals(const gd_lsq *p)
+static gd_world *world_of(const gd_fit_options *options);
+
+/* Inside a step only a process that is alone looks at its clock: ranks must evaluate alike. */
+static bool out_of_time(const gd_lsq *p)
+{
+    const gd_solve_options *o = &p->options->solve;
+    return o->max_seconds > 0 && !world_of(p->options) && gd__seconds() - p->start >= o->max_seconds;
+}
+
+static bool out_of_evals(const gd_lsq *p)
 {
     const gd_solve_options *o = &p->options->solve;
     return o->max_evals && p->evals >= o->max_evals;
+}
+
+bool gd__lsq_spent(const gd_lsq *p) { return out_of_evals(p) || out_of_time(p); }
+
+bool gd__lsq_out_of_steps(const gd_lsq *p)
+{
+    const gd_solve_options *o = &p->options->solve;
+    return o->max_steps && p->steps >= o->max_steps;
+}
+
+static void check_counts(gd_lsq *p)
+{
+    if (gd__lsq_out_of_steps(p)) stop(p, GD_STOP_MAX_STEPS);
+    if (out_of_evals(p)) stop(p, GD_STOP_MAX_EVALS);
 }
 
 /* The rules that do not say anything about convergence. */
 static void check_limits(gd_lsq *p)
 {
     const gd_solve_options *o = &p->options->solve;
-    if (o->max_steps && p->steps >= o->max_steps) stop(p, GD_STOP_MAX_STEPS);
-    if (gd__lsq_out_of_evals(p)) stop(p, GD_STOP_MAX_EVALS);
+    check_counts(p);
     if (o->max_seconds > 0 && gd__seconds() - p->start >= o->max_seconds) stop(p, GD_STOP_TIME);
 }
 
@@ -308,7 +330,7 @@ static gd_status step(gd_lsq *p)
     bool taken = false;
     double actual = 0, before = p->f, moved = 0;
     for (int i = 0; i < ATTEMPTS && !taken && !status && !p->stopped; i++) {
-        if (i && gd__lsq_out_of_evals(p)) break;
+        if (i && gd__lsq_spent(p)) break;
         if ((status = propose_step(p))) break;
         moved = gd__lsq_norm(p->s, NULL, p->n);
         if (p->decrease <= p->eps * before)
@@ -322,7 +344,7 @@ static gd_status step(gd_lsq *p)
     }
     if (status || p->stopped) return status;
     if (!taken) {
-        stop(p, gd__lsq_out_of_evals(p) ? GD_STOP_MAX_EVALS : GD_STOP_STUCK);
+        stop(p, out_of_evals(p) ? GD_STOP_MAX_EVALS : out_of_time(p) ? GD_STOP_TIME : GD_STOP_STUCK);
         return GD_OK;
     }
     p->steps++;
@@ -433,7 +455,8 @@ static gd_status polish(gd_lsq *p)
     bool finite = true;
     gd_status status = GD_OK;
     double last = INFINITY;
-    for (int i = 0; i < POLISHES && !status && !gd__lsq_out_of_evals(p); i++) {
+    for (int i = 0; i < POLISHES && !status && !gd__lsq_spent(p); i++) {
+        if (i && gd__lsq_out_of_steps(p)) break;
         if (i) p->steps++;
         if ((status = gd__lsq_model_here(p, &finite)) || !finite) break;
         if ((status = gd__box_free(p)) || p->model.rank < p->model.free) break;
@@ -628,7 +651,7 @@ static void end(gd_lsq *p)
     gd__origin_free(&p->here);
 }
 
-/* Whose ranks have shares of the rows; NULL: this process is alone. */
+/* The world whose ranks have shares of the rows; NULL: this process is alone. */
 static gd_world *world_of(const gd_fit_options *options)
 {
     return options && options->rows ? options->rows->world : NULL;
@@ -648,6 +671,7 @@ static gd_status stop_together(gd_lsq *p)
 static gd_status run(gd_lsq *p)
 {
     gd_status status = GD_OK;
+    check_counts(p); /* the start may take all evaluations, and leaving a saddle is a step */
     for (bool again = true; again && !status;) {
         again = false;
         while (!status && !p->stopped) {
@@ -657,6 +681,7 @@ static gd_status run(gd_lsq *p)
         bool ended = gd_stop_converged(p->reason);
         if (!status && p->options->polish && ended && p->f > 0) status = polish(p);
         if (!status && (ended || p->reason == GD_STOP_STUCK)) status = gd__saddle_judge(p, &again);
+        if (again) check_counts(p);
     }
     return status;
 }

@@ -6,6 +6,8 @@
  *   solve_profile.c  profile intervals
  *   solve_bootstrap.c  intervals by resampling
  *   solve_robust.c   losses other than squares, by fits of bent residuals
+ *   solve_scale.c    the scale of such a loss
+ *   solve_budget.c   one budget for several fits
  *   solve_distance.c distances of points from a curve, as residuals where x has errors */
 #ifndef GD_OPTIM_SOLVE_SOLVE_FIT_H
 #define GD_OPTIM_SOLVE_SOLVE_FIT_H
@@ -68,7 +70,9 @@ gd_status gd__lsq_go_back(gd_lsq *p, gd_tensor *r);
 gd_status gd__lsq_model_from(gd_lsq *p, gd_tensor *r, bool grow, bool *finite);
 /* The model where p->x is, scaled by the columns there. */
 gd_status gd__lsq_model_here(gd_lsq *p, bool *finite);
-bool gd__lsq_out_of_evals(const gd_lsq *p);
+/* Are evaluations or time used up? */
+bool gd__lsq_spent(const gd_lsq *p);
+bool gd__lsq_out_of_steps(const gd_lsq *p);
 /* Half the Hessian of the sum of squares, scaled, as [n, n] f64; new, or NULL where it is not at hand.  within: of many rows, how
  * far p->x may be from where it was made, by its size. */
 gd_tensor *gd__lsq_hessian(gd_lsq *p, double within);

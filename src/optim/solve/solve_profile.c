@@ -2,7 +2,7 @@
  * of squares has risen by t^2 s^2 (Bates & Watts 1988, chapter 6).  An element at an active bound has its interval on the
  * inner side only, where normal theory has nothing to say. */
 #include "base/ctx.h"
-#include "optim/solve/solve.h"
+#include "optim/solve/solve_budget.h"
 #include "optim/vector/layout.h"
 #include "tensor/tensor.h"
 
@@ -20,6 +20,7 @@ typedef struct profile {
     gd_tensor *(*fn)(void *user);
     void *user;
     gd_fit_options options; /* of the fits with one element held */
+    gd_budget budget;       /* of all of them */
     int64_t n, element;
     double *best, *x, *low, *high; /* where the fit ended, where it starts again, bounds; [n] */
     double rss, rise;              /* at the best; s^2 t^2 */
@@ -33,9 +34,11 @@ static gd_status excess(profile *q, double z, double *out)
     gd_fit_result fit;
     q->low[q->element] = q->high[q->element] = q->x[q->element] = z;
     *out = INFINITY;
+    if (!gd__budget_left(&q->budget, &q->options.solve)) return GD_OK;
     gd_status status = gd__list_write(q->params, q->count, q->x);
     if (!status) status = gd_least_squares(q->params, q->count, q->fn, q->user, &q->options, &fit);
     if (status) return status;
+    gd__budget_add(&q->budget, &fit.solve);
     double rss = fit.rss;
     bool finite = fit.solve.reason != GD_STOP_NOT_FINITE && isfinite(rss);
     if (fit.solve.reason == GD_STOP_CALLER)
@@ -54,11 +57,12 @@ static gd_status narrow(profile *q, double a, double b, double below, double abo
     gd_status status = GD_OK;
     double centre = q->best[q->element];
     int kept = 0;
-    for (int i = 0; i < NARROWINGS && fabs(b - a) > WITHIN * fabs(b - centre); i++) {
+    for (int i = 0; i < NARROWINGS && fabs(b - a) > WITHIN * fabs(b - centre) && !q->budget.spent; i++) {
         double z = isfinite(above) ? b - above * (b - a) / (above - below) : 0.5 * (a + b), at;
         if (!(z > fmin(a, b) && z < fmax(a, b))) z = 0.5 * (a + b);
         if (z == a || z == b) break;
         if ((status = excess(q, z, &at)) || q->better) return status;
+        if (q->budget.spent) break;
         if (at > 0) {
             b = z;
             above = at;
@@ -89,12 +93,24 @@ static gd_status find_end(profile *q, double side, double first, double *end)
         double z = centre + side * first;
         if (side * (limit - z) < 0) z = limit;
         if ((status = excess(q, z, &above)) || q->better) return status;
+        if (q->budget.spent) return GD_OK;
         if (above > 0) return narrow(q, inner, z, below, above, end);
         if (z == limit) return GD_OK;
         inner = z;
         below = above;
     }
     *end = side * INFINITY;
+    return GD_OK;
+}
+
+/* An end that the budget does not reach is not known, which is another thing than infinite. */
+static gd_status find_limited_end(profile *q, double side, double first, double *end)
+{
+    gd_status status = find_end(q, side, first, end);
+    if (status || !q->budget.spent || q->better) return status;
+    *end = NAN;
+    gd_warn(q->ctx, "profile: the interval of element %lld has no %s end: %s", (long long)q->element,
+            side < 0 ? "lower" : "upper", gd_stop_text(q->budget.reason));
     return GD_OK;
 }
 
@@ -115,6 +131,7 @@ static gd_status begin(profile *q, const gd_fit_options *o)
     q->from = q->low[q->element];
     q->to = q->high[q->element];
     q->options = *o;
+    q->budget = gd__budget_begin(&o->solve, true);
     q->options.low = q->low;
     q->options.high = q->high;
     q->options.covariance = q->options.polish = q->options.leave_saddles = false;
@@ -159,7 +176,7 @@ gd_status gd_fit_profile(gd_tensor *const *params, int count, gd_tensor *(*resid
         bool any = isfinite(q.rise); /* else nothing is known, and only the bounds hold */
         if (any && q.rise == 0) interval[0] = interval[1] = q.best[element], any = false;
         for (int side = 0; side < 2 && any && !status && !q.better; side++)
-            status = find_end(&q, side ? 1 : -1, first, &interval[side]);
+            status = find_limited_end(&q, side ? 1 : -1, first, &interval[side]);
     }
     if (!status && q.better && better) *better = true;
     if (q.best && (status || !(better && *better))) {

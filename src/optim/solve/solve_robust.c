@@ -4,24 +4,22 @@
  * The least-squares solver does the work, on bent residuals w with w^2 / 2 = s^2 rho(r / s): twice s^2 the loss is their sum of
  * squares, so bounds, saddles and stopping rules hold as they are.  Each is r times a smooth root, or goes on with r's sign.
  *
- * Without a given scale, Huber fits and s = 1.4826 median|r| m / (m - n) take turns until s stays.  The loss of Tukey has several
- * minima: it starts where Huber's ends.
+ * Without a given scale, solve_scale.c finds it by Huber fits.  The loss of Tukey has several minima: it starts where Huber's ends.
+ * All fits of a call share one budget (solve_budget.h).
  *
  * Covariance: A^-1 B A^-1 m / (m - n) s^2, with A = sum psi' J J' + s psi r'' and B = sum psi^2 J J', psi = rho' at r / s. */
 #include "base/ctx.h"
 #include "gradus/autograd.h"
-#include "optim/solve/solve_fit.h"
+#include "optim/solve/solve_robust.h"
 #include "optim/vector/jacobian.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
 
-#define MAD         1.4826
-#define ROUNDS      100   /* of Huber fits and scales */
-#define SETTLED     1e-10 /* change of the scale that is none */
-#define SMALL       1e-4  /* squares below which a series stands for log(1 + v) / v */
-#define EXACT_LIMIT 256   /* parameters up to which A has its second derivatives */
+#define SMALL       1e-4 /* squares below which a series stands for log(1 + v) / v */
+#define FEW         5    /* steps between two scales */
+#define EXACT_LIMIT 256  /* parameters up to which A has its second derivatives */
 
 static const struct {
     const char *name;
@@ -47,6 +45,18 @@ double gd_fit_loss_weight(gd_fit_loss loss, double z)
     case GD_FIT_CAUCHY: return 1 / (1 + v);
     case GD_FIT_TUKEY: return v < 1 ? (1 - v) * (1 - v) : 0;
     default: return 1;
+    }
+}
+
+double gd__robust_loss(gd_fit_loss loss, double z)
+{
+    double k = losses[loss].constant, v = z / k * (z / k);
+    switch (loss) {
+    case GD_FIT_HUBER: return fabs(z) <= k ? 0.5 * z * z : k * (fabs(z) - 0.5 * k);
+    case GD_FIT_SOFT_L1: return k * k * (sqrt(1 + v) - 1);
+    case GD_FIT_CAUCHY: return 0.5 * k * k * log1p(v);
+    case GD_FIT_TUKEY: return v < 1 ? k * k / 6 * (1 - (1 - v) * (1 - v) * (1 - v)) : k * k / 6;
+    default: return 0.5 * z * z;
     }
 }
 
@@ -111,81 +121,68 @@ gd_tensor *gd__bent(gd_fit_loss loss, gd_tensor *r, double scale)
 
 /* ---- fits ---- */
 
-typedef struct robust {
-    gd_ctx *ctx;
-    gd_tensor *const *params;
-    int count;
-    gd_tensor *(*fn)(void *user);
-    void *user;
-    const gd_fit_options *options;
-    gd_fit_loss loss; /* of the fit under way */
-    double scale;
-    int64_t steps, evals; /* of all fits so far */
-    double *size;         /* |residuals|, [m] */
-    int64_t m;
-} robust;
-
 static gd_tensor *bent_residuals(void *user)
 {
-    robust *q = user;
+    gd_robust *q = user;
     gd_tensor *r = q->fn(q->user);
     return r ? gd__bent(q->loss, r, q->scale) : NULL;
 }
 
-/* From where the parameters are; the last one is to be right to its last digits. */
-static gd_status fit_by(robust *q, gd_fit_loss loss, bool last, gd_fit_result *result)
+/* The rules of a fit that evaluates where it starts, and stops there. */
+static void take_no_step(gd_fit_options *o)
+{
+    o->solve.max_evals = 1;
+    o->solve.max_steps = 0;
+    o->solve.max_seconds = 0;
+    o->solve.callback = NULL;
+    o->leave_saddles = false;
+}
+
+/* Where no step could be taken, what the start looks like says nothing about the end: a loss may be flat there. */
+static gd_status say_spent(const gd_robust *q, gd_fit_result *result)
+{
+    result->solve.reason = q->budget.reason;
+    result->solve.converged = false;
+    result->says[0] = 0;
+    if (!result->undetermined) return GD_OK;
+    return gd_fill(result->undetermined, 0);
+}
+
+gd_status gd__robust_step(gd_robust *q, gd_fit_loss loss, gd_robust_end end, gd_fit_result *result)
 {
     gd_fit_options o = *q->options;
     o.rows = NULL; /* scales need all residuals at once */
     o.loss = GD_FIT_SQUARES;
     o.covariance = false;
-    if (!last) o.polish = false;
+    if (end != GD_ROBUST_LAST) o.polish = false;
+    if (!gd__budget_left(&q->budget, &o.solve)) take_no_step(&o);
+    if (end == GD_ROBUST_FEW) {
+        o.leave_saddles = false; /* where a few steps end is no place to look at the curvature */
+        if (!o.solve.max_steps || o.solve.max_steps > FEW) o.solve.max_steps = FEW;
+    }
+    bool looks = q->budget.spent;
     q->loss = loss;
     gd_status status = gd_least_squares(q->params, q->count, bent_residuals, q, &o, result);
-    q->steps = result->solve.steps += q->steps;
-    q->evals = result->solve.evals += q->evals;
+    gd__budget_add(&q->budget, &result->solve);
+    if (looks && !status && result->solve.reason != GD_STOP_NOT_FINITE) status = say_spent(q, result);
+    result->solve.steps = q->budget.steps;
+    result->solve.evals = q->budget.evals;
     return status;
 }
 
-/* Did it end where another can begin? */
-static bool usable(const gd_fit_result *result)
+bool gd__robust_usable(const gd_fit_result *result)
 {
     gd_stop reason = result->solve.reason;
     return gd_stop_converged(reason) || reason == GD_STOP_STUCK || reason == GD_STOP_MAX_STEPS ||
            reason == GD_STOP_UNDETERMINED;
 }
 
-/* The k-th smallest, by Hoare's selection; the order of v changes. */
-static double select_smallest(double *v, int64_t count, int64_t k)
-{
-    for (int64_t low = 0, high = count - 1; low < high;) {
-        double pivot = v[(low + high) / 2];
-        int64_t i = low, j = high;
-        while (i <= j) {
-            while (v[i] < pivot) i++;
-            while (v[j] > pivot) j--;
-            if (i > j) break;
-            double other = v[i];
-            v[i++] = v[j];
-            v[j--] = other;
-        }
-        if (k <= j)
-            high = j;
-        else if (k >= i)
-            low = i;
-        else
-            break;
-    }
-    return v[k];
-}
-
-/* Residuals where the parameters are, as numbers in q->size. */
-static gd_status read_residuals(robust *q)
+gd_status gd__robust_residuals(gd_robust *q)
 {
     gd_scope_begin(q->ctx);
     gd_no_grad_begin(q->ctx);
     gd_tensor *r = q->fn(q->user);
-    q->evals++;
+    q->budget.evals++;
     gd_status status = r ? GD_OK : gd__lsq_no_residuals(q->ctx);
     if (!status && !q->size) {
         q->m = gd_numel(r);
@@ -195,43 +192,6 @@ static gd_status read_residuals(robust *q)
     if (!status) status = gd_read_f64(r, q->size, q->m);
     gd_no_grad_end(q->ctx);
     gd_scope_end(q->ctx);
-    return status;
-}
-
-/* 1.4826 median|r| m / (m - n), over the residuals of some weight. */
-static gd_status measure_scale(robust *q, int64_t free, double *scale)
-{
-    gd_status status = read_residuals(q);
-    if (status) return status;
-    int64_t none = q->options->weightless, m = q->m - none;
-    if (m <= free)
-        return gd_fail(q->ctx, GD_VALUE,
-                       "least squares: %lld residuals for %lld parameters say nothing of their scale",
-                       (long long)m, (long long)free);
-    for (int64_t i = 0; i < q->m; i++) q->size[i] = fabs(q->size[i]);
-    double median = select_smallest(q->size, q->m, none + m / 2);
-    if (m % 2 == 0) median = (median + select_smallest(q->size, q->m, none + m / 2 - 1)) / 2;
-    *scale = MAD * median * (double)m / (double)(m - free);
-    if (!(*scale > 0) || !isfinite(*scale))
-        return gd_fail(q->ctx, GD_VALUE,
-                       "least squares: half of the residuals are 0: the loss %s wants a scale",
-                       gd_fit_loss_name(q->options->loss));
-    return GD_OK;
-}
-
-/* q->scale, the parameters at the Huber fit that has it. */
-static gd_status find_scale(robust *q, gd_fit_result *result)
-{
-    gd_status status = fit_by(q, GD_FIT_SQUARES, false, result);
-    for (int i = 0; i < ROUNDS && !status && usable(result); i++) {
-        double scale = 0;
-        if ((status = measure_scale(q, result->free, &scale))) break;
-        bool settled = fabs(scale - q->scale) <= SETTLED * scale;
-        q->scale = scale;
-        if (settled) break;
-        gd_fit_result_clear(result);
-        status = fit_by(q, GD_FIT_HUBER, false, result);
-    }
     return status;
 }
 
@@ -246,7 +206,7 @@ static gd_tensor *gram(gd_tensor *j, const double *weight)
 }
 
 /* s^2 times the Hessian of the loss; NULL without an error where there are too many parameters. */
-static gd_tensor *hessian(robust *q, gd_tensor *r, int64_t n)
+static gd_tensor *hessian(gd_robust *q, gd_tensor *r, int64_t n)
 {
     if (n > EXACT_LIMIT) return NULL;
     gd_tensor **grads = gd__calloc(q->ctx, (size_t)q->count * sizeof *grads), *h = NULL;
@@ -283,7 +243,7 @@ static gd_tensor *definite(gd_tensor *const *candidate, int count, gd_tensor *sc
 }
 
 /* A^-1 B A^-1 factor; A is the Hessian, with the mean of psi' where it is not definite, at last without second derivatives. */
-static gd_tensor *sandwich(robust *q, gd_tensor *r, gd_tensor *j, double *psi, const gd_fit_result *result)
+static gd_tensor *sandwich(gd_robust *q, gd_tensor *r, gd_tensor *j, double *psi, const gd_fit_result *result)
 {
     int64_t m = gd_size(j, 0), n = gd_size(j, 1);
     double mean = 0,
@@ -315,7 +275,7 @@ static gd_tensor *sandwich(robust *q, gd_tensor *r, gd_tensor *j, double *psi, c
 }
 
 /* Covariance and errors at the end. */
-static gd_status spread(robust *q, gd_fit_result *result)
+static gd_status spread(gd_robust *q, gd_fit_result *result)
 {
     gd_ctx *ctx = q->ctx;
     gd_tensor *j = NULL, *numbers = NULL, *covariance = NULL;
@@ -349,22 +309,23 @@ static gd_status spread(robust *q, gd_fit_result *result)
 
 /* ---- the whole ---- */
 
-static gd_status fit(robust *q, gd_fit_result *result)
+static gd_status fit(gd_robust *q, gd_fit_result *result)
 {
     gd_fit_loss loss = q->options->loss;
-    bool given = q->options->loss_scale > 0;
+    bool given = q->options->loss_scale > 0, first = !given || loss == GD_FIT_TUKEY;
     gd_status status = GD_OK;
     q->scale = given ? q->options->loss_scale : 0;
     if (!given)
-        status = find_scale(q, result);
-    else if (loss == GD_FIT_TUKEY)
-        status = fit_by(q, GD_FIT_HUBER, false, result);
-    if (status || !((given && loss != GD_FIT_TUKEY) || usable(result))) return status;
+        status = gd__robust_find_scale(q, result);
+    else if (first)
+        status = gd__robust_step(q, GD_FIT_HUBER, GD_ROBUST_CONVERGED, result);
+    if (status || !(!first || q->budget.spent || gd__robust_usable(result))) return status;
+    if (!(q->scale > 0)) return GD_OK; /* the budget was spent before there was one */
     gd_fit_result_clear(result);
-    status = fit_by(q, loss, true, result);
+    status = gd__robust_step(q, loss, GD_ROBUST_LAST, result);
     if (status || result->solve.reason == GD_STOP_NOT_FINITE) return status;
     result->scale = result->sigma = q->scale;
-    if ((status = read_residuals(q))) return status;
+    if ((status = gd__robust_residuals(q))) return status;
     result->rss = 0;
     for (int64_t i = 0; i < q->m; i++) result->rss += q->size[i] * q->size[i];
     return q->options->covariance && result->active ? spread(q, result) : GD_OK;
@@ -374,15 +335,21 @@ gd_status gd__robust_fit(gd_tensor *const *params, int count, gd_tensor *(*resid
                          const gd_fit_options *options, gd_fit_result *result)
 {
     gd_ctx *ctx = params[0]->head.ctx;
-    double begun = gd__seconds();
     if ((unsigned)options->loss >= GD_FIT_LOSS_COUNT || !(options->loss_scale >= 0) ||
         isinf(options->loss_scale))
         return gd_fail(ctx, GD_ARGUMENT, "least squares: no such loss, or a scale that is none");
-    robust q = {
-        .ctx = ctx, .params = params, .count = count, .fn = residuals, .user = user, .options = options};
-    gd_status status = fit(&q, result);
-    result->solve.seconds = gd__seconds() - begun;
-    result->solve.evals = q.evals;
+    gd_status status = gd__solve_check(ctx, "least squares", &options->solve);
+    if (status) return status;
+    gd_robust q = {.ctx = ctx,
+                   .params = params,
+                   .count = count,
+                   .fn = residuals,
+                   .user = user,
+                   .options = options,
+                   .budget = gd__budget_begin(&options->solve, false)};
+    status = fit(&q, result);
+    result->solve.seconds = gd__seconds() - q.budget.begun;
+    result->solve.evals = q.budget.evals;
     gd__free(ctx, q.size, (size_t)q.m * sizeof *q.size);
     if (status) gd_fit_result_clear(result);
     return status;

@@ -225,7 +225,7 @@ static gd_status look_along(gd_lsq *p, const curvature *c, double first, double 
     *best = 0;
     for (int i = 0; i < MOVES && !status && !worse; i++, t /= 3) {
         worse = found;
-        for (int side = 1; side >= -1 && !status && !gd__lsq_out_of_evals(p); side -= 2) {
+        for (int side = 1; side >= -1 && !status && !gd__lsq_spent(p); side -= 2) {
             gd_tensor *r;
             double f;
             status = probe(p, c->v, side * t, &r, &f);
@@ -289,7 +289,7 @@ static gd_status slide(gd_lsq *p, const curvature *flat, bool *left)
     gd__box_forget(p);
     memcpy(here, p->x, (size_t)p->n * sizeof *here);
     for (int64_t i = 0; i < p->n; i++) along[i] = p->model.fixed[i] ? 0 : flat->v[i] / p->model.scale[i];
-    for (int side = 1; side >= -1 && !status && !*left && !gd__lsq_out_of_evals(p); side -= 2) {
+    for (int side = 1; side >= -1 && !status && !*left && !gd__lsq_spent(p); side -= 2) {
         curvature c;
         gd_tensor *r;
         double f;
@@ -445,7 +445,10 @@ static bool is_early(gd_lsq *p)
     return inside > 1e-6 * p->f && step > 1e-3 * gd__lsq_norm(p->x, p->model.scale, p->n);
 }
 
-static bool may_leave(const gd_lsq *p) { return p->options->leave_saddles && p->escapes < ESCAPES; }
+static bool may_leave(const gd_lsq *p)
+{
+    return p->options->leave_saddles && p->escapes < ESCAPES && !gd__lsq_out_of_steps(p) && !gd__lsq_spent(p);
+}
 
 gd_status gd__saddle_judge(gd_lsq *p, bool *again)
 {
