@@ -154,7 +154,8 @@ static PyObject *ask_capsule(PyObject *object)
 
 static void end_fixed(struct DLManagedTensorVersioned *m)
 {
-    end_library_plain(m->manager);
+    struct DLManagedTensor *plain = m->manager;
+    if (plain->deleter) plain->deleter(plain); /* DLPack: NULL where there is nothing to free */
     free(m); /* of C: the interpreter's lock may not be held */
 }
 

@@ -69,7 +69,8 @@ static bool overlaps(const gd_tensor *t)
 static gd_status check_address(const gd_tensor *t, const char *what, const void *data)
 {
     gd_ctx *ctx = t->head.ctx;
-    if (t->numel && !data) return gd_fail(ctx, GD_ARGUMENT, "%s: the memory is NULL", what);
+    if (!t->numel) return GD_OK; /* there is nothing to read */
+    if (!data) return gd_fail(ctx, GD_ARGUMENT, "%s: the memory is NULL", what);
     if ((uintptr_t)data % gd__item_size(t) == 0) return GD_OK;
     return gd_fail(ctx, GD_ARGUMENT, "%s: the address is no multiple of %zu, the size of %s", what,
                    gd__item_size(t), gd_dtype_name(t->dtype));
@@ -172,8 +173,13 @@ static gd_tensor *taken_over(gd_ctx *ctx, const dl_tensor *d, bool read_only, vo
         (void)gd_fail(ctx, GD_SHAPE, "from_dlpack: %d axes, 0 to %d are possible", (int)d->ndim, GD_MAX_DIMS);
         return NULL;
     }
-    char *data = d->data;
-    return gd_from_memory(device, dtype, d->ndim, d->shape, d->strides, data ? data + d->byte_offset : NULL,
+    uintptr_t data = (uintptr_t)d->data;
+    if (data && __builtin_add_overflow(data, d->byte_offset, &data)) {
+        (void)gd_fail(ctx, GD_OVERFLOW, "from_dlpack: a byte offset of %llu leads beyond the last address",
+                      (unsigned long long)d->byte_offset);
+        return NULL;
+    }
+    return gd_from_memory(device, dtype, d->ndim, d->shape, d->strides, (void *)data,
                           read_only ? GD_READ_ONLY : 0, release, capsule);
 }
 
