@@ -442,6 +442,36 @@ static gd_status add_at(gd_device *device, const gd_call *call)
               few ? BY_BLOCK : BY_THREAD);
 }
 
+static gd_status put_at(gd_device *device, const gd_call *call)
+{
+    gd_tensor *x = call->in[0], *index = call->in[1], *values = call->in[2], *out = call->out[0];
+    int axis = (int)call->attrs->i[0];
+    int64_t outer, inner, places = x->size[axis];
+    split_at(x, axis, &outer, &inner);
+    cuda_state *s = cuda_of(device);
+    gd_status status = out->data == x->data ? GD_OK : cuda_copy_strided(device, out, x);
+    if (status || !index->numel) return status;
+    size_t bytes = (size_t)(places ? places : 1) * sizeof(int64_t);
+    void *last = cuda_alloc(device, bytes);
+    if (!last) return GD_NOMEM;
+    full_args none = {.n = places, .out = last};
+    full_args a = {.n = index->numel,
+                   .in = {NULL, index->data, values->data},
+                   .out = last,
+                   .i = {places, inner, index->numel},
+                   .trouble = (int *)(uintptr_t)s->trouble,
+                   .op = (int)call->op};
+    s->troubled_possible = true;
+    status = go(device, CUDA_FULL_fill, GD_I64, GD_I64, &none, BY_THREAD);
+    if (!status) status = go(device, CUDA_FULL_last_at, GD_I64, GD_I64, &a, BY_THREAD);
+    a.n = values->numel;
+    a.in[0] = last;
+    a.out = out->data;
+    if (!status) status = go(device, CUDA_FULL_put_at, out->dtype, out->dtype, &a, BY_THREAD);
+    cuda_free(device, last, bytes);
+    return status;
+}
+
 static gd_status random_numbers(gd_device *device, const gd_call *call)
 {
     gd_tensor *out = call->out[0];
@@ -526,6 +556,7 @@ gd_status cuda_full(gd_device *device, const gd_call *call)
     case GD_OP_gather: return pick(device, call, CUDA_FULL_gather);
     case GD_OP_index_add:
     case GD_OP_scatter_add: return add_at(device, call);
+    case GD_OP_index_put: return put_at(device, call);
     case GD_OP_unfold2d:
     case GD_OP_fold2d: return windows(device, call);
     case GD_OP_matmul: return cuda_matmul(device, call);

@@ -78,6 +78,7 @@ typedef struct cuda_api {
     X(layer_norm_sums, EXPONENTIALS) X(layer_norm_join, EXPONENTIALS) X(copy_pieces, PIECES)        \
     X(copy_list, PIECES) X(copy_strided, COPIES) X(copy_dense, COPIES) X(split, SPLITS) X(fill, FILLS) X(tri, FILLS) X(places, PLACES_OF)                        \
     X(index_select, PLACES) X(gather, PLACES) X(add_at, PLACES) X(add_rows, PLACES)                 \
+    X(last_at, PLACES) X(put_at, PLACES)                                                            \
     X(random_numbers, RANDOM)                                                                       \
     X(unfold2d, WINDOWS) X(fold2d, WINDOWS) X(integer_product, PRODUCTS)
 /* clang-format on */

@@ -99,6 +99,9 @@ int64_t gd_axis_index(const gd_tensor *t, int axis, const char *label); /* -1 if
  * change of the tensor: a gradient that needs the old values then reports it. */
 const void *gd_data(const gd_tensor *t);
 void *gd_data_mut(gd_tensor *t);
+/* Do others see t's elements: a second reference, a view, or a tensor that it is a view of?  The graph does not count where t is a
+ * result. */
+bool gd_is_shared(const gd_tensor *t);
 
 /* One element as a number, whatever dtype and device; NaN with an error recorded when the index is wrong. */
 double gd_item(const gd_tensor *t);
@@ -302,6 +305,32 @@ gd_tensor *gd_index_label(gd_tensor *x, const char *axis, const char *label);
 gd_tensor *gd_gather(gd_tensor *x, const char *axis, gd_tensor *index);
 /* A copy of x with the values added at index, those that meet add up. */
 gd_tensor *gd_scatter_add(gd_tensor *x, const char *axis, gd_tensor *index, gd_tensor *values);
+
+/* One part of an index expression as NumPy has it. */
+typedef enum gd_key_kind {
+    GD_KEY_NUMBER, /* the element at `start`, negative from the end; drops the axis */
+    GD_KEY_SLICE,  /* start:stop:step as in Python; INT64_MIN and INT64_MAX for ends that are left out */
+    GD_KEY_NEW,    /* a new axis of size 1 */
+    GD_KEY_REST,   /* all axes that nothing else takes; at most once */
+    GD_KEY_INDEX   /* integers, negative from the end, or a mask of bool over as many axes as it has */
+} gd_key_kind;
+typedef struct gd_key {
+    gd_key_kind kind;
+    int64_t start, stop, step;
+    gd_tensor *index; /* borrowed */
+} gd_key;
+
+/* Elements by an index expression: x[key[0], key[1], ...] of NumPy.  Integers broadcast together; a mask stands for the places where
+ * it is true.  The axes of the integers stand where the integers and numbers are if those are neighbours in the key, else in front.
+ * A slice keeps its axis' name and labels; an axis of one 1-D index without names too, with the labels that it picks; names and
+ * labels of other indices name their axes.  Numbers and slices alone give a view.  INDEX: a place that is not there. */
+gd_tensor *gd_get(gd_tensor *x, const gd_key *key, int count);
+/* A copy of x with the values at those places, cast and broadcast: x[key[0], key[1], ...] = values.  Of two values for one place
+ * the last counts. */
+gd_tensor *gd_put(gd_tensor *x, const gd_key *key, int count, gd_tensor *values);
+/* The same in place; never recorded. */
+GD_NODISCARD gd_status gd_put_into(gd_tensor *dst, const gd_key *key, int count, const gd_tensor *values);
+
 gd_tensor *gd_cat(gd_tensor *const *pieces, int count,
                   const char *axis); /* one after the other along an axis that is there */
 /* One beside the other along a new axis at that position. */

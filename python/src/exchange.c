@@ -156,7 +156,7 @@ static void end_fixed(struct DLManagedTensorVersioned *m)
 {
     struct DLManagedTensor *plain = m->manager;
     if (plain->deleter) plain->deleter(plain); /* DLPack: NULL where there is nothing to free */
-    free(m); /* of C: the interpreter's lock may not be held */
+    free(m);                                   /* of C: the interpreter's lock may not be held */
 }
 
 /* What came in the form without versions, as read-only; NULL with an exception, nothing taken. */

@@ -215,6 +215,17 @@ static int grow(reading *r)
     return 1;
 }
 
+/* A number of NumPy's as Python's: whole or a flag or with fractions, as it is. */
+static PyObject *scalar_of(PyObject *o)
+{
+    gd_py_context *c = PyObject_CheckBuffer(o) ? gd_py_current() : NULL;
+    if (!PyObject_CheckBuffer(o)) return PyNumber_Index(o);
+    PyObject *t = c ? gd_py_make(c, o, GD_DTYPE_COUNT, 0) : NULL, *number = NULL;
+    if (t) number = gd_py_item((gd_py_tensor *)t);
+    Py_XDECREF(t);
+    return number;
+}
+
 static int read_number(reading *r, PyObject *o)
 {
     if (!grow(r)) return 0;
@@ -239,6 +250,13 @@ static int read_number(reading *r, PyObject *o)
         int fine = item && read_number(r, item);
         Py_XDECREF(item);
         Py_XDECREF(value);
+        return fine;
+    }
+    if (PyObject_CheckBuffer(o) || (PyIndex_Check(o) && !PyFloat_Check(o))) { /* NumPy's numbers */
+        PyObject *number = scalar_of(o);
+        r->count--;
+        int fine = number && read_number(r, number);
+        Py_XDECREF(number);
         return fine;
     }
     r->has_real = 1;

@@ -185,6 +185,24 @@ RULE(index_add)
     if (gd__need(p, 2)) gd__set(p, 2, gd__index_select(G, (int)gd__attr(p, 0), gd__in(p, 1), NULL));
 }
 
+/* Values for places that later ones overwrote were not used: their gradient is zero. */
+RULE(index_put)
+{
+    int axis = (int)gd__attr(p, 0);
+    gd_tensor *index = gd__in(p, 1), *g = G;
+    if (!index || !g) return;
+    if (gd__need(p, 0)) gd__set(p, 0, gd__index_put(g, axis, index, gd__zeros_in(p, 2)));
+    if (!gd__need(p, 2)) return;
+    gd_tensor *turn = gd_arange(p->node->ctx, GD_I64, 0, (double)index->numel, 1), *last;
+    turn = gd_to_device(turn, index->storage->device);
+    last = gd_empty_on(index->storage->device, GD_I64, 1, &g->size[axis]);
+    last = gd__index_select(gd__index_put(last, 0, index, turn), 0, index, NULL);
+    int64_t size[GD_MAX_DIMS];
+    for (int i = 0; i < g->ndim; i++) size[i] = i == axis ? index->numel : 1;
+    gd_tensor *used = gd__reshape(gd_eq(last, turn), g->ndim, size);
+    gd__set(p, 2, gd_where(used, gd__index_select(g, axis, index, NULL), gd__zeros_in(p, 2)));
+}
+
 RULE(gather) { gd__set(p, 0, gd__scatter_add(gd__zeros_in(p, 0), (int)gd__attr(p, 0), gd__in(p, 1), G)); }
 
 RULE(scatter_add)

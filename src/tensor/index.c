@@ -5,11 +5,10 @@
 
 #include <string.h>
 
-/* An integer index as i64 on x's device; NULL with an error otherwise. */
-static gd_tensor *as_index(const char *what, const gd_tensor *x, gd_tensor *index)
+gd_tensor *gd__as_index(const char *what, gd_tensor *index)
 {
     if (index->dtype != GD_I64 && index->dtype != GD_I32 && index->dtype != GD_U8)
-        return gd__refuse(x->head.ctx, GD_DTYPE, "%s: the index is %s, not an integer", what,
+        return gd__refuse(index->head.ctx, GD_DTYPE, "%s: the index is %s, not an integer", what,
                           gd_dtype_name(index->dtype));
     return index->dtype == GD_I64 ? index : gd_cast(index, GD_I64);
 }
@@ -37,17 +36,16 @@ static gd_status put_labels(gd_tensor *out, int axis, gd_labels *labels)
     return status;
 }
 
-/* The labels of the picked elements, on an axis of out that has none yet. */
-static gd_status label_picked(gd_tensor *out, gd_tensor *x, int axis, gd_tensor *index)
+gd_status gd__label_picked(gd_tensor *out, int at, gd_tensor *x, int axis, gd_tensor *index)
 {
     gd_labels *from = gd__labels(x, axis), *labels;
     gd_ctx *ctx = x->head.ctx;
     if (!from) return GD_OK;
     gd_tensor *here = gd_contiguous(gd_to_device(index, gd__cpu(ctx)));
     if (!here || !(labels = gd__labels_new(ctx, index->numel))) return gd_error(ctx);
-    const int64_t *at = (const int64_t *)(const void *)here->data;
-    for (int64_t k = 0; k < index->numel; k++) labels->text[k] = from->text[at[k]];
-    return put_labels(out, axis, labels);
+    const int64_t *place = (const int64_t *)(const void *)here->data;
+    for (int64_t k = 0; k < index->numel; k++) labels->text[k] = from->text[place[k]];
+    return put_labels(out, at, labels);
 }
 
 gd_tensor *gd_index_select(gd_tensor *x, const char *axis, gd_tensor *index)
@@ -59,9 +57,9 @@ gd_tensor *gd_index_select(gd_tensor *x, const char *axis, gd_tensor *index)
     if (index->ndim != 1)
         return gd__refuse(ctx, GD_SHAPE, "index_select: the index has %d axes, not 1", (int)index->ndim);
     gd_scope_begin(ctx);
-    index = as_index("index_select", x, index);
+    index = gd__as_index("index_select", index);
     gd_tensor *out = gd__index_select(x, at, index, NULL);
-    if (out && label_picked(out, x, at, index)) out = NULL;
+    if (out && gd__label_picked(out, at, x, at, index)) out = NULL;
     return gd__scope_leave(ctx, out);
 }
 
@@ -71,6 +69,14 @@ gd_tensor *gd__index_add(gd_tensor *zeros, int axis, gd_tensor *index, gd_tensor
     gd_tensor *out = gd__new_like(zeros, zeros->dtype);
     return gd__run1(GD_OP_index_add, (gd_tensor *[]){zeros, index, values}, 3,
                     &(gd_attrs){.ni = 1, .i = {axis}}, out);
+}
+
+gd_tensor *gd__index_put(gd_tensor *x, int axis, gd_tensor *index, gd_tensor *values)
+{
+    if (!x || !index || !values) return NULL;
+    gd_tensor *out = gd__new_like(x, x->dtype);
+    return gd__run1(GD_OP_index_put, (gd_tensor *[]){x, index, values}, 3, &(gd_attrs){.ni = 1, .i = {axis}},
+                    out);
 }
 
 /* gather and scatter: the index has x's axes, sizes equal but on the axis itself. */
@@ -100,7 +106,7 @@ gd_tensor *gd_gather(gd_tensor *x, const char *axis, gd_tensor *index)
     if (at < 0 || !index_fits("gather", x, index, at)) return NULL;
     gd_ctx *ctx = x->head.ctx;
     gd_scope_begin(ctx);
-    return gd__scope_leave(ctx, gd__gather(x, at, as_index("gather", x, index)));
+    return gd__scope_leave(ctx, gd__gather(x, at, gd__as_index("gather", index)));
 }
 
 gd_tensor *gd__scatter_add(gd_tensor *x, int axis, gd_tensor *index, gd_tensor *values)
@@ -123,7 +129,7 @@ gd_tensor *gd_scatter_add(gd_tensor *x, const char *axis, gd_tensor *index, gd_t
                           "scatter_add: the values must have x's dtype (%s) and the index's shape",
                           gd_dtype_name(x->dtype));
     gd_scope_begin(ctx);
-    return gd__scope_leave(ctx, gd__scatter_add(x, at, as_index("scatter_add", x, index), values));
+    return gd__scope_leave(ctx, gd__scatter_add(x, at, gd__as_index("scatter_add", index), values));
 }
 
 /* ---- joining ---- */

@@ -109,6 +109,20 @@ static gd_node *node_new(gd_ctx *ctx, gd_op_id op, int nin, const gd_attrs *attr
 
 bool gd__wants_grad(const gd_tensor *t) { return t->leaf_grad || t->node; }
 
+bool gd_is_shared(const gd_tensor *t)
+{
+    if (!t || !t->storage) return false;
+    const gd_tensor *at = t;
+    while (at->node && gd__ops[at->node->op].kind == GD_KIND_VIEW) {
+        const gd_tensor *base = at->node->in[0];
+        if (!base || !base->storage)
+            return t->storage->refs > 1; /* a ghost does not know who holds what it was */
+        if (base->head.refs > 1) return true;
+        at = base;
+    }
+    return !at->node && (at->head.refs > 1 || (at == t && t->storage->refs > 1));
+}
+
 static gd_status save_input(gd_node *node, int k, gd_tensor *t, uint8_t needs)
 {
     node->version[k] = gd__version(t);

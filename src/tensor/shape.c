@@ -297,21 +297,26 @@ static int64_t python_end(int64_t end, int64_t size, int64_t step)
     return end < low ? low : end > high ? high : end;
 }
 
+int64_t gd__slice_count(int64_t size, int64_t *start, int64_t stop, int64_t step)
+{
+    if (step == 0 || step == INT64_MIN) return -1;
+    int64_t first = *start = python_end(*start, size, step), end = python_end(stop, size, step);
+    if (step > 0) return end > first ? (end - first - 1) / step + 1 : 0;
+    return end < first ? (first - end - 1) / -step + 1 : 0;
+}
+
 gd_tensor *gd_slice(gd_tensor *x, const char *axis, int64_t start, int64_t stop, int64_t step)
 {
     if (!x) return NULL;
     int at = gd__parse_axis("slice", x, axis);
     if (at < 0) return NULL;
-    if (step == 0 || step == INT64_MIN)
-        return gd__refuse(x->head.ctx, GD_VALUE, "slice: the step is %lld", (long long)step);
-    int64_t size = x->size[at], first = python_end(start, size, step), end = python_end(stop, size, step);
-    int64_t count = step > 0 ? (end > first ? (end - first - 1) / step + 1 : 0)
-                             : (end < first ? (first - end - 1) / -step + 1 : 0);
-    return gd__slice(x, at, first, count, count > 1 ? step : 1);
+    int64_t count = gd__slice_count(x->size[at], &start, stop, step);
+    if (count < 0) return gd__refuse(x->head.ctx, GD_VALUE, "slice: the step is %lld", (long long)step);
+    return gd__slice(x, at, start, count, count > 1 ? step : 1);
 }
 
-/* One place of an axis, which is left out: a slice with a fourth attribute. */
-static gd_tensor *at_place(gd_tensor *x, int axis, int64_t place)
+/* A slice with a fourth attribute. */
+gd_tensor *gd__at_place(gd_tensor *x, int axis, int64_t place)
 {
     gd_tensor *view = gd__bare(x);
     if (!view) return NULL;
@@ -340,7 +345,7 @@ gd_tensor *gd_index(gd_tensor *x, const char *axis, int64_t index)
         return gd__refuse(x->head.ctx, GD_INDEX, "index: %lld on axis %s of size %lld", (long long)index,
                           gd__axis_text(x, at, name), (long long)x->size[at]);
     }
-    return at_place(x, at, place);
+    return gd__at_place(x, at, place);
 }
 
 gd_tensor *gd_index_label(gd_tensor *x, const char *axis, const char *label)

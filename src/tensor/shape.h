@@ -13,6 +13,16 @@ gd_tensor *gd__embed(gd_tensor *x, const int64_t *size, const int64_t *start, co
                      double fill);
 /* Adds rows of values at index along axis into zeros of size `count` on that axis. */
 gd_tensor *gd__index_add(gd_tensor *zeros, int axis, gd_tensor *index, gd_tensor *values);
+/* x with rows of values, of its dtype, in place of those at a 1-D i64 index along axis; of two for one place the last counts. */
+gd_tensor *gd__index_put(gd_tensor *x, int axis, gd_tensor *index, gd_tensor *values);
+/* The labels of x's axis that a 1-D i64 index picks, on an axis of out; none where one would be there twice. */
+gd_status gd__label_picked(gd_tensor *out, int at, gd_tensor *x, int axis, gd_tensor *index);
+/* An integer tensor as i64; NULL with an error for another one. */
+gd_tensor *gd__as_index(const char *what, gd_tensor *index);
+/* One place of an axis, which is left out. */
+gd_tensor *gd__at_place(gd_tensor *x, int axis, int64_t place);
+/* The elements that start:stop:step of Python choose: their number; *start becomes the first.  -1 for a step that cannot be. */
+int64_t gd__slice_count(int64_t size, int64_t *start, int64_t stop, int64_t step);
 /* Reshape that keeps what the caller puts on: no names. */
 gd_tensor *gd__reshape(gd_tensor *x, int ndim, const int64_t *size);
 /* Strides that show t's elements as `size` without moving them; false if that cannot be. */

@@ -144,6 +144,8 @@ static const own_call own_calls[] = {
     {"gd_where", own_gd_where},
     {"gd_gather", own_gd_gather},
     {"gd_scatter_add", own_gd_scatter_add},
+    {"gd_get", own_gd_get},
+    {"gd_put", own_gd_put},
     {"gd_world_open", own_gd_world_open},
     {"gd_linop_diagonal", own_gd_linop_diagonal},
     {"gd_linop_low_rank", own_gd_linop_low_rank},

@@ -225,6 +225,70 @@ static void ref_index_add(const array *in, array *out)
         out->v[ROW(k / in->size[1]) * in->size[1] + k % in->size[1]] += in[2].v[k];
 }
 
+/* Of values for one place the last counts. */
+static gd_tensor *apply_index_put(gd_ctx *ctx, gd_tensor *const *in)
+{
+    return (void)ctx, gd__index_put(in[0], 0, in[1], in[2]);
+}
+static gd_tensor *apply_put(gd_ctx *ctx, gd_tensor *const *in)
+{
+    (void)ctx;
+    gd_key key[2] = {{.kind = GD_KEY_INDEX, .index = in[1]}, {.kind = GD_KEY_REST}};
+    return gd_put(in[0], key, 2, in[2]);
+}
+static gd_tensor *apply_put_into(gd_ctx *ctx, gd_tensor *const *in)
+{
+    gd_key key[1] = {{.kind = GD_KEY_INDEX, .index = gd_add_scalar(in[1], -(double)gd_size(in[0], 0))}};
+    gd_tensor *out = gd_detach(gd_copy(in[0]));
+    return gd_put_into(out, key, 1, in[2]) == GD_OK && gd_error(ctx) == GD_OK ? out : NULL;
+}
+static void ref_index_put(const array *in, array *out)
+{
+    ref_same(in, out);
+    for (int64_t k = 0; k < in[2].numel; k++)
+        out->v[ROW(k / in->size[1]) * in->size[1] + k % in->size[1]] = in[2].v[k];
+}
+
+/* x[i, ::-1, i - n] of an index of two axes: those stand in front. */
+static gd_tensor *apply_get(gd_ctx *ctx, gd_tensor *const *in)
+{
+    (void)ctx;
+    gd_tensor *behind = gd_add_scalar(in[1], -(double)gd_size(in[0], 2));
+    gd_key key[3] = {{.kind = GD_KEY_INDEX, .index = in[1]},
+                     {GD_KEY_SLICE, INT64_MAX, INT64_MIN, -1, NULL},
+                     {.kind = GD_KEY_INDEX, .index = behind}};
+    return gd_get(in[0], key, 3);
+}
+static int64_t from_get(const array *x, const int64_t *i, const void *user)
+{
+    const array *in = user;
+    int64_t at = ROW(i[0] * in[1].size[1] + i[1]);
+    return AT3(at, S(1) - 1 - i[2], at);
+}
+static void ref_get(const array *in, array *out)
+{
+    ref_pick(in, 3, (int64_t[]){in[1].size[0], in[1].size[1], in->size[1]}, from_get, in, 0, out);
+}
+
+/* x[..., None, mask] */
+static gd_tensor *apply_get_mask(gd_ctx *ctx, gd_tensor *const *in)
+{
+    gd_tensor *mask = gd_from_data(ctx, GD_BOOL, 1, (int64_t[]){4}, (uint8_t[]){1, 0, 1, 1});
+    gd_key key[3] = {{.kind = GD_KEY_REST},
+                     {.kind = GD_KEY_NEW},
+                     {.kind = GD_KEY_INDEX, .index = gd_to_device(mask, gd_tensor_device(in[0]))}};
+    return gd_get(in[0], key, 3);
+}
+static int64_t from_get_mask(const array *x, const int64_t *i, const void *user)
+{
+    (void)user;
+    return AT2(i[0], i[2] + (i[2] > 0));
+}
+static void ref_get_mask(const array *in, array *out)
+{
+    ref_pick(in, 3, (int64_t[]){in->size[0], 1, 3}, from_get_mask, in, 0, out);
+}
+
 /* ---- joining and cutting ---- */
 
 static gd_tensor *apply_cat(gd_ctx *ctx, gd_tensor *const *in)
@@ -450,6 +514,54 @@ static const op_case rows[] = {
      .in = {{ANY, "row=3 col=2", NULL, "row=3 col=0", "row=3 col=1", "row=300 col=400", 0},
             {PLACES, "pick=4", NULL, "pick=4", "pick=1", "pick=350", 3},
             {ANY, "pick=4 col=2", NULL, "pick=4 col=0", "pick=1 col=1", "pick=350 col=400", 0}}},
+    {.name = "index_put",
+     .op = GD_OP_index_put,
+     .apply = apply_index_put,
+     .reference = ref_index_put,
+     .operands = 3,
+     .dtypes = EVERYTHING,
+     .order = 2,
+     .in = {{ANY, "row=3 col=2", NULL, "row=3 col=0", "row=3 col=1", "row=300 col=400", 0},
+            {PLACES, "pick=4", NULL, "pick=4", "pick=1", "pick=350", 3},
+            {ANY, "pick=4 col=2", NULL, "pick=4 col=0", "pick=1 col=1", "pick=350 col=400", 0}}},
+    {.name = "put",
+     .op = GD_OP_index_put,
+     .apply = apply_put,
+     .reference = ref_index_put,
+     .operands = 3,
+     .dtypes = EVERYTHING,
+     .order = 2,
+     .in = {{ANY, "row=3 col=2", NULL, "row=3 col=0", "row=3 col=1", "row=300 col=400", 0},
+            {PLACES, "pick=4", NULL, "pick=4", "pick=1", "pick=350", 3},
+            {ANY, "pick=4 col=2", NULL, "pick=4 col=0", "pick=1 col=1", "pick=350 col=400", 0}}},
+    {.name = "put_into",
+     .op = GD_OP_index_put,
+     .apply = apply_put_into,
+     .reference = ref_index_put,
+     .operands = 3,
+     .dtypes = EVERYTHING,
+     .order = 0,
+     .in = {{ANY, "row=3 col=2", NULL, "row=3 col=0", "row=3 col=1", "row=300 col=400", 0},
+            {PLACES, "pick=4", NULL, "pick=4", "pick=1", "pick=350", 3},
+            {ANY, "pick=4 col=2", NULL, "pick=4 col=0", "pick=1 col=1", "pick=350 col=400", 0}}},
+    {.name = "get",
+     .op = GD_OP_index_select,
+     .apply = apply_get,
+     .reference = ref_get,
+     .operands = 2,
+     .dtypes = EVERYTHING,
+     .order = 2,
+     .in = {{ANY, "row=3 mid=2 col=3", NULL, "row=3 mid=0 col=3", "row=3 mid=1 col=3",
+             "row=3 mid=40000 col=3", 0},
+            {PLACES, "near=2 far=2", NULL, "near=2 far=2", "near=1 far=1", "near=2 far=2", 3}}},
+    {.name = "get/mask",
+     .op = GD_OP_index_select,
+     .apply = apply_get_mask,
+     .reference = ref_get_mask,
+     .operands = 1,
+     .dtypes = EVERYTHING,
+     .order = 2,
+     .in = {{ANY, "row=3 col=4", NULL, "row=0 col=4", "row=1 col=4", "row=30000 col=4", 0}}},
     {.name = "cat",
      .op = GD_OP_cat,
      .apply = apply_cat,

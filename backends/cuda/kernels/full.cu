@@ -652,6 +652,30 @@ extern "C" __global__ void add_rows(const Args A)
     }
 }
 
+/* Putting at an index of which the last counts where two are equal.  First who that is, for each place: 1 and its number in the
+ * index, or 0; then they alone write. */
+extern "C" __global__ void last_at(const Args A)
+{
+    const i64 *index = (const i64 *)A.in[1];
+    EACH(t, A.n)
+    {
+        i64 place = checked(A, index[t], A.i[0]);
+        if (place == index[t]) atomicMax((unsigned long long *)A.out + place, (unsigned long long)t + 1);
+    }
+}
+
+extern "C" __global__ void put_at(const Args A)
+{
+    const i64 *index = (const i64 *)A.in[1];
+    const unsigned long long *last = (const unsigned long long *)A.in[0];
+    EACH(t, A.n)
+    {
+        i64 k = t % A.i[1], r = t / A.i[1] % A.i[2], o = t / A.i[1] / A.i[2], place = index[r];
+        if (place >= 0 && place < A.i[0] && last[place] == (unsigned long long)r + 1)
+            ((M *)A.out)[(o * A.i[0] + place) * A.i[1] + k] = ((const M *)A.in[2])[t];
+    }
+}
+
 #endif
 
 #if defined(RANDOM) && DT < 4
