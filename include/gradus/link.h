@@ -366,6 +366,9 @@ typedef struct gd_link_class {
         needs_closure; /* evaluates the objective: a step without one is refused, and when one fails the optimizer puts
                            the parameters back */
     bool
+        acts_first; /* it moves the parameters or changes the objective before that is asked: gradients that were evaluated before the
+                       step would be of other parameters, or of another objective */
+    bool
         moves_params; /* it may move the parameters itself in a step that fails later: the optimizer puts them back */
     bool
         restores_params; /* it needs a closure, but itself brings back parameters that it moved, also when it fails: the
@@ -384,6 +387,10 @@ gd_spread gd_link_spread(const gd_link *link);
 /* May a process run the link, children and all, over its own pieces of tensors and know nothing of the others?  It is a
  * rule with no norm or other sum over elements and no random numbers.  False for NULL, and where its rule cannot be made. */
 bool gd_link_is_local(gd_link *link);
+/* Does it change what an evaluation gives before the objective is asked?  By its class (acts_first), or with the target
+ * "params_direct" or "closure"; its children are not looked at.  Where one does, a step gets an objective, not gradients of
+ * an evaluation before it. */
+bool gd_link_acts_first(const gd_link *link);
 /* "flat", "tensor", "vector", "whole". */
 const char *gd_spread_name(gd_spread spread);
 

@@ -106,6 +106,10 @@ typedef struct gd_objective {
      * most 0; may be NULL */
     gd_tensor *(*equal)(void *user);
     gd_tensor *(*below)(void *user);
+    /* As `gradient`, and keeps what it was computed by: products of `hvp` are of the evaluation that was kept last, at the parameters
+     * it was made at.  Links that want products ask for it once a step, and for no other gradient.  NULL: `hvp` evaluates where
+     * the parameters are, every time, and nobody counts it */
+    gd_status (*gradient_kept)(void *user, double *loss, gd_tensor *const *grads);
 } gd_objective;
 
 /* What a step did.  Numerical events are data, not errors. */

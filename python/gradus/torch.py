@@ -23,6 +23,7 @@ from torch.optim import optimizer as _base  # type: ignore[import-not-found, unu
 
 from . import _core
 from ._optim import Chain, takes_backward
+from ._torch_closure import Evaluations, Nothing, SumOfSquares
 
 __all__ = ["Optimizer"]
 
@@ -37,9 +38,9 @@ _REFUSED = {"maximize": "begin the chain with mul(-1)", "capturable": "graphs of
 class _Link:
     """A link of the chain: its number among all, parents first."""
 
-    def __init__(self, number: int, row: tuple[str, str, tuple[str, ...], dict[str, float], bool, bool]) -> None:
+    def __init__(self, number: int, row: tuple[str, str, tuple[str, ...], dict[str, float], bool, bool, bool]) -> None:
         self.number = number
-        self.path, self.name, self.slots, self.numbers, self.needs_closure, self.is_local = row
+        self.path, self.name, self.slots, self.numbers, self.needs_closure, self.is_local, self.acts_first = row
 
 
 class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
@@ -69,8 +70,8 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         self._links = [_Link(i, row) for i, row in enumerate(self._lent.links())]
         self._keys, defaults = _group_keys(self._links)
         self._slots = _slot_names(self._links)
-        # who asks for a gradient that was forgotten evaluates
-        self._needs_closure = any(link.needs_closure or link.name == "grad_to_none" for link in self._links[:-1]) or self._links[-1].needs_closure
+        self._needs_closure = any(link.needs_closure for link in self._links)
+        self._acts_first = [link.name for link in self._links if link.acts_first]  # before the objective is asked
         self._pushed: list[dict[str, Any]] = []
         self._group_numbers: list[int] = []
         self._first: list[int] = []
@@ -78,6 +79,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         self._warned: set[str] = self.__dict__.get("_warned", set())  # a copy's are there already
         self._on_gpu = self._has_shards = False
         self._conventions: dict[Any, bool] = {}
+        self._differentiates = False  # a closure does so where the loss alone is wanted
         own = dict(defaults)
         for key, value in settings.items():
             self._check_key(key)
@@ -187,7 +189,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         if isinstance(loss, torch.Tensor) and loss.numel() != 1:
             raise ValueError(f"gradus.torch: the loss is one number, not a tensor of the shape {tuple(loss.shape)}")
         if residuals is not None:
-            closure = _SumOfSquares(residuals, [p for group in self.param_groups for p in group["params"] if p.requires_grad])
+            closure = SumOfSquares(residuals, [p for group in self.param_groups for p in group["params"] if p.requires_grad])
         if (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _base._global_optimizer_pre_hooks
                 or _base._global_optimizer_post_hooks or torch.autograd.profiler._is_profiler_enabled):
             return _hooked_step(self, closure, loss, **numbers) if loss is not None else _hooked_step(self, closure, **numbers)
@@ -217,7 +219,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         if closure is None:
             self._lent.step(lists, _known(loss), numbers)
             return None
-        if self._needs_closure:
+        if self._needs_closure or self._acts_first:
             return self._minimize(lists, closure, numbers)
         with torch.enable_grad():
             loss = closure()
@@ -245,10 +247,10 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         before = [p.clone() for p in local]
 
         free = [p for p in params if p.requires_grad]
-        nothing = _Nothing(lambda: torch.cat([(0 * p).abs().sum().reshape(1) for p in free]), free)
+        nothing = Nothing(lambda: torch.cat([(0 * p).abs().sum().reshape(1) for p in free]), free)
         try:
             for _ in range(2):
-                self._step_of(lists, nothing if self._needs_closure else None, torch.zeros(()), {})
+                self._step_of(lists, nothing if self._needs_closure or self._acts_first else None, torch.zeros(()), {})
         finally:
             for p, value in zip(local, before):
                 p.copy_(value)
@@ -258,6 +260,9 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         """The pieces that are here get the pieces of gradients; what holds them hears of the change too."""
         if self._needs_closure:
             raise RuntimeError("gradus.torch: a chain that evaluates takes no distributed tensors")
+        if closure is not None and self._acts_first:
+            raise RuntimeError(f"gradus.torch: '{self._acts_first[0]}' acts before the closure is called, which takes no distributed tensors; "
+                               "call backward() before the step")
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
@@ -289,52 +294,23 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         return takes
 
     def _minimize(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any], numbers: dict[str, float]) -> Any:
-        first: list[Any] = []
         free = [p for list_ in lists for p in list_ if p.requires_grad]
-        takes, of_squares = self._takes_backward(closure), isinstance(closure, _SumOfSquares)
+        takes, of_squares = self._takes_backward(closure), isinstance(closure, SumOfSquares)
         memory = [p.detach() for list_ in lists for p in list_]  # stays until the step is done, whatever the closure does to p.data
-
-        def evaluate(backward: bool) -> float:
-            with torch.enable_grad():
-                loss = closure() if backward or not takes else closure(backward=False)
-            if not first:
-                first.append(loss)
-            if not isinstance(loss, torch.Tensor):
-                if not hasattr(loss, "__float__"):
-                    raise TypeError(f"gradus.torch: a closure returns the loss, not {loss!r}")
-            elif loss.numel() != 1:
-                raise ValueError(f"gradus.torch: a closure returns one number, not a tensor of the shape {tuple(loss.shape)}")
-            if backward and not of_squares and all(p.grad is None for p in free):
-                raise RuntimeError("gradus.torch: the closure left no gradients on the parameters; it calls backward() itself")
-            return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
-
-        def products(vectors: list[Any]) -> list[torch.Tensor]:
-            with torch.enable_grad():
-                loss = closure(backward=False)
-                if not first:
-                    first.append(loss)
-                slopes = torch.autograd.grad(loss, free, create_graph=True, allow_unused=True)
-                pairs = [(s, _torch_of(v, p)) for s, v, p in zip(slopes, vectors, free) if s is not None and s.requires_grad]
-                out = torch.autograd.grad([s for s, _ in pairs], free, [v for _, v in pairs],
-                                          allow_unused=True) if pairs else [None] * len(free)
-            return [torch.zeros_like(p) if h is None else h for h, p in zip(out, free)]
-
-        def linearised() -> tuple[torch.Tensor, torch.Tensor]:
-            j, r = closure.jacobian()  # type: ignore[attr-defined]
-            if not first:
-                first.append(r.square().sum())
-            return j, r
-
+        asked = Evaluations(closure, free, takes, _torch_of, self._differentiates)
         try:
-            self._lent.minimize(lists, lambda: evaluate(False), lambda: evaluate(True), products if takes else None,
-                                linearised if of_squares else None, numbers)
+            self._lent.minimize(lists, asked.value, asked.gradient, (asked.kept, asked.products) if takes else None,
+                                asked.linearised if of_squares else None, numbers)
         except _core.UnsupportedError as e:
             if takes or "products" not in str(e):
                 raise
             raise type(e)(f"gradus.torch: '{self._chain}' needs products with the Hessian: the closure must take backward=True, and "
                           "with False return the loss before anything is differentiated") from None
+        finally:
+            self._differentiates = asked.differentiates
         del memory
-        return None if not first else first[0].detach() if of_squares else first[0]
+        first = asked.first
+        return first.detach() if of_squares and first is not None else first
 
     # ---- what links leave and say ----
 
@@ -559,83 +535,6 @@ class _State(defaultdict):  # type: ignore[type-arg]
 
     def __reduce__(self) -> Any:
         return dict, (dict(self),)
-
-
-class _SumOfSquares:
-    """Residuals as a closure that takes `backward`, and their Jacobian."""
-
-    def __init__(self, residuals: Callable[[], torch.Tensor], free: list[torch.Tensor]) -> None:
-        self._residuals, self._free = residuals, free
-
-    def _vector(self) -> torch.Tensor:
-        with torch.enable_grad():
-            r = self._residuals()
-            if not isinstance(r, torch.Tensor):
-                raise TypeError(f"gradus.torch: residuals are a tensor, not {r!r}")
-            if not r.requires_grad:
-                raise ValueError("gradus.torch: the residuals depend on no parameter that wants gradients")
-            return (torch.view_as_real(r) if r.is_complex() else r).reshape(-1)
-
-    def __call__(self, backward: bool = True) -> torch.Tensor:
-        with torch.enable_grad():
-            loss = self._vector().square().sum()
-        if not backward:
-            return loss
-        for p, g in zip(self._free, torch.autograd.grad(loss, self._free, allow_unused=True)):
-            p.grad = g
-        return loss.detach()
-
-    def jacobian(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """J over all elements of the parameters, and r; by columns where there are many more rows."""
-        r = self._vector()
-        columns = _jacobian_columns(r, self._free) if r.numel() > 2 * sum(map(_real_numel, self._free)) else None
-        return columns if columns is not None else _jacobian_rows(r, self._free), r.detach()
-
-
-class _Nothing(_SumOfSquares):
-    """One that is 0 everywhere: the slopes that are there are those."""
-
-    def __call__(self, backward: bool = True) -> torch.Tensor:
-        return super().__call__(False)
-
-
-def _real_numel(p: torch.Tensor) -> int:
-    return int(p.numel()) * (2 if p.is_complex() else 1)
-
-
-def _as_rows(count: int, slopes: Any, free: list[torch.Tensor]) -> torch.Tensor:
-    """Slopes of `count` numbers with regard to each parameter, side by side; none are zeros."""
-    parts = [p.new_zeros((count, *p.shape)) if g is None else g for g, p in zip(slopes, free)]
-    return torch.cat([(torch.view_as_real(g) if g.is_complex() else g).reshape(count, -1) for g in parts], 1)
-
-
-def _jacobian_rows(r: torch.Tensor, free: list[torch.Tensor]) -> torch.Tensor:
-    """By as many reverse passes as there are residuals: together, or where an operation does not allow that one by one."""
-    seeds = torch.eye(r.numel(), dtype=r.dtype, device=r.device)
-    try:
-        return _as_rows(r.numel(), torch.autograd.grad(r, free, seeds, retain_graph=True, allow_unused=True, is_grads_batched=True), free)
-    except RuntimeError:
-        rows = [_as_rows(1, torch.autograd.grad(r, free, seed, retain_graph=True, allow_unused=True), free) for seed in seeds]
-        return torch.cat([row.reshape(1, -1) for row in rows])
-
-
-def _jacobian_columns(r: torch.Tensor, free: list[torch.Tensor]) -> torch.Tensor | None:
-    """By as many passes as there are elements of the parameters: derivatives of J^T u, which is linear in u.  None where an operation
-    cannot be differentiated twice."""
-    try:
-        with torch.enable_grad():
-            u = torch.zeros_like(r, requires_grad=True)
-            slopes = torch.autograd.grad(r, free, u, create_graph=True, allow_unused=True)
-        parts = []
-        for p, g in zip(free, slopes):
-            n = _real_numel(p)
-            seeds = torch.eye(n, dtype=p.real.dtype if p.is_complex() else p.dtype, device=p.device)
-            seeds = torch.view_as_complex(seeds.reshape(n, *p.shape, 2)) if p.is_complex() else seeds.reshape(n, *p.shape)
-            part = None if g is None or n == 0 else torch.autograd.grad(g, u, seeds, retain_graph=True, is_grads_batched=True)[0]
-            parts.append(r.new_zeros((n, r.numel())) if part is None else part)
-        return torch.cat(parts).t().contiguous()
-    except RuntimeError:
-        return None
 
 
 def _refuse(key: str, value: Any) -> None:

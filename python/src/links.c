@@ -381,6 +381,7 @@ static int fill_class(py_class *p, PyObject *fields, PyObject *slots, const trai
     p->cls.slot_count = p->slot_count;
     p->cls.uses_grad = is->uses_grad;
     p->cls.needs_closure = is->needs_closure;
+    p->cls.acts_first = is->has_step; /* it may do anything */
     if (is->is_rule) return add_rule_function(p);
     if (is->has_step) {
         p->cls.step = step_link;

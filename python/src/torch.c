@@ -576,17 +576,26 @@ static int copy_gradient(py_borrower *self, borrowed *b, gd_tensor *to)
     return fine;
 }
 
-static gd_status call_gradient(void *user, double *loss, gd_tensor *const *grads)
+static gd_status gradient_by(py_borrower *self, PyObject *fn, double *loss, gd_tensor *const *grads)
 {
-    py_borrower *self = user;
     gd_py_context *c = self->head.owner;
     PyGILState_STATE state = gd_py_callback_begin(c);
-    int fine = call_for_loss(self, self->gradient, loss);
+    int fine = call_for_loss(self, fn, loss);
     for (Py_ssize_t i = 0; i < self->count && fine; i++)
         if (gd_requires_grad(self->param[i].t)) fine = copy_gradient(self, &self->param[i], *grads++);
     if (!fine) gd_py_keep_exception(c);
     gd_py_callback_end(c, state);
     return fine ? GD_OK : GD_CALLBACK;
+}
+
+static gd_status call_gradient(void *user, double *loss, gd_tensor *const *grads)
+{
+    return gradient_by(user, ((py_borrower *)user)->gradient, loss, grads);
+}
+
+static gd_status call_kept(void *user, double *loss, gd_tensor *const *grads)
+{
+    return gradient_by(user, ((py_borrower *)user)->kept, loss, grads);
 }
 
 /* hvp(vectors) gives the products as a list of tensors of the other library; both are for the parameters that want gradients. */
@@ -668,20 +677,25 @@ static gd_status call_hvp(void *user, gd_tensor *const *v, gd_tensor *const *out
     return fine ? GD_OK : GD_CALLBACK;
 }
 
-/* minimize(groups, value, gradient, hvp, jacobian, numbers=None): a step whose links evaluate. */
+/* minimize(groups, value, gradient, products, jacobian, numbers=None): a step whose links evaluate.  products: None, or the gradient whose
+ * graph is kept, and products of that. */
 static PyObject *borrower_minimize(PyObject *o, PyObject *args)
 {
-    PyObject *groups, *value, *gradient, *hvp, *jacobian, *dict = NULL;
+    PyObject *groups, *value, *gradient, *products, *jacobian, *dict = NULL;
+    PyObject *kept = Py_None, *hvp = Py_None;
     gd_py_numbers numbers;
     BORROWER_OR_RETURN(o);
-    if (!PyArg_ParseTuple(args, "OOOOO|O:minimize", &groups, &value, &gradient, &hvp, &jacobian, &dict))
+    if (!PyArg_ParseTuple(args, "OOOOO|O:minimize", &groups, &value, &gradient, &products, &jacobian, &dict))
         return NULL;
+    if (products != Py_None && !PyArg_ParseTuple(products, "OO:minimize", &kept, &hvp)) return NULL;
     if (!take_numbers(optimizer, dict, &numbers)) return NULL;
     if (self->value) return gd_py_fail(GD_STATE, "gradus.torch: a step is under way");
-    self->value = value, self->gradient = gradient, self->hvp = hvp, self->jacobian = jacobian;
+    self->value = value, self->gradient = gradient, self->jacobian = jacobian;
+    self->kept = kept, self->hvp = hvp;
     gd_objective objective = {.user = self,
                               .value = call_value,
                               .gradient = call_gradient,
+                              .gradient_kept = kept == Py_None ? NULL : call_kept,
                               .hvp = hvp == Py_None ? NULL : call_hvp,
                               .jacobian = jacobian == Py_None ? NULL : call_jacobian};
     Py_INCREF(o);
@@ -689,7 +703,7 @@ static PyObject *borrower_minimize(PyObject *o, PyObject *args)
         fine = owned && follow_all(self, groups) && follow_streams(self) && follow_frozen(self, 1);
     if (fine && run_step(self, optimizer, &objective, NULL, &numbers)) fine = gd_py_raise(c) != NULL;
     if (owned) gd_py_disown(c);
-    self->value = self->gradient = self->hvp = self->jacobian = NULL;
+    self->value = self->gradient = self->kept = self->hvp = self->jacobian = NULL;
     PyObject *changed = fine ? all_objects(self) : NULL;
     fine = changed && tell(self, changed) && gd_py_done(c);
     Py_XDECREF(changed);
@@ -705,7 +719,7 @@ static PyMethodDef borrower_methods[] = {
     {"step", (PyCFunction)(void (*)(void))borrower_step, METH_FASTCALL,
      "step($self, groups, loss=None, numbers=None, /)\n--\n\nA step with the gradients that are on the parameters."},
     {"minimize", borrower_minimize, METH_VARARGS,
-     "minimize($self, groups, value, gradient, hvp, jacobian, numbers=None, /)\n--\n\nA step whose links evaluate the objective."},
+     "minimize($self, groups, value, gradient, products, jacobian, numbers=None, /)\n--\n\nA step whose links evaluate the objective."},
     {"check", borrower_check, METH_O,
      "check($self, groups, /)\n--\n\nAre these the parameters that were added, in that order?"},
     {"evaluate", borrower_evaluate, METH_VARARGS,

@@ -50,7 +50,7 @@ typedef struct py_borrower {
     borrowed *param;
     Py_ssize_t count, room;
     int has_frozen; /* a parameter does not want gradients, as of the last step that evaluated */
-    PyObject *value, *gradient, *hvp, *jacobian; /* of the step under way; borrowed */
+    PyObject *value, *gradient, *kept, *hvp, *jacobian; /* of the step under way; borrowed */
 } py_borrower;
 
 /* The optimizer it belongs to; NULL with an exception where its context is closed. */

@@ -43,9 +43,10 @@ static int list_links(PyObject *list, gd_link *link, const char *path, int numbe
     PyObject *slots = PyTuple_New(cls->slot_count);
     for (int i = 0; i < cls->slot_count && slots; i++)
         if (PyTuple_SetItem(slots, i, PyUnicode_FromString(cls->slots[i].name)) < 0) Py_CLEAR(slots);
-    PyObject *row = slots ? Py_BuildValue("(ssNNNN)", number < 0 ? "" : own, cls->name, slots,
+    PyObject *row = slots ? Py_BuildValue("(ssNNNNN)", number < 0 ? "" : own, cls->name, slots,
                                           settings_of(link), PyBool_FromLong(cls->needs_closure),
-                                          PyBool_FromLong(gd_link_is_local(link)))
+                                          PyBool_FromLong(gd_link_is_local(link)),
+                                          PyBool_FromLong(gd_link_acts_first(link)))
                           : NULL;
     int fine = row && PyList_Append(list, row) == 0;
     Py_XDECREF(row);
@@ -54,7 +55,8 @@ static int list_links(PyObject *list, gd_link *link, const char *path, int numbe
     return fine;
 }
 
-/* links(): (path, class, slots, numbers in its settings, needs a closure, works on pieces of tensors), parents first. */
+/* links(): (path, class, slots, numbers in its settings, needs a closure, works on pieces of tensors, acts before the objective is asked),
+ * parents first. */
 PyObject *gd_py_borrower_links(PyObject *o, PyObject *unused)
 {
     (void)unused;

@@ -8,7 +8,8 @@ typedef struct rosenbrock {
     gd_ctx *ctx;
     gd_tensor *p;
     gd_optimizer *o;
-    int values, gradients, products, jacobians;
+    int values, gradients, products, jacobians, kept;
+    double kept_x, kept_y;
     gd_status fail;
 } rosenbrock;
 
@@ -75,6 +76,25 @@ static gd_status hvp_callback(void *user, gd_tensor *const *v, gd_tensor *const 
     return gd_write_f64(out[0], (double[]){fxx(x, y) * d[0] + fxy(x) * d[1], fxy(x) * d[0] + 200 * d[1]}, 2);
 }
 
+/* An evaluation that is kept, and products of that one. */
+static gd_status kept_callback(void *user, double *loss, gd_tensor *const *grads)
+{
+    rosenbrock *r = user;
+    at(r, &r->kept_x, &r->kept_y);
+    r->kept++;
+    return gradient_callback(user, loss, grads);
+}
+
+static gd_status kept_hvp_callback(void *user, gd_tensor *const *v, gd_tensor *const *out)
+{
+    rosenbrock *r = user;
+    double x = r->kept_x, y = r->kept_y, d[2];
+    r->products++;
+    assert_true(r->kept > 0);
+    OK(gd_read_f64(v[0], d, 2));
+    return gd_write_f64(out[0], (double[]){fxx(x, y) * d[0] + fxy(x) * d[1], fxy(x) * d[0] + 200 * d[1]}, 2);
+}
+
 /* Of (1 - x, 10 (y - x^2)) */
 static gd_status jacobian_callback(void *user, gd_tensor **j, gd_tensor **r)
 {
@@ -108,6 +128,15 @@ static gd_objective by_callbacks(rosenbrock *r)
 {
     return (gd_objective){
         .value = value_callback, .gradient = gradient_callback, .hvp = hvp_callback, .user = r};
+}
+
+static gd_objective by_kept(rosenbrock *r)
+{
+    return (gd_objective){.value = value_callback,
+                          .gradient = gradient_callback,
+                          .gradient_kept = kept_callback,
+                          .hvp = kept_hvp_callback,
+                          .user = r};
 }
 
 static rosenbrock open_it(gd_ctx *ctx, const char *chain)
@@ -352,17 +381,21 @@ static void several_products_share_one_evaluation(void **state)
     close_it(&r);
 }
 
-static void walk(gd_ctx *ctx, const char *chain, bool callbacks, double *x, double *y)
+/* Twelve steps; the evaluations they were. */
+static int64_t walk(gd_ctx *ctx, const char *chain, gd_objective (*by)(rosenbrock *r), double *x, double *y)
 {
     rosenbrock r = open_it(ctx, chain);
-    gd_objective o = callbacks ? by_callbacks(&r) : by_graph(&r);
+    gd_objective o = by(&r);
     for (int k = 0; k < 12; k++) {
         gd_status status = gd_optimizer_step(r.o, &o, NULL);
         assert_no_error(r.ctx);
         OK(status);
     }
     at(&r, x, y);
+    int64_t evals = gd_optimizer_evals(r.o);
+    assert_int_equal(evals, r.values + r.gradients);
     close_it(&r);
+    return evals;
 }
 
 /* Value, gradient and products by callbacks are all that second-order links need: the way is that of autograd. */
@@ -377,10 +410,14 @@ static void second_order_links_work_on_callbacks(void **state)
                                          "newton_cg(hvp_method=\"central\") | backtracking"};
     for (int i = 0; i < COUNT_OF(chains); i++) {
         double x, y, want[2];
-        walk(CTX(state), chains[i], false, &want[0], &want[1]);
-        walk(CTX(state), chains[i], true, &x, &y);
+        int64_t evals = walk(CTX(state), chains[i], by_graph, &want[0], &want[1]);
+        (void)walk(CTX(state), chains[i], by_callbacks, &x, &y);
         if (!(fabs(x - want[0]) < 1e-6 && fabs(y - want[1]) < 1e-6))
             fail_msg("%s ends at %g, %g instead of %g, %g", chains[i], x, y, want[0], want[1]);
+        int64_t kept = walk(CTX(state), chains[i], by_kept, &x, &y);
+        if (!(fabs(x - want[0]) < 1e-6 && fabs(y - want[1]) < 1e-6) || kept != evals)
+            fail_msg("%s, kept: ends at %g, %g after %d evaluations instead of %g, %g after %d", chains[i], x,
+                     y, (int)kept, want[0], want[1], (int)evals);
     }
 }
 
@@ -413,13 +450,76 @@ static void products_of_the_objective_serve_every_link(void **state)
 static void steihaug_takes_differences_where_there_are_only_gradients(void **state)
 {
     double x, y, want[2];
-    walk(CTX(state), "newton_cg_steihaug", false, &want[0], &want[1]);
+    (void)walk(CTX(state), "newton_cg_steihaug", by_graph, &want[0], &want[1]);
     rosenbrock r = open_it(CTX(state), "newton_cg_steihaug");
     gd_objective o = by_callbacks(&r);
     o.hvp = NULL;
     for (int k = 0; k < 12; k++) OK(gd_optimizer_step(r.o, &o, NULL));
     at(&r, &x, &y);
     assert_true(fabs(x - want[0]) < 1e-4 && fabs(y - want[1]) < 1e-4);
+    close_it(&r);
+}
+
+static gd_status kept_failing(void *user, double *loss, gd_tensor *const *grads)
+{
+    (void)loss;
+    (void)grads;
+    return gd_fail(((rosenbrock *)user)->ctx, GD_CALLBACK, "nothing kept today");
+}
+
+static gd_status several_products_fail(gd_link *link, gd_var *var)
+{
+    (void)link;
+    gd_tensor *v = VECTOR(gd_var_ctx(var), 1, 0), *out = NULL;
+    gd_status status = gd_var_hvp(var, GD_HVP_AUTOGRAD, 0, false, &v, &out);
+    assert_null(out);
+    return status;
+}
+
+/* Products before the gradient, after it, and after another evaluation was kept: always of the var's own gradient. */
+static gd_status products_and_gradients(gd_link *link, gd_var *var)
+{
+    (void)link;
+    gd_ctx *ctx = gd_var_ctx(var);
+    gd_tensor *v = VECTOR(ctx, 1, 0), *out = NULL;
+    OK(gd_var_hvp(var, GD_HVP_AUTOGRAD, 0, false, &v, &out));
+    gd_release(out);
+    assert_non_null(gd_var_grad(var));
+    assert_int_equal(gd_optimizer_evals(gd_var_optimizer(var)), 1);
+    gd_var *there = gd_var_clone(var, false, NULL);
+    OK(gd_var_move(there, 1, &v));
+    OK(gd_var_set_grad(there, NULL));
+    OK(gd_var_hvp(there, GD_HVP_AUTOGRAD, 0, false, &v, &out));
+    assert_values_near(out, 1e-9, fxx(-0.1, 2.5), fxy(-0.1));
+    gd_release(out);
+    OK(gd_var_move(there, -1, &v));
+    gd_var_free(there);
+    assert_int_equal(gd_optimizer_evals(gd_var_optimizer(var)), 2);
+    OK(gd_var_hvp(var, GD_HVP_AUTOGRAD, 0, false, &v, &out));
+    assert_values_near(out, 1e-9, fxx(-1.1, 2.5), fxy(-1.1));
+    gd_release(out);
+    assert_int_equal(gd_optimizer_evals(gd_var_optimizer(var)), 3);
+    assert_null(gd_var_grad_graph(var)); /* there is none */
+    assert_error(
+        ctx, GD_NOT_IMPLEMENTED,
+        "a link asks for the graph of a gradient, and the objective has products with its Hessian alone");
+    gd_var_skip_update(var);
+    return GD_OK;
+}
+
+static void products_are_of_the_evaluation_that_was_kept(void **state)
+{
+    rosenbrock r = open_it(CTX(state), "probe_a");
+    probe.a = products_and_gradients;
+    gd_objective o = by_kept(&r);
+    OK(gd_optimizer_step(r.o, &o, NULL));
+    assert_int_equal(r.kept, 3);
+    assert_int_equal(r.gradients, 3);
+    gd_step_info info;
+    o.gradient_kept = kept_failing;
+    probe.a = several_products_fail;
+    assert_int_equal(gd_optimizer_step(r.o, &o, &info), GD_CALLBACK);
+    gd_clear_error(r.ctx);
     close_it(&r);
 }
 
@@ -699,6 +799,7 @@ int main(void)
         CASE(second_order_links_work_on_callbacks),
         CASE(products_of_the_objective_serve_every_link),
         CASE(steihaug_takes_differences_where_there_are_only_gradients),
+        CASE(products_are_of_the_evaluation_that_was_kept),
         CASE(a_product_that_fails_leaves_the_parameters),
         CASE(a_jacobian_by_callback_gives_the_run_of_residuals),
         CASE(a_jacobian_that_fails_or_has_another_shape_leaves_the_parameters),

@@ -72,6 +72,7 @@ struct gd_optimizer {
     int64_t step, evals;
     int64_t held; /* steps that let nothing through: schedules do not count them */
     bool should_terminate;
+    int64_t kept;         /* evaluations so far that the objective has kept for products */
     unsigned hinted;      /* hints that were given (var.c) */
     bool stepping;        /* inside a step: parameters and links stay as they are */
     bool evaluating;      /* see gd_optimizer_evaluate: parameters are not those of steps */

@@ -41,6 +41,7 @@ gd_status gd_link_expect_products(gd_link *link, gd_var *var)
     /* inner links that move the parameters, even there and back, would leave the history of another point behind */
     if (evaluates(gd_link_child(link, "inner"))) return GD_OK;
     if (method_of(link, var) != GD_HVP_AUTOGRAD || !gd_var_has_closure(var)) return GD_OK;
+    if (gd__var_keeps_products(var)) return gd__var_need_grad(var, true);
     if (gd__var_gives_products(var) || !gd__var_has_graph(var)) return GD_OK;
     return gd_var_grad_graph(var) ? GD_OK : gd_error(gd_var_ctx(var));
 }

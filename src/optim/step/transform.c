@@ -19,6 +19,13 @@ const char *gd__target_of(const gd_link *link)
     return link->cls->target ? link->cls->target : "update";
 }
 
+bool gd_link_acts_first(const gd_link *link)
+{
+    if (!link) return false;
+    const char *target = gd__target_of(link);
+    return link->cls->acts_first || !strcmp(target, "params_direct") || !strcmp(target, "closure");
+}
+
 static int64_t update_freq_of(const gd_link *link)
 {
     const gd_setting *freq = gd__in_force(link, "update_freq");

@@ -336,6 +336,7 @@ static gd_status evaluate_here(gd_var *var, int flags)
         gd__tensors_free(var->ctx, var->grad, var->count);
         var->grad = grads;
         var->grad_history = flags & GD_EVAL_GRAPH;
+        var->kept = var->optimizer ? var->optimizer->kept : 0;
     }
     return tell_parent(var, grads != NULL);
 }
@@ -392,7 +393,14 @@ gd_tensor *const *gd_var_grad(gd_var *var)
 
 gd_tensor *const *gd_var_grad_graph(gd_var *var)
 {
-    return var && !gd__var_need_grad(var, true) ? var->grad : NULL;
+    if (!var) return NULL;
+    if (gd__var_keeps_products(var)) {
+        (void)gd_fail(
+            var->ctx, GD_NOT_IMPLEMENTED,
+            "a link asks for the graph of a gradient, and the objective has products with its Hessian alone");
+        return NULL;
+    }
+    return gd__var_need_grad(var, true) ? NULL : var->grad;
 }
 
 /* ---- update ---- */

@@ -72,6 +72,7 @@ struct gd_var {
     double *last_lrs;
     uint64_t sides;    /* the optimizer's, when who is held was worked out here; 0: never */
     gd_tensor **given; /* bounded: what `curved` was given; owned or NULL */
+    int64_t kept;      /* the optimizer's, when the gradient was evaluated */
     bool stretches;    /* of leaf_grad this rank has what it owns, see plan/share.h */
     bool own;          /* so it is of the update */
     bool grad_history;
@@ -128,6 +129,8 @@ gd_status gd__fit_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *
 /* On failure everything is released and NULL. */
 /* True when the objective itself has products with its Hessian, and no link has changed it. */
 bool gd__var_gives_products(const gd_var *var);
+/* And are they those of a gradient that it has kept? */
+bool gd__var_keeps_products(const gd_var *var);
 /* True when products come from the objective or from a graph; false: only gradients can be asked for. */
 bool gd__var_has_products(const gd_var *var);
 bool gd__var_has_graph(const gd_var *var); /* false: products are differences of gradients */

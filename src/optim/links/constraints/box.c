@@ -73,5 +73,6 @@ const gd_link_class gd_link_box = {
     GD_FIELDS(fields),
     .step = box_step,
     .own_settings = true,
+    .acts_first = true,
     .moves_params = true,
 };

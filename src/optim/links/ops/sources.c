@@ -82,4 +82,5 @@ const gd_link_class gd_link_grad_to_none = {
     .example = "adam | lr(0.1) | grad_to_none",
     .cost = "one more evaluation where a later link asks for the gradient",
     .step = grad_to_none_step,
+    .acts_first = true,
 };

@@ -147,8 +147,14 @@ static gd_status callback_value(gd_var *var, const gd_objective *o, double *valu
     return status;
 }
 
-static gd_status callback_gradient(gd_var *var, const gd_objective *o, double *value, gd_tensor **grads)
+/* keep: what it is computed by stays for products with the Hessian. */
+static gd_status callback_gradient(gd_var *var, const gd_objective *o, bool keep, double *value,
+                                   gd_tensor **grads)
 {
+    if (keep) {
+        gd_status made = zeros_like_params(var, grads);
+        return made ? made : o->gradient_kept(o->user, value, grads);
+    }
     if (!o->gradient && !o->rows && !o->batch)
         return gd_fail(var->ctx, GD_NOT_IMPLEMENTED, "the objective has no gradient");
     if (!o->gradient && o->batch) return gd__batch_eval(var, o->batch, NULL, value, grads);
@@ -167,16 +173,18 @@ gd_status gd__callback_status(gd_ctx *ctx, gd_status status)
 static gd_status eval_callbacks(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
     gd_ctx *ctx = var->ctx;
-    if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY))
+    bool keep = gd__var_keeps_products(var);
+    if (flags & GD_EVAL_HISTORY || (flags & GD_EVAL_GRAPH && !keep))
         return gd_fail(
             ctx, GD_NOT_IMPLEMENTED,
             "a link asks for the graph of an objective given by callbacks; give it products with the "
             "Hessian, or let the link use differences");
     double value = NAN;
     gd_scope_begin(ctx);
-    gd_status status = grads ? callback_gradient(var, c->objective, &value, grads)
+    gd_status status = grads ? callback_gradient(var, c->objective, flags & GD_EVAL_GRAPH, &value, grads)
                              : callback_value(var, c->objective, &value);
     status = gd__callback_status(ctx, status);
+    var->optimizer->kept += flags & GD_EVAL_GRAPH ? 1 : 0;
     gd_tensor *result = status ? NULL : gd_scalar(ctx, GD_F64, value);
     if (!status && !result) status = GD_NOMEM;
     for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
@@ -610,12 +618,21 @@ static gd_status hvp_difference(gd_var *var, bool central, double h, gd_tensor *
     return status;
 }
 
+/* The objective's last evaluation that it has kept is the one that gave this gradient. */
+static gd_status need_kept(gd_var *var)
+{
+    if (var->kept != var->optimizer->kept) var->grad_history = false;
+    return gd__var_need_grad(var, true);
+}
+
 static gd_status hvp_callback(gd_var *var, const gd_objective *o, gd_tensor *const *v, gd_tensor **out)
 {
     gd_ctx *ctx = var->ctx;
+    gd_status status = gd__var_keeps_products(var) ? need_kept(var) : GD_OK;
+    if (status) return status;
     gd_scope_begin(ctx);
     double loss;
-    gd_status status = o->hvp ? zeros_like_params(var, out) : gd__batch_eval(var, o->batch, v, &loss, out);
+    status = o->hvp ? zeros_like_params(var, out) : gd__batch_eval(var, o->batch, v, &loss, out);
     if (!status && o->hvp) status = o->hvp(o->user, v, out);
     status = gd__callback_status(ctx, status);
     own_products(var, out, status);
@@ -637,6 +654,13 @@ bool gd__var_gives_products(const gd_var *var)
     if (!var->closure || var->closure->below) return false;
     const gd_objective *o = var->closure->objective;
     return o->hvp || (o->batch && !o->loss && !o->gradient);
+}
+
+bool gd__var_keeps_products(const gd_var *var)
+{
+    if (!var->closure || var->closure->below) return false;
+    const gd_objective *o = var->closure->objective;
+    return !o->loss && o->hvp && o->gradient_kept;
 }
 
 /* Reformulations, terms and parts hand a graph on; wrapped and estimated closures and batches by grains have none: products are
