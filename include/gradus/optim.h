@@ -152,6 +152,14 @@ GD_NODISCARD gd_status gd_optimizer_add(gd_optimizer *optimizer, const char *nam
 GD_NODISCARD gd_status gd_optimizer_add_group(gd_optimizer *optimizer, const char *const *names,
                                               gd_tensor *const *params, int count, const char *settings,
                                               int *group);
+/* The same with settings as values instead of text: numbers, flags, schedules, none, and strings, whatever is in them. */
+GD_NODISCARD gd_status gd_optimizer_add_group_with(gd_optimizer *optimizer, const char *const *names,
+                                                   gd_tensor *const *params, int count,
+                                                   const gd_link_option *settings, int settings_count,
+                                                   int *group);
+/* Such settings for a group that is there, besides those it has: all of them or, on failure, none. */
+GD_NODISCARD gd_status gd_optimizer_group_settings(gd_optimizer *optimizer, int group,
+                                                   const gd_link_option *settings, int count);
 /* All parameters of a module tree whose dotted names match the glob (NULL: all). */
 GD_NODISCARD gd_status gd_optimizer_add_module(gd_optimizer *optimizer, gd_module *module, const char *glob,
                                                const char *settings);
@@ -175,6 +183,9 @@ GD_NODISCARD gd_status gd_select(gd_ctx *ctx, const char *selection, const char 
  * Those of the first group, and of a group of which only some match, leave it for a new one.  ATTRIBUTE: none matches. */
 GD_NODISCARD gd_status gd_optimizer_regroup(gd_optimizer *optimizer, const char *selection,
                                             const char *settings);
+/* The same with settings as values (gd_optimizer_add_group_with). */
+GD_NODISCARD gd_status gd_optimizer_regroup_with(gd_optimizer *optimizer, const char *selection,
+                                                 const gd_link_option *settings, int count);
 /* Forgets a parameter and its state. */
 GD_NODISCARD gd_status gd_optimizer_remove(gd_optimizer *optimizer, const char *name);
 /* Its parameters in the order they were added, and its groups. */
@@ -183,9 +194,9 @@ gd_tensor *gd_optimizer_param(const gd_optimizer *optimizer, int index); /* borr
 /* Borrowed; NULL: there is none of that number. */
 const char *gd_optimizer_param_name(const gd_optimizer *optimizer, int index);
 int gd_optimizer_groups(const gd_optimizer *optimizer); /* how many */
-/* A number for every link that has such a setting, in one group (-1: in all, also those added later; groups lose their
- * own).  It takes the place of a schedule.  A link that has one value for the whole step refuses, at the step, groups that
- * disagree. */
+/* A number for every link that has such a setting, in one group (-1: in all, also those added later, but for groups with a
+ * value or schedule of their own, which keep it; VALUE: every group has).  It takes the place of a schedule.  A link that has one
+ * value for the whole step refuses, at the step, groups that disagree. */
 GD_NODISCARD gd_status gd_optimizer_set(gd_optimizer *optimizer, int group, const char *key, double value);
 /* A schedule for a setting, as text: "warmup(100, cosine(0.1, 0.001, 1000))"; a function of the step from 0, where steps
  * that let no update through (gradient_accumulation) do not count.  -1: for all groups, also those added later, but for

@@ -1,7 +1,7 @@
 """Chains and optimizers."""
 from __future__ import annotations
 
-from math import isfinite, isinf
+from math import isfinite
 
 from . import _core
 from ._core import Tensor
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Mapping
 
-NONE, REAL, BOOL, STRING, LIST, CHAIN = 1, 2, 4, 8, 16, 32  # kinds of settings, gradus/link.h
+REAL = 2  # a kind of settings, gradus/link.h
 
 
 class Chain:
@@ -59,31 +59,20 @@ class Chain:
 
 # ---- links as functions ----
 
-def _number(value: float) -> str:
-    if isinf(value):
-        return "-inf" if value < 0 else "inf"
-    return repr(value)
-
-
-def _value_text(link: str, name: str, kinds: int, value: Any) -> str:
-    """A value as chain text."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+def _value(owner: str, name: str, value: Any) -> Any:
+    """A value as the library takes it: links as a tuple of texts, numbers of NumPy and others as a float."""
     if isinstance(value, Chain):
-        return f"[{value.text}]"
-    if isinstance(value, str):
-        if kinds & STRING:
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t") + '"'
-        return f"[{value}]" if kinds & CHAIN and not kinds & REAL else value  # a chain, or a schedule
-    if isinstance(value, (int, float)):
-        return _number(value)
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_number(v) for v in value) + "]"
-    if hasattr(value, "__float__"):
-        return _number(float(value))
-    raise TypeError(f"{link}: '{name}' cannot be {value!r}")
+        return (value.text,)
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    try:
+        if isinstance(value, (list, tuple)):
+            return [float(v) for v in value]
+        if hasattr(value, "tolist") and not isinstance(value, Tensor) and getattr(value, "ndim", 0) == 1:
+            return [float(v) for v in value.tolist()]
+        return value.item() if type(value).__name__ in ("bool", "bool_") else float(value)
+    except (TypeError, ValueError, AttributeError):
+        raise TypeError(f"{owner}: '{name}' cannot be {value!r}") from None
 
 
 def _link_doc(table: Mapping[str, Any]) -> str:
@@ -116,20 +105,26 @@ def make_link(name: str) -> Callable[..., Chain] | None:
     def link(*args: Any, **settings: Any) -> Chain:
         if many is None and len(args) > len(fields):
             raise TypeError(f"{name}() has {len(fields)} settings, {len(args)} were given")
-        parts = []
+        values: dict[str, Any] = {}
         for i, value in enumerate(args):
             field = fields[i if many is None else min(i, many)][0]
             if field in settings:
                 raise TypeError(f"{name}(): '{field}' is given twice")
-            parts.append(_value_text(name, field, kinds[field], value))
+            one = _value(name, field, value)
+            if many is None or i < many:
+                values[field] = one
+            else:
+                values[field] = values.get(field, ()) + (one if isinstance(one, tuple) else (one,))
         for key, value in settings.items():
             if key not in kinds:
                 import difflib
 
                 near = difflib.get_close_matches(key, kinds, 1)
                 raise TypeError(f"{name}() has no setting '{key}'" + (f", did you mean '{near[0]}'?" if near else ""))
-            parts.append(f"{key}={_value_text(name, key, kinds[key], value)}")
-        return Chain(f"{name}({', '.join(parts)})" if parts else name)
+            values[key] = _value(name, key, value)
+        if definitions:
+            known_in(_core.current_context())
+        return Chain(_core._link_text(name, tuple(values.items()), kinds))
 
     P = inspect.Parameter
     parameters: list[inspect.Parameter] = []
@@ -162,8 +157,8 @@ def takes_backward(closure: Callable[..., Any]) -> bool:
         return False
 
 
-def _settings_text(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={_value_text('group', key, REAL, value)}" for key, value in settings.items())
+def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _value("group", key, value) for key, value in settings.items()}
 
 
 class Optimizer(_core._Optimizer):
@@ -189,15 +184,16 @@ class Optimizer(_core._Optimizer):
         if isinstance(params, Module):
             self.add_module(params)
         for number, (settings, tensors) in enumerate(groups):
-            if number == 0 and not settings:
+            if number == 0:  # there from the start
                 for name, p in tensors.items():
                     self.add(name, p)
+                self._set_group(0, settings)
             else:
-                self.add_group(tuple(tensors), tuple(tensors.values()), settings or None)
+                self.add_group(tuple(tensors), tuple(tensors.values()), settings)
 
     def group(self, selection: str, **settings: Any) -> "Optimizer":
         """Gives the parameters that a selection matches ("*.bias", "axes>=2") settings of their own."""
-        self.regroup(selection, _settings_text(settings))
+        self.regroup(selection, _settings(settings))
         return self
 
     def __repr__(self) -> str:
@@ -221,18 +217,18 @@ def _named(tensors: Any, count: int) -> dict[str, Tensor]:
     return named
 
 
-def _groups_of(params: Any, module_type: type) -> list[tuple[str, dict[str, Tensor]]]:
+def _groups_of(params: Any, module_type: type) -> list[tuple[dict[str, Any], dict[str, Tensor]]]:
     """[(settings, tensors by name)]"""
     if isinstance(params, module_type):
         return []
     if not isinstance(params, (Tensor, dict)):
         params = list(params)
         if params and isinstance(params[0], dict):
-            groups: list[tuple[str, dict[str, Tensor]]] = []
+            groups: list[tuple[dict[str, Any], dict[str, Tensor]]] = []
             for group in params:
                 if "params" not in group:
                     raise KeyError("Optimizer: a group is a dict with 'params' and settings")
                 settings = {k: v for k, v in group.items() if k != "params"}
-                groups.append((_settings_text(settings), _named(group["params"], sum(len(g[1]) for g in groups))))
+                groups.append((_settings(settings), _named(group["params"], sum(len(g[1]) for g in groups))))
             return groups
-    return [("", _named(params, 0))]
+    return [({}, _named(params, 0))]

@@ -197,7 +197,7 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
     if definitions:
         known_in(point.tensors[0].context)
     if (equal or below) and "augmented_lagrangian" not in text:
-        text = f"augmented_lagrangian([{text}])"
+        text = _core._link_text("augmented_lagrangian", (("inner", (text,)),), {})
     options = {"max_steps": max_steps, "max_evals": max_evals, "max_seconds": max_seconds, "gradient_tol": gradient_tol,
                "step_tol": step_tol, "loss_tol": loss_tol, "patience": patience, "noisy": noisy, "plain": plain,
                "curvature_products": curvature_products}

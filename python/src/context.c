@@ -185,9 +185,19 @@ static void in_python(const char *text, char *out, size_t size)
     out[used] = 0;
 }
 
+/* What a call that fails has warned of before; the failure counts, whatever becomes of the warning. */
+static void show_before_failure(gd_py_context *c)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (!gd_py_flush(c)) PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+}
+
 PyObject *gd_py_raise(gd_py_context *c)
 {
     char text[2048];
+    if (c->messages) show_before_failure(c);
     gd_status status = gd_error(c->ctx);
     PyObject *raised = c->raised;
     c->raised = NULL;
@@ -249,6 +259,41 @@ static int show_line(const char *text)
            (PyFile_WriteString(text, out) == 0 && PyFile_WriteString("\n", out) == 0);
 }
 
+/* Is it code of the package? */
+static int is_ours(PyObject *frame)
+{
+    PyObject *globals = PyObject_GetAttrString(frame, "f_globals");
+    PyObject *name = globals ? PyMapping_GetItemString(globals, "__name__") : NULL;
+    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    int ours = text && !strncmp(text, "gradus", 6) && (!text[6] || text[6] == '.');
+    Py_XDECREF(globals);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return ours;
+}
+
+/* How far up the line of the user is that called the package. */
+static Py_ssize_t level_of_caller(void)
+{
+    Py_ssize_t level = 1;
+    PyObject *frame = (PyObject *)PyEval_GetFrame();
+    Py_XINCREF(frame);
+    for (; frame && frame != Py_None && is_ours(frame); level++) {
+        PyObject *back = PyObject_GetAttrString(frame, "f_back");
+        Py_DECREF(frame);
+        frame = back;
+    }
+    Py_XDECREF(frame);
+    PyErr_Clear();
+    return level;
+}
+
+static int show(const gd_py_message *m)
+{
+    if (!m->is_warning) return show_line(m->text);
+    return PyErr_WarnEx(gd_py.warning, m->text, level_of_caller()) == 0;
+}
+
 int gd_py_flush(gd_py_context *c)
 {
     gd_py_message *first = NULL;
@@ -261,7 +306,7 @@ int gd_py_flush(gd_py_context *c)
     c->messages = NULL;
     for (gd_py_message *m = first, *next; m; m = next) {
         next = m->next;
-        if (fine) fine = m->is_warning ? PyErr_WarnEx(gd_py.warning, m->text, 1) == 0 : show_line(m->text);
+        if (fine) fine = show(m);
         free(m);
     }
     return fine;

@@ -88,25 +88,6 @@ static PyObject *link_table(PyObject *module, PyObject *name)
     return describe_link(found);
 }
 
-/* Reads a chain and prints it again: what is wrong with it raises. */
-static PyObject *check_chain(PyObject *module, PyObject *chain)
-{
-    (void)module;
-    gd_py_context *c = gd_py_current();
-    const char *text = PyUnicode_Check(chain) ? PyUnicode_AsUTF8AndSize(chain, NULL) : NULL;
-    if (!c) return NULL;
-    if (!text) return PyErr_Format(PyExc_TypeError, "a chain is a text, not %R", (PyObject *)Py_TYPE(chain));
-    gd_link *link = gd_chain(c->ctx, text);
-    if (!link) return gd_py_raise(c);
-    int need = gd_link_print(link, NULL, 0);
-    char *out = PyMem_Malloc((size_t)need + 1);
-    if (out) (void)gd_link_print(link, out, (size_t)need + 1);
-    gd_link_release(link);
-    PyObject *result = out ? PyUnicode_FromString(out) : PyErr_NoMemory();
-    PyMem_Free(out);
-    return result;
-}
-
 static PyObject *current_context(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
@@ -148,7 +129,9 @@ static PyObject *stop_table(PyObject *module, PyObject *unused)
 static PyMethodDef core_functions[] = {
     {"link_names", link_names, METH_NOARGS, "link_names()\n--\n\nThe names of all links and presets."},
     {"link_table", link_table, METH_O, "link_table(name, /)\n--\n\nWhat is known of a link."},
-    {"check_chain", check_chain, METH_O, "check_chain(text, /)\n--\n\nReads a chain and writes it again."},
+    {"check_chain", gd_py_check_chain, METH_O,
+     "check_chain(text, /)\n--\n\nReads a chain and writes it again."},
+    {"_link_text", gd_py_link_text, METH_VARARGS, NULL},
     {"current_context", current_context, METH_NOARGS,
      "current_context()\n--\n\nThe context in which tensors are made."},
     {"gpu_count", gpu_count, METH_NOARGS, "gpu_count()\n--\n\nHow many GPUs there are."},

@@ -7,7 +7,7 @@
  *   torch.c     memory of PyTorch, torch_state.c what links keep for it
  *   module.c    modules and virtual tensors                          solve.c    minimize, least squares
  *   file.c      files and bytes                                      links.c    links and rules in Python, var.c their steps
- *   core.c      the module, tables of the library
+ *   core.c      the module, tables of the library                    settings.c settings of links and groups as values
  *
  * Written against CPython's limited API of 3.11: one file for every version from that on.
  *
@@ -299,6 +299,27 @@ typedef struct gd_py_numbers {
 int gd_py_add_number(gd_py_numbers *numbers, const char *name, PyObject *value);
 /* TypeError where no link of the optimizer can read them. */
 int gd_py_check_numbers(const gd_optimizer *optimizer, const gd_py_numbers *numbers);
+
+/* ---- settings.c ---- */
+
+/* Settings as the library takes them.  Texts and children are borrowed from, or belong to, what they were read from. */
+typedef struct gd_py_options {
+    const char *text; /* of groups, instead of the rest */
+    gd_link_option *option;
+    gd_link ***children; /* of each */
+    double **list;
+    gd_schedule *schedule;
+    Py_ssize_t count;
+} gd_py_options;
+
+/* The UTF-8 of a text; NULL with an exception, also where a NUL is in it. */
+const char *gd_py_text(PyObject *o);
+PyObject *gd_py_check_chain(PyObject *module, PyObject *chain);
+PyObject *gd_py_link_text(PyObject *module, PyObject *args);
+/* Settings of groups: a dict or ((name, value), ...), whose texts are read as the links of the chain take them; a text; None.
+ * False with an exception.  What they point to lives as long as `settings`. */
+int gd_py_group_options(gd_py_context *c, gd_py_options *o, gd_optimizer *optimizer, PyObject *settings);
+void gd_py_options_clear(gd_py_options *o);
 
 /* ---- links.c, var.c ---- */
 

@@ -230,7 +230,7 @@ static int optimizer_init(PyObject *o, PyObject *args, PyObject *keywords)
     }
     self->optimizer = optimizer;
     gd_py_join(c, self, drop_optimizer);
-    return 0;
+    return gd_py_done(c) ? 0 : -1;
 }
 
 /* ---- parameters ---- */
@@ -254,11 +254,11 @@ static PyObject *optimizer_add(PyObject *o, PyObject *args)
 
 static PyObject *optimizer_add_group(PyObject *o, PyObject *args)
 {
-    PyObject *names, *tensors, *result = NULL;
-    const char *settings = NULL;
+    PyObject *names, *tensors, *settings = Py_None, *result = NULL;
+    gd_py_options options;
     int group = 0;
     OPTIMIZER_OR_RETURN(o);
-    if (!PyArg_ParseTuple(args, "O!O!|z:add_group", &PyTuple_Type, &names, &PyTuple_Type, &tensors,
+    if (!PyArg_ParseTuple(args, "O!O!|O:add_group", &PyTuple_Type, &names, &PyTuple_Type, &tensors,
                           &settings))
         return NULL;
     Py_ssize_t n = PyTuple_Size(tensors);
@@ -272,10 +272,15 @@ static PyObject *optimizer_add_group(PyObject *o, PyObject *args)
         fine = gd_py_is_tensor(item) && (t[i] = gd_py_tensor_of(item)) &&
                (text[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), NULL));
     }
-    if (fine && !gd_optimizer_add_group(optimizer, text, t, (int)n, settings, &group))
-        result = PyLong_FromLong(group);
-    else if (!PyErr_Occurred())
-        result = fine ? gd_py_raise(c) : PyErr_Format(PyExc_TypeError, "add_group: tensors are needed");
+    if (!fine && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "add_group: tensors are needed");
+    if (fine && gd_py_group_options(c, &options, optimizer, settings)) {
+        gd_status status =
+            options.text ? gd_optimizer_add_group(optimizer, text, t, (int)n, options.text, &group)
+                         : gd_optimizer_add_group_with(optimizer, text, t, (int)n, options.option,
+                                                       (int)options.count, &group);
+        gd_py_options_clear(&options);
+        result = status ? gd_py_raise(c) : gd_py_done(c) ? PyLong_FromLong(group) : NULL;
+    }
     PyMem_Free(t);
     PyMem_Free((void *)text);
     return result;
@@ -303,10 +308,31 @@ static PyObject *optimizer_rebind(PyObject *o, PyObject *module)
 
 static PyObject *optimizer_regroup(PyObject *o, PyObject *args)
 {
-    const char *selection, *settings;
+    const char *selection;
+    PyObject *settings;
+    gd_py_options options;
     OPTIMIZER_OR_RETURN(o);
-    if (!PyArg_ParseTuple(args, "ss:regroup", &selection, &settings)) return NULL;
-    return done(c, gd_optimizer_regroup(optimizer, selection, settings));
+    if (!PyArg_ParseTuple(args, "sO:regroup", &selection, &settings)) return NULL;
+    if (!gd_py_group_options(c, &options, optimizer, settings)) return NULL;
+    gd_status status =
+        options.text ? gd_optimizer_regroup(optimizer, selection, options.text)
+                     : gd_optimizer_regroup_with(optimizer, selection, options.option, (int)options.count);
+    gd_py_options_clear(&options);
+    return done(c, status);
+}
+
+static PyObject *optimizer_set_group(PyObject *o, PyObject *args)
+{
+    int group;
+    PyObject *settings;
+    gd_py_options options;
+    OPTIMIZER_OR_RETURN(o);
+    if (!PyArg_ParseTuple(args, "iO:_set_group", &group, &settings)) return NULL;
+    if (!gd_py_group_options(c, &options, optimizer, settings)) return NULL;
+    gd_status status =
+        gd_optimizer_group_settings(optimizer, group, options.option, (int)options.count);
+    gd_py_options_clear(&options);
+    return done(c, status);
 }
 
 static PyObject *optimizer_remove(PyObject *o, PyObject *args)
@@ -646,13 +672,16 @@ static PyMethodDef optimizer_methods[] = {
     {"add", optimizer_add, METH_VARARGS,
      "add($self, name, tensor, /)\n--\n\nAdds a parameter to the first group."},
     {"add_group", optimizer_add_group, METH_VARARGS,
-     "add_group($self, names, tensors, settings=None, /)\n--\n\nAdds a group with settings of its own: 'lr=0.1, momentum=0.5'."},
+     "add_group($self, names, tensors, settings=None, /)\n--\n\nAdds a group with settings of its own: {'lr': 0.1, 'momentum': "
+     "0.5}, or the text 'lr=0.1, momentum=0.5'."},
     {"add_module", optimizer_add_module, METH_VARARGS,
      "add_module($self, module, glob=None, settings=None, /)\n--\n\nAdds the parameters of a module whose names match."},
     {"rebind", optimizer_rebind, METH_O,
      "rebind($self, module, /)\n--\n\nTakes the tensors that the module has now for the parameters of their names."},
     {"regroup", optimizer_regroup, METH_VARARGS,
-     "regroup($self, selection, settings, /)\n--\n\nGives the parameters that match settings of their own: regroup('*.bias', 'lr=0.1')."},
+     "regroup($self, selection, settings, /)\n--\n\nGives the parameters that match settings of their own: regroup('*.bias', "
+     "{'lr': 0.1}), or the text 'lr=0.1'."},
+    {"_set_group", optimizer_set_group, METH_VARARGS, NULL},
     {"remove", optimizer_remove, METH_VARARGS,
      "remove($self, name, /)\n--\n\nForgets a parameter and its state."},
     {"set", KEYWORDS(optimizer_set),

@@ -269,6 +269,8 @@ static void grouping(life *l)
         assert_int_equal(gd_optimizer_groups(o), groups);
         return;
     }
+    const gd_link_option values[] = {gd_number_option("lr", 0.25), gd_flag_option("lerp", false)};
+    if (gd_optimizer_group_settings(o, 0, values, 2) || gd_optimizer_regroup_with(o, "p", values, 2)) return;
     whole_life(l);
     if (!failed(l)) (void)!gd_optimizer_remove(o, "r");
     if (!failed(l)) step_once(l);

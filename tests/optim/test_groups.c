@@ -116,9 +116,78 @@ static void regroup_moves_parameters_by_name(void **state)
     OK(step(&x, NULL));
     assert_values(x.p, 2, 0);
     assert_values(x.q, 0.5);
-    OK(gd_optimizer_set(x.o, -1, "lr", 0.25)); /* in all groups */
+    OK(gd_optimizer_set(x.o, -1, "lr", 0.5)); /* in all groups but those with their own */
     OK(step(&x, NULL));
-    assert_values(x.q, 0);
+    assert_values(x.p, 1.5, 0);
+    assert_values(x.q, -0.5);
+    close_problem(&x);
+}
+
+static void a_number_for_all_leaves_groups_their_own(void **state)
+{
+    problem x = open_problem(CTX(state), "lr(7)");
+    gd_link *lr = gd_optimizer_chain(x.o);
+    OK(gd_optimizer_regroup(x.o, "q", "lr=0.125"));
+    OK(gd_optimizer_set(x.o, -1, "lr", 2));
+    assert_true(gd_link_real(lr, "lr", x.p) == 2 && gd_link_real(lr, "lr", x.q) == 0.125);
+    OK(gd_optimizer_regroup(x.o, "p", "lr=0.25"));
+    assert_int_equal(gd_optimizer_set(x.o, -1, "lr", 3), GD_VALUE);
+    assert_error(x.ctx, GD_VALUE,
+                 "set: every group has its own 'lr', which wins; set the groups or unset theirs");
+    OK(gd_optimizer_unset(x.o, -1, "lr"));
+    OK(gd_optimizer_set(x.o, -1, "lr", 3));
+    assert_true(gd_link_real(lr, "lr", x.p) == 3 && gd_link_real(lr, "lr", x.q) == 3);
+    close_problem(&x);
+}
+
+/* Texts are strings here, whatever is in them. */
+static void groups_take_settings_as_values(void **state)
+{
+    problem x = open_problem(CTX(state), "adam | lr(1)");
+    gd_link *adam = top(&x, 0), *lr = top(&x, 1);
+    gd_tensor *r = gd_require_grad(VECTOR(x.ctx, 1));
+    const char *const names[] = {"r"};
+    const gd_link_option good[] = {gd_number_option("lr", 0.5),
+                                   gd_string_option("eps_at", "corrected"),
+                                   gd_flag_option("amsgrad", true),
+                                   {.field = "beta1"}},
+                         bad[] = {gd_number_option("lr", 0.25), gd_string_option("eps_at", "raw, lr=4")};
+    int group = 0;
+    OK(gd_optimizer_add_group_with(x.o, names, &r, 1, good, 4, &group));
+    assert_int_equal(group, 1);
+    assert_true(gd_link_real(lr, "lr", r) == 0.5 && gd_link_real(lr, "lr", x.p) == 1);
+    assert_string_equal(gd_link_get(adam, "eps_at", r)->string, "corrected");
+    assert_true(gd_link_get(adam, "amsgrad", r)->real == 1 && gd_link_real(adam, "beta1", r) == 0.9);
+    OK(gd_optimizer_group_settings(x.o, 0, good, 1));
+    assert_true(gd_link_real(lr, "lr", x.p) == 0.5);
+    OK(gd_optimizer_regroup_with(x.o, "q", &(gd_link_option){.field = "lr", .value = gd_setting_real(2)}, 1));
+    assert_true(gd_link_real(lr, "lr", x.q) == 2 && gd_link_real(lr, "lr", x.p) == 0.5);
+    /* all or nothing */
+    gd_tensor *s = gd_require_grad(VECTOR(x.ctx, 1));
+    const char *const more[] = {"s"};
+    assert_int_equal(gd_optimizer_add_group_with(x.o, more, &s, 1, bad, 2, NULL), GD_PARSE);
+    gd_clear_error(x.ctx);
+    assert_int_equal(gd_optimizer_group_settings(x.o, 0, bad, 2), GD_PARSE);
+    gd_clear_error(x.ctx);
+    assert_int_equal(gd_optimizer_regroup_with(x.o, "*", bad, 2), GD_PARSE);
+    gd_clear_error(x.ctx);
+    assert_int_equal(gd_optimizer_group_settings(x.o, -1, good, 1), GD_INDEX);
+    gd_clear_error(x.ctx);
+    assert_true(gd_link_real(lr, "lr", x.p) == 0.5 && gd_optimizer_groups(x.o) == 3);
+    assert_int_equal(gd_optimizer_count(x.o), 3);
+    close_problem(&x);
+    gd_release(r);
+    gd_release(s);
+}
+
+static void rates_that_multiply_are_warned_about(void **state)
+{
+    problem x = open_problem(CTX(state), "lr(2) | [adam | lr(1)]");
+    assert_int_equal(gd_warning_count(x.ctx), 1);
+    assert_non_null(strstr(gd_warning_text(x.ctx), "2 links of the chain have a setting 'lr'"));
+    close_problem(&x);
+    x = open_problem(CTX(state), "split(\"p\", lr(1), lr(2))"); /* a parameter goes through one */
+    assert_int_equal(gd_warning_count(x.ctx), 1);
     close_problem(&x);
 }
 
@@ -416,6 +485,9 @@ int main(void)
         CASE(settings_of_groups_can_shape_programs),
         CASE(a_setting_that_a_link_does_not_take_in_that_kind_is_left_to_others),
         CASE(regroup_moves_parameters_by_name),
+        CASE(a_number_for_all_leaves_groups_their_own),
+        CASE(groups_take_settings_as_values),
+        CASE(rates_that_multiply_are_warned_about),
         CASE(settings_of_globs_that_overlap_add_up),
         CASE(a_regrouping_that_fails_changes_nothing),
         CASE(a_schedule_sets_a_number_every_step),

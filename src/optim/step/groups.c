@@ -114,6 +114,17 @@ static int count_met(const gd_link *link, const char *key)
     return (field >= 0 && !gd__has_local(link, field)) + (link->cls->part ? most : all);
 }
 
+void gd__warn_of_rates(const gd_optimizer *o)
+{
+    int met = count_met(o->chain, "lr");
+    if (met > 1)
+        gd_warn(
+            o->ctx,
+            "optimizer: %d links of the chain have a setting 'lr': their rates multiply, and an lr of a group "
+            "or schedule goes to all of them",
+            met);
+}
+
 static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_setting *value)
 {
     key_check k = {.key = key, .value = value, .ctx = o->ctx};
@@ -216,27 +227,24 @@ static bool drop_key(gd_optimizer *o, gd_group *g, const char *key)
     return true;
 }
 
+/* What is set for all groups and would reach none is a mistake. */
+static gd_status check_reach(gd_optimizer *o, const char *what, const char *key)
+{
+    for (int i = 0; i < o->count; i++)
+        if (!find_key(&o->group[o->param[i].group], key)) return GD_OK;
+    if (!o->count) return GD_OK;
+    return gd_fail(o->ctx, GD_VALUE,
+                   "%s: every group has its own '%.80s', which wins; %s the groups or unset theirs", what,
+                   key, what);
+}
+
 gd_status gd_optimizer_set(gd_optimizer *o, int group, const char *key, double value)
 {
     if (!o) return GD_ARGUMENT;
     gd_setting s = {.kind = GD_SET_REAL, .real = value};
     gd_status status = check_group(o, group);
-    if (!status) status = set_key(o, group_at(o, group), key, &s);
-    /* a number for all is one for those too that had their own */
-    for (int g = 0; g < o->groups && group < 0 && !status; g++)
-        if (drop_key(o, &o->group[g], key)) gd__optimizer_changed(o, true);
-    return status;
-}
-
-/* A schedule for all groups that would reach none is a mistake. */
-static gd_status check_reach(gd_optimizer *o, const char *key)
-{
-    for (int i = 0; i < o->count; i++)
-        if (!find_key(&o->group[o->param[i].group], key)) return GD_OK;
-    if (!o->count) return GD_OK;
-    return gd_fail(
-        o->ctx, GD_VALUE,
-        "schedule: every group has its own '%.80s', which wins; schedule the groups or unset theirs", key);
+    if (!status && group < 0) status = check_reach(o, "set", key);
+    return status ? status : set_key(o, group_at(o, group), key, &s);
 }
 
 /* Reads a schedule, for the caller to keep: the setting only points to it. */
@@ -255,7 +263,7 @@ gd_status gd_optimizer_schedule(gd_optimizer *o, int group, const char *key, con
     gd_setting now;
     gd_status status = check_group(o, group);
     if (!status) status = read_schedule(o, text, &schedule, &now);
-    if (!status && group < 0) status = check_reach(o, key);
+    if (!status && group < 0) status = check_reach(o, "schedule", key);
     return status ? status : set_key(o, group_at(o, group), key, &now);
 }
 
@@ -283,6 +291,44 @@ static int members(const gd_optimizer *o, int group, const char *glob)
     return count;
 }
 
+/* Settings for a group: a text, values, or one value for a key. */
+typedef struct said {
+    gd_optimizer *o;
+    const char *settings, *key;
+    gd_group *group;
+    gd_setting now;
+    const gd_link_option *option;
+    int options;
+} said;
+
+static gd_status say_key(void *user, const char *key, const gd_setting *value)
+{
+    said *s = user;
+    return set_key(s->o, s->group, key, value);
+}
+
+static gd_status say_settings(void *user, gd_group *group)
+{
+    said *s = user;
+    s->group = group;
+    return s->settings ? gd__settings_parse(s->o->ctx, s->settings, say_key, s) : GD_OK;
+}
+
+/* Options without a value are left out. */
+static gd_status say_options(void *user, gd_group *group)
+{
+    said *s = user;
+    gd_status status = GD_OK;
+    for (int i = 0; i < s->options && !status; i++) {
+        const gd_link_option *given = &s->option[i];
+        if (!given->field)
+            status = gd__null(s->o->ctx, "group: the name of a setting is NULL");
+        else if (given->value.kind)
+            status = set_key(s->o, group, given->field, &given->value);
+    }
+    return status;
+}
+
 static gd_status new_group(gd_optimizer *o, int *number)
 {
     if (o->groups == o->group_room) {
@@ -297,31 +343,27 @@ static gd_status new_group(gd_optimizer *o, int *number)
     return GD_OK;
 }
 
-static gd_status apply_key(void *user, const char *key, const gd_setting *value)
-{
-    gd_optimizer *o = user;
-    return set_key(o, &o->group[o->groups - 1], key, value);
-}
-
 static void drop_last_group(gd_optimizer *o)
 {
     gd__group_free(o->ctx, &o->group[--o->groups]);
     gd__optimizer_changed(o, true);
 }
 
-/* An empty group with settings from text; nothing is left behind on failure. */
-static gd_status group_from(gd_optimizer *o, const char *settings, int *number)
+/* An empty group with settings; nothing is left behind on failure. */
+static gd_status group_from(gd_optimizer *o, said *settings, int *number)
 {
     gd_status status = gd__not_stepping(o, "adding a group");
     if (!status) status = new_group(o, number);
     if (status) return status;
-    if (settings) status = gd__settings_parse(o->ctx, settings, apply_key, o);
+    gd_group *group = &o->group[*number];
+    status = say_settings(settings, group);
+    if (!status) status = say_options(settings, group);
     if (status) drop_last_group(o);
     return status;
 }
 
-gd_status gd_optimizer_add_group(gd_optimizer *o, const char *const *names, gd_tensor *const *params,
-                                 int count, const char *settings, int *group)
+static gd_status add_group(gd_optimizer *o, const char *const *names, gd_tensor *const *params, int count,
+                           said *settings, int *group)
 {
     if (!o || (count > 0 && (!names || !params)))
         return gd__null(gd_optimizer_ctx(o), "optimizer: the names or parameters of a group are NULL");
@@ -335,6 +377,23 @@ gd_status gd_optimizer_add_group(gd_optimizer *o, const char *const *names, gd_t
     }
     if (!status && group) *group = number;
     return status;
+}
+
+gd_status gd_optimizer_add_group(gd_optimizer *o, const char *const *names, gd_tensor *const *params,
+                                 int count, const char *settings, int *group)
+{
+    said s = {.o = o, .settings = settings};
+    return add_group(o, names, params, count, &s, group);
+}
+
+gd_status gd_optimizer_add_group_with(gd_optimizer *o, const char *const *names, gd_tensor *const *params,
+                                      int count, const gd_link_option *settings, int settings_count,
+                                      int *group)
+{
+    if (settings_count > 0 && !settings)
+        return gd__null(gd_optimizer_ctx(o), "optimizer: the settings of a group are NULL");
+    said s = {.o = o, .option = settings, .options = settings_count};
+    return add_group(o, names, params, count, &s, group);
 }
 
 static void take_model(gd_optimizer *o, gd_module *module)
@@ -352,7 +411,8 @@ gd_status gd_optimizer_add_module(gd_optimizer *o, gd_module *module, const char
     int before = o->count, groups = o->groups, group = 0;
     gd_named *named = gd_module_parameters(module, glob);
     if (!named) return gd_error(o->ctx) ? gd_error(o->ctx) : GD_ARGUMENT;
-    gd_status status = settings ? group_from(o, settings, &group) : GD_OK;
+    said s = {.o = o, .settings = settings};
+    gd_status status = settings ? group_from(o, &s, &group) : GD_OK;
     int64_t count = gd_named_count(named);
     for (int64_t i = 0; i < count && !status; i++)
         status = gd__param_add(o, gd_named_name(named, i), gd_named_tensor(named, i), group);
@@ -452,34 +512,48 @@ static gd_status check_match(gd_optimizer *o, const char *what, const char *glob
     return gd_fail(o->ctx, GD_ATTRIBUTE, "%s: no parameter matches '%.80s'", what, glob);
 }
 
-typedef struct said {
-    gd_optimizer *o;
-    const char *settings, *key;
-    gd_group *group;
-    gd_setting now;
-} said;
-
-static gd_status say_key(void *user, const char *key, const gd_setting *value)
+static gd_status split_off(gd_optimizer *o, const char *glob, gd_status (*say)(void *, gd_group *), said *s)
 {
-    said *s = user;
-    return set_key(s->o, s->group, key, value);
-}
-
-static gd_status say_settings(void *user, gd_group *group)
-{
-    said *s = user;
-    s->group = group;
-    return s->settings ? gd__settings_parse(s->o->ctx, s->settings, say_key, s) : GD_OK;
+    regrouping r = {.o = o, .glob = glob, .say = say, .user = s, .first_stays = true};
+    gd_status status = check_match(o, "group", glob);
+    if (!status) status = gd__not_stepping(o, "splitting a group");
+    return status ? status : regroup(&r);
 }
 
 gd_status gd_optimizer_regroup(gd_optimizer *o, const char *glob, const char *settings)
 {
     if (!o) return GD_ARGUMENT;
     said s = {.o = o, .settings = settings};
-    regrouping r = {.o = o, .glob = glob, .say = say_settings, .user = &s, .first_stays = true};
-    gd_status status = check_match(o, "group", glob);
-    if (!status) status = gd__not_stepping(o, "splitting a group");
-    return status ? status : regroup(&r);
+    return split_off(o, glob, say_settings, &s);
+}
+
+gd_status gd_optimizer_regroup_with(gd_optimizer *o, const char *glob, const gd_link_option *settings,
+                                    int count)
+{
+    if (!o || (count > 0 && !settings))
+        return gd__null(gd_optimizer_ctx(o), "optimizer: the settings of a group are NULL");
+    said s = {.o = o, .option = settings, .options = count};
+    return split_off(o, glob, say_options, &s);
+}
+
+gd_status gd_optimizer_group_settings(gd_optimizer *o, int group, const gd_link_option *settings, int count)
+{
+    if (!o || (count > 0 && !settings))
+        return gd__null(gd_optimizer_ctx(o), "optimizer: the settings of a group are NULL");
+    gd_group copy = {0};
+    said s = {.o = o, .option = settings, .options = count};
+    gd_status status = group < 0 ? gd_fail(o->ctx, GD_INDEX, "group %d is not one of %d", group, o->groups)
+                                 : check_group(o, group);
+    if (!status) status = copy_group(o, &o->group[group], &copy);
+    if (!status) status = say_options(&s, &copy);
+    if (!status) {
+        gd_group before = o->group[group];
+        o->group[group] = copy;
+        copy = before;
+    }
+    gd__group_free(o->ctx, &copy);
+    gd__optimizer_changed(o, true);
+    return status;
 }
 
 static gd_status say_schedule(void *user, gd_group *group)

@@ -65,6 +65,7 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
         gd_optimizer_free(o);
         return NULL;
     }
+    gd__warn_of_rates(o);
     return o;
 }
 
