@@ -62,6 +62,8 @@ GD_NODISCARD gd_status gd_module_set_tensor(gd_module *module, const char *name,
 /* The same, and the copy wants gradients: a parameter to optimise.  DTYPE for a dtype that is not floating; ARGUMENT
  * for a name that the class declares without gradients. */
 GD_NODISCARD gd_status gd_module_set_parameter(gd_module *module, const char *name, gd_tensor *tensor);
+/* The same for a buffer, whatever the class declares. */
+GD_NODISCARD gd_status gd_module_set_buffer(gd_module *module, const char *name, gd_tensor *tensor);
 
 /* Moves the child tree to the module's device and takes a reference.  One child may stand in several places.  CYCLE
  * when the module is itself somewhere in the child. */
@@ -85,6 +87,10 @@ GD_NODISCARD gd_status gd_module_set_object(gd_module *module, const char *name,
 
 /* Removes an attribute with its registration.  ATTRIBUTE when there is none. */
 GD_NODISCARD gd_status gd_module_delete(gd_module *module, const char *name);
+
+/* Says that the module is another than before in something its attributes do not show: values that were memoised of all of it
+ * are computed again.  NULL is fine. */
+void gd_module_touch(gd_module *module);
 
 /* ---- reading ---- */
 
@@ -197,7 +203,7 @@ typedef struct gd_virtual_options {
     gd_dtype dtype;    /* default f32 */
     gd_device *device; /* NULL: the owner's */
     bool persist;      /* is the reference buffer part of the state dict? */
-    bool memoise;      /* keep the value while nothing it read through the owner has changed */
+    bool memoise;      /* keep the value while nothing it read through the owner has changed; a list of parameters reads them all */
 } gd_virtual_options;
 
 gd_virtual_options gd_virtual_defaults(void); /* neither method nor function, f32, nothing persists */

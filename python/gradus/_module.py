@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from types import MemberDescriptorType
 
 from . import _core
 from ._core import Tensor
@@ -87,9 +88,25 @@ def no_grad_tensors(*names: str) -> Callable[[M], M]:
     """@no_grad_tensors("basis"): tensors assigned to these attributes are buffers.  Names add up with those of the bases."""
 
     def annotate(cls: M) -> M:
-        cls.no_grad_tensors = frozenset((*cls.no_grad_tensors, *names))
+        cls.no_grad_tensors = cls._no_grad_set().union(names)
         return cls
     return annotate
+
+
+def _no_grad_names_of(base: type) -> frozenset[str]:
+    """What a class says itself; a text is one name."""
+    said = base.__dict__.get("no_grad_tensors", ())
+    names = frozenset((said,) if isinstance(said, str) else said)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{base.__name__}.no_grad_tensors: names of attributes are needed, not {name!r}")
+    return names
+
+
+def _has_setter(cls: type, name: str) -> bool:
+    """Is the attribute a property, or another descriptor of Python that takes what is assigned?  Slots are places like others."""
+    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+    return hasattr(type(found), "__set__") and not isinstance(found, MemberDescriptorType)
 
 
 class Module(Functional, _core._Module):
@@ -106,23 +123,32 @@ class Module(Functional, _core._Module):
         def _(net, x): return x @ net.weight * net.mask
 
     A tensor is copied; the attribute reads the module's own.  It is a parameter, or a buffer where no_grad_tensors of the class or
-    a base has its name.  export() gives copies that nothing changes later."""
+    a base, a name or several, has its name when it is assigned.  export() gives copies that nothing changes later."""
 
     no_grad_tensors: ClassVar[Any] = frozenset()
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        cls.no_grad_tensors = frozenset(name for base in cls.__mro__ for name in base.__dict__.get("no_grad_tensors", ()))
+        cls.no_grad_tensors = cls._no_grad_set()
+
+    @classmethod
+    def _no_grad_set(cls) -> frozenset[str]:
+        """The names of the class and its bases as they are now."""
+        return frozenset(name for base in cls.__mro__ for name in _no_grad_names_of(base))
 
     @classmethod
     def _no_grad_names(cls) -> str:
-        return ", ".join(sorted(cls.no_grad_tensors))
+        return ", ".join(sorted(cls._no_grad_set()))
 
     # ---- attributes ----
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Tensor):
-            value = self._set_tensor(name, value)
+        if name == "no_grad_tensors":
+            raise TypeError(f"no_grad_tensors belongs to the class: {type(self).__name__}.no_grad_tensors = ...")
+        if _has_setter(type(self), name):  # what a property keeps registers by itself
+            self._delete(name)
+        elif isinstance(value, Tensor):
+            value = self._set_tensor(name, value, name in type(self)._no_grad_set())
         elif isinstance(value, Module):
             self._set_module(name, value)
         elif isinstance(value, VirtualTensor):
@@ -305,7 +331,8 @@ class VirtualTensor(_core._Virtual):
     materializer  a function of the owner, dtype and device, or the name of a method of the owner with dtype and device
     dtype, device lie in a buffer `_NAME_ref` that follows to(); the value is cast to them
     persist       is that buffer part of the state dict?
-    memoise       keep the value while no parameter or buffer of the owner has changed
+    memoise       keep the value while no parameter, buffer or other attribute of the owner and the modules below it has changed; what
+                  the function reads elsewhere, and changes inside a list or dict, are not seen
 
     Where a tensor is expected, a virtual tensor is its value: net.square + 1, array @ net.square, gd.stack([net.square, x]), what a
     closure returns.  It cannot be changed in place."""

@@ -128,16 +128,19 @@ static PyObject *done(gd_py_context *c, gd_status status)
     Py_RETURN_NONE;
 }
 
-/* Copies a tensor into the module and gives the module's own. */
+/* _set_tensor(name, tensor, is_buffer): copies a tensor into the module and gives the module's own. */
 static PyObject *set_tensor(PyObject *o, PyObject *args)
 {
     const char *name;
     PyObject *tensor;
+    int is_buffer;
     MODULE_OR_RETURN(o);
-    if (!PyArg_ParseTuple(args, "sO!:_set_tensor", &name, gd_py.tensor_type, &tensor)) return NULL;
+    if (!PyArg_ParseTuple(args, "sO!p:_set_tensor", &name, gd_py.tensor_type, &tensor, &is_buffer))
+        return NULL;
     gd_tensor *t = gd_py_tensor_of(tensor);
     if (!t) return NULL;
-    if (gd_module_set_tensor(m, name, t)) return gd_py_raise(c);
+    if (is_buffer ? gd_module_set_buffer(m, name, t) : gd_module_set_tensor(m, name, t))
+        return gd_py_raise(c);
     t = gd_module_get_tensor(m, name);
     return t ? gd_py_borrowed_tensor(c, t) : gd_py_raise(c);
 }
@@ -157,7 +160,9 @@ static PyObject *delete_attribute(PyObject *o, PyObject *args)
     const char *name;
     MODULE_OR_RETURN(o);
     if (!PyArg_ParseTuple(args, "s:_delete", &name)) return NULL;
-    return gd_module_has(m, name) ? done(c, gd_module_delete(m, name)) : Py_NewRef(Py_None);
+    if (gd_module_has(m, name)) return done(c, gd_module_delete(m, name));
+    gd_module_touch(m); /* an attribute of Python alone is another */
+    Py_RETURN_NONE;
 }
 
 static PyObject *get_tensor(PyObject *o, PyObject *args)
@@ -450,13 +455,10 @@ static PyObject *compute(const py_virtual *self, gd_dtype dtype, gd_device *devi
 }
 
 /* The library sees what is read through its module; Python's attributes are read past it.  So a value that is kept depends on
- * every parameter and buffer of the owner. */
+ * the whole tree of the owner, which a list reads. */
 static void read_all(gd_module *owner)
 {
-    gd_named *lists[] = {gd_module_parameters(owner, NULL), gd_module_buffers(owner, NULL)};
-    for (int l = 0; l < 2; l++)
-        for (int64_t i = 0; i < gd_named_count(lists[l]); i++)
-            (void)gd_module_get_tensor(owner, gd_named_name(lists[l], i));
+    gd_named_release(gd_module_parameters(owner, NULL));
 }
 
 static gd_tensor *materialize(gd_module *owner, gd_dtype dtype, gd_device *device, void *user)

@@ -124,15 +124,20 @@ bool gd_module_has(gd_module *module, const char *name)
 int gd_module_count(gd_module *module)
 {
     if (!module) return 0;
-    gd__note_listing(module);
+    gd__note_names(module);
     return module->count;
 }
 
 const char *gd_module_name(gd_module *module, int index)
 {
     if (!module) return NULL;
-    gd__note_listing(module);
+    gd__note_names(module);
     return index >= 0 && index < module->count ? module->attribute[index].name : NULL;
+}
+
+void gd_module_touch(gd_module *module)
+{
+    if (module) module->stamp = ++module->head.cls->registry->stamp;
 }
 
 /* ---- values ---- */
@@ -167,6 +172,7 @@ void gd__attribute_remove(gd_module *module, gd_attribute *attribute)
     int at = (int)(attribute - module->attribute);
     memmove(attribute, attribute + 1, (size_t)(module->count - at - 1) * sizeof *attribute);
     module->count--;
+    gd_module_touch(module);
     end_value(module, &old);
 }
 
@@ -200,7 +206,8 @@ gd_status gd__attribute_put(gd_module *module, const char *name, const gd_attrib
         a = &module->attribute[module->count++];
     fresh.name = old.name ? old.name : gd__intern(module->head.ctx, name, strlen(name));
     fresh.hash = name_hash(name, strlen(name));
-    fresh.stamp = ++module->head.cls->registry->stamp;
+    gd_module_touch(module);
+    fresh.stamp = module->stamp;
     *a = fresh;
     bool same = old.kind == GD_ATTRIBUTE_POINTER && value->kind == GD_ATTRIBUTE_POINTER &&
                 old.pointer == value->pointer;
@@ -232,17 +239,21 @@ static gd_status check_tensor(const gd_module *module, const char *name, const g
     return GD_OK;
 }
 
-static gd_status put_tensor(gd_module *module, const char *name, gd_tensor *tensor, bool wants_grad)
+typedef enum tensor_role { AS_CLASS_SAYS, PARAMETER, BUFFER } tensor_role;
+
+static gd_status put_tensor(gd_module *module, const char *name, gd_tensor *tensor, tensor_role role)
 {
     gd_status status = check_tensor(module, name, tensor);
     if (!status) status = prepare(module, name);
     if (status) return status;
-    bool buffer = !gd_dtype_is_float(tensor->dtype) || gd_class_is_no_grad(module->head.cls, name);
+    bool buffer = role == BUFFER || !gd_dtype_is_float(tensor->dtype) ||
+                  gd_class_is_no_grad(module->head.cls, name);
+    bool wants_grad = !buffer && (role == PARAMETER || gd_requires_grad(tensor));
     gd_attribute value = {.kind = GD_ATTRIBUTE_TENSOR, .buffer = buffer};
     value.tensor = gd__own_copy(tensor, tensor->dtype, module->device);
     if (!value.tensor) return gd__failure(module, GD_NOMEM);
     value.tensor->head.cls = tensor->head.cls;
-    gd__put_wants_grad(value.tensor, wants_grad && !value.buffer);
+    gd__put_wants_grad(value.tensor, wants_grad);
     return gd__attribute_put(module, name, &value);
 }
 
@@ -251,7 +262,14 @@ gd_status gd_module_set_tensor(gd_module *module, const char *path, gd_tensor *t
     const char *name;
     gd_module *holder = attribute_holder(module, path, &name);
     if (!holder) return gd__failure(module, GD_ATTRIBUTE);
-    return put_tensor(holder, name, tensor, tensor && gd_requires_grad(tensor));
+    return put_tensor(holder, name, tensor, AS_CLASS_SAYS);
+}
+
+gd_status gd_module_set_buffer(gd_module *module, const char *path, gd_tensor *tensor)
+{
+    const char *name;
+    gd_module *holder = attribute_holder(module, path, &name);
+    return holder ? put_tensor(holder, name, tensor, BUFFER) : gd__failure(module, GD_ATTRIBUTE);
 }
 
 gd_status gd_module_set_parameter(gd_module *module, const char *path, gd_tensor *tensor)
@@ -270,7 +288,7 @@ gd_status gd_module_set_parameter(gd_module *module, const char *path, gd_tensor
     if (!gd_dtype_is_float(tensor->dtype))
         return gd_fail(ctx, GD_DTYPE, "module '%s': parameter '%s' is %s, which cannot have gradients",
                        gd__place(holder, place), name, gd_dtype_name(tensor->dtype));
-    return put_tensor(holder, name, tensor, true);
+    return put_tensor(holder, name, tensor, PARAMETER);
 }
 
 gd_tensor *gd_module_get_tensor(gd_module *module, const char *path)
@@ -353,7 +371,7 @@ static gd_status put_object(gd_module *module, const char *name, gd_object *obje
         return gd_error(ctx);
     }
     if (object->type == &gd__tensor_type)
-        return put_tensor(module, name, (gd_tensor *)object, gd_requires_grad((gd_tensor *)object));
+        return put_tensor(module, name, (gd_tensor *)object, AS_CLASS_SAYS);
     if (object->type == &gd__module_type) return put_module(module, name, (gd_module *)object);
     gd_status status = prepare(module, name);
     if (status) return status;

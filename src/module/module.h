@@ -47,6 +47,7 @@ struct gd_module {
     gd_module *parent; /* where it was first assigned, for error texts; borrowed */
     const char *name_in_parent;
     uint64_t visit;    /* last traversal that saw it */
+    uint64_t stamp;    /* of the last change of its attributes */
     gd_module *doomed; /* next in the list of modules to destroy */
 };
 

@@ -166,7 +166,8 @@ static void commit_objects(moved_objects *all)
         gd_attribute *a = gd__attribute_find(m->module, m->name);
         if (!a || a->kind != GD_ATTRIBUTE_OBJECT || a->object != m->before || m->after == m->before) continue;
         a->object = m->after; /* the references change places */
-        a->stamp = ++m->module->head.cls->registry->stamp;
+        gd_module_touch(m->module);
+        a->stamp = m->module->stamp;
         m->after = m->before;
     }
 }

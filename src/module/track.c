@@ -2,6 +2,8 @@
 #include "module/track.h"
 #include "module/module.h"
 
+#include <string.h>
+
 void gd__tracker_push(gd_ctx *ctx, gd_tracker *tracker)
 {
     gd_registry *registry = gd__registry(ctx); /* exists: there is a module */
@@ -21,6 +23,7 @@ void gd__dependencies_free(gd_ctx *ctx, gd_dependencies *read)
 /* The state of an attribute now; `module` and `name` are left to the caller. */
 static gd_dependency state_of(const gd_module *module, const char *name)
 {
+    if (!*name) return (gd_dependency){.stamp = module->stamp};
     const gd_attribute *a = gd__attribute_find(module, name);
     gd_dependency now = {.stamp = a ? a->stamp : 0};
     if (a && a->kind == GD_ATTRIBUTE_TENSOR) {
@@ -89,9 +92,23 @@ void gd__note_read(gd_module *module, const char *name, size_t length)
     (void)note(ctx, module, &now); /* the tracker knows that it failed */
 }
 
-void gd__note_listing(const gd_module *module)
+void gd__note_names(gd_module *module) { gd__note_read(module, "", 0); }
+
+static gd_status note_all(gd_module *module, const char *prefix, void *user)
 {
-    for (gd_tracker *t = module->head.cls->registry->tracker; t; t = t->outer) t->too_wide = true;
+    (void)prefix, (void)user;
+    gd__note_names(module);
+    for (int i = 0; i < module->count; i++)
+        if (module->attribute[i].kind == GD_ATTRIBUTE_TENSOR)
+            gd__note_read(module, module->attribute[i].name, strlen(module->attribute[i].name));
+    return GD_OK;
+}
+
+void gd__note_tree(gd_module *root)
+{
+    gd_tracker *top = root->head.cls->registry->tracker;
+    if (!top || !gd__walk(root, note_all, NULL)) return;
+    for (gd_tracker *t = top; t; t = t->outer) t->failed = true;
 }
 
 gd_status gd__note_again(gd_ctx *ctx, const gd_dependencies *read)

@@ -14,7 +14,7 @@ typedef struct gd_weak gd_weak;
 /* One attribute as it was when it was read. */
 typedef struct gd_dependency {
     gd_weak *module;
-    const char *name; /* interned */
+    const char *name; /* interned; "": which attributes it has and what they are */
     uint64_t stamp;   /* of the assignment; 0: there was no such attribute */
     uint32_t version; /* of a tensor's storage */
     bool wants_grad;  /* did the tensor? */
@@ -29,7 +29,7 @@ typedef struct gd_tracker {
     struct gd_tracker *outer;
     const gd_virtual *computing;
     bool remembers; /* is this for a memoised value? */
-    bool too_wide;  /* it listed a tree: what it depends on is not known */
+    bool too_wide;  /* something changed while it was computed */
     bool failed;    /* no memory to note a read */
     gd_dependencies read;
 } gd_tracker;
@@ -38,7 +38,9 @@ void gd__tracker_push(gd_ctx *ctx, gd_tracker *tracker);
 void gd__tracker_pop(gd_ctx *ctx, gd_tracker *tracker);
 
 void gd__note_read(gd_module *module, const char *name, size_t length);
-void gd__note_listing(const gd_module *module);
+/* Which attributes a module has; the same with all tensors, of a module and everything below it. */
+void gd__note_names(gd_module *module);
+void gd__note_tree(gd_module *root);
 /* Notes again what a memoised value read, for the trackers around it.  NOMEM. */
 gd_status gd__note_again(gd_ctx *ctx, const gd_dependencies *read);
 

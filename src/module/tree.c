@@ -175,7 +175,7 @@ static gd_status collect(gd_module *module, const char *prefix, void *user)
 gd_named *gd__list(gd_module *root, int wanted, const char *glob)
 {
     if (!root || gd__glob_check(root->head.ctx, glob)) return NULL;
-    gd__note_listing(root);
+    gd__note_tree(root);
     gd_named *named = named_new(root->head.ctx);
     if (!named) return NULL;
     if (gd__walk(root, collect, &(collection){named, wanted, glob}) == GD_OK) return named;
