@@ -481,7 +481,8 @@ def link(cls: type | None = None, *, state: Sequence[str] = (), uses_grad: bool 
                 return [t.state(i, "average") for i in range(len(t))]
 
     apply returns the new update, a tensor for each of t.tensors, or None where it has changed them in place.  Its state is saved,
-    loaded and moved like any other link's.  One object serves all links of the class: what differs belongs into state.
+    loaded and moved like any other link's.  One object serves all links of the class, so what differs belongs into state: setting
+    an attribute of self in these methods is a StateError.
 
     A link with step(self, var) may evaluate (needs_closure=True), stop, skip the update, run other links and leave hooks (Var):
 
@@ -502,21 +503,60 @@ def link(cls: type | None = None, *, state: Sequence[str] = (), uses_grad: bool 
                     has_step=has_step, has_update=callable(getattr(cls, "update", None)), uses_grad=uses_grad, needs_closure=needs_closure)
 
 
+def _not_here(name: str, attribute: str) -> _core.StateError:
+    return _core.StateError(f"{name}: 'self.{attribute}' would be shared by all optimizers and not be saved: state belongs to the "
+                            f"optimizer, @gd.link(state=[{attribute!r}]) and state(i, {attribute!r})")
+
+
+def _contents(link: Any) -> dict[str, tuple[Any, ...]]:
+    """What lists, dicts and sets of an object hold, to see whether they are used as state."""
+    found = {k: v for base in reversed(type(link).__mro__) for k, v in vars(base).items() if not k.startswith("__")}
+    found.update(getattr(link, "__dict__", {}))
+    return {key: tuple(id(part) for pair in value.items() for part in pair) if isinstance(value, dict) else tuple(map(id, value))
+            for key, value in found.items() if isinstance(value, (list, dict, set))}
+
+
 class _Target:
+    """The object behind all links of a class, which no step changes."""
+
     def __init__(self, link: Any) -> None:
-        self.link = link
+        cls: Any = type(link)
+        self.link, self._running = link, 0
+
+        def set_attribute(link: Any, name: str, value: Any) -> None:
+            if self._running:
+                raise _not_here(cls.__name__, name)
+            cls.__setattr__(link, name, value)
+
+        def delete_attribute(link: Any, name: str) -> None:
+            if self._running:
+                raise _not_here(cls.__name__, name)
+            cls.__delattr__(link, name)
+        link.__class__ = type(cls.__name__, (cls,), {"__setattr__": set_attribute, "__delattr__": delete_attribute, "__slots__": (),
+                                                     "__module__": cls.__module__, "__doc__": cls.__doc__})
+
+    def _run(self, fn: Callable[..., Any], seen: Any) -> Any:
+        before = _contents(self.link)
+        self._running += 1
+        try:
+            with _no_grad():
+                found = fn(seen)
+        finally:
+            self._running -= 1
+        now = _contents(self.link) if before else before
+        for key, held in before.items():
+            if now.get(key) != held:
+                raise _not_here(type(self.link).__name__, key)
+        return found
 
     def _update(self, *what: Any) -> None:
-        with _no_grad():
-            self.link.update(Transform(*what))
+        self._run(self.link.update, Transform(*what))
 
     def _step(self, handle: Any) -> None:
-        with _no_grad():
-            self.link.step(Var(handle))
+        self._run(self.link.step, Var(handle))
 
     def _apply(self, *what: Any) -> Any:
-        with _no_grad():
-            return self.link.apply(Transform(*what))
+        return self._run(self.link.apply, Transform(*what))
 
 
 def _no_grad() -> Any:

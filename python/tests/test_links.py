@@ -141,6 +141,49 @@ def test_what_they_raise_comes_out_with_the_parameters_as_before():
         gd.rule(lambda r, update, needed: update)
 
 
+@pytest.mark.parametrize("where", ["update", "apply", "step"])
+@pytest.mark.parametrize("what", ["sets", "appends", "appends_to_class", "deletes"])
+def test_state_on_self_is_refused(where, what):
+    def act(self):
+        if what == "sets":
+            self.count = 1 + getattr(self, "count", 0)
+        elif what == "deletes":
+            del self.there
+        else:
+            (self.kept if what == "appends" else self._kept).append(1)
+
+    class stateful:
+        _kept = []
+
+        def __init__(self):
+            self.kept, self.there, self.table = [], 1, {"constants": 2}
+
+    def apply(self, t):
+        if where == "apply":
+            act(self)
+    if where == "step":
+        stateful.step = lambda self, var: act(self)
+    else:
+        stateful.apply, stateful.update = apply, lambda self, t: act(self) if where == "update" else None
+    make = gd.link(stateful)
+    name = {"sets": "count", "deletes": "there", "appends": "kept", "appends_to_class": "_kept"}[what]
+    x = gd.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(gd.StateError, match=f"stateful.*self.{name}.*state belongs to the optimizer"):
+        gd.Optimizer([x], make() | m.lr(0.1)).step(lambda: (x**2).sum())
+    assert x.tolist() == [1, 2]
+
+
+def test_state_of_a_link_belongs_to_each_optimizer():
+    def run(*optimizers_of):
+        out = [gd.tensor([1.0, 2.0], requires_grad=True) for _ in optimizers_of]
+        optimizers = [gd.Optimizer([x], py_ema() | m.lr(0.1)) for x in out]
+        for _ in range(3):
+            for x, o in zip(out, optimizers):
+                o.step(lambda x=x: (x**2).sum())
+        return [x.tolist() for x in out]
+    assert run(0, 1) == run(0) * 2
+
+
 def test_values_and_transforms_do_not_outlive_their_call():
     kept = []
 
