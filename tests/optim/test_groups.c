@@ -118,7 +118,7 @@ static void regroup_moves_parameters_by_name(void **state)
     assert_values(x.q, 0.5);
     OK(gd_optimizer_set(x.o, -1, "lr", 0.5)); /* in all groups but those with their own */
     OK(step(&x, NULL));
-    assert_values(x.p, 1.5, 0);
+    assert_values(x.p, 1.5, 0.5);
     assert_values(x.q, -0.5);
     close_problem(&x);
 }

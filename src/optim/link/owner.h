@@ -149,7 +149,7 @@ static inline const gd_tensor *gd__param_behind(const gd_optimizer *o, const gd_
 }
 gd_status gd__set_attr(gd_optimizer *optimizer, const char *name, double value, gd_tensor *tensor);
 void gd__group_free(gd_ctx *ctx, gd_group *group);
-/* Warns where the learning rates of several links multiply. */
+/* Warns where several learning rates that were given multiply. */
 void gd__warn_of_rates(const gd_optimizer *optimizer);
 /* Adds a parameter to a group, checked; takes all from number `count` on out again. */
 gd_status gd__param_add(gd_optimizer *optimizer, const char *name, gd_tensor *param, int group);

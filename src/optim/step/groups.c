@@ -102,21 +102,23 @@ gd_status gd__group_check(gd_optimizer *o, const char *key, const gd_setting *va
 }
 
 /* Links whose setting of that name one parameter meets, those with settings of single parameters aside: of chains over parameters
- * of their own it goes through one. */
-static int count_met(const gd_link *link, const char *key)
+ * of their own it goes through one.  Given: only where it is another than the default. */
+static int count_met(const gd_link *link, const char *key, bool given)
 {
     int field = gd__field_index(link->cls, key), all = 0, most = 0;
     for (int i = 0; i < link->children; i++) {
-        int below = count_met(link->child[i], key);
+        int below = count_met(link->child[i], key, given);
         all += below;
         most = below > most ? below : most;
     }
-    return (field >= 0 && !gd__has_local(link, field)) + (link->cls->part ? most : all);
+    bool met = field >= 0 && !gd__has_local(link, field);
+    if (met && given) met = !gd__setting_equal(&link->value[field], &link->cls->fields[field].fallback);
+    return met + (link->cls->part ? most : all);
 }
 
 void gd__warn_of_rates(const gd_optimizer *o)
 {
-    int met = count_met(o->chain, "lr");
+    int met = count_met(o->chain, "lr", true);
     if (met > 1)
         gd_warn(
             o->ctx,
@@ -130,7 +132,7 @@ static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_sett
     key_check k = {.key = key, .value = value, .ctx = o->ctx};
     gd_status status = check_all(o, &k);
     /* said once a key */
-    int met = status || gd__groups_have(o, key) ? 0 : count_met(o->chain, key);
+    int met = status || gd__groups_have(o, key) ? 0 : count_met(o->chain, key, false);
     if (met > 1) gd_warn(o->ctx, "group: %d links have a setting '%s'; all of them get it", met, key);
     return status;
 }
