@@ -123,6 +123,24 @@ static void regroup_moves_parameters_by_name(void **state)
     close_problem(&x);
 }
 
+/* div([sqrt_ema_squared | add(1e-8)]): `other` is a link in one and a number in the other, which is meant. */
+static void a_number_is_for_links_that_have_no_link_there(void **state)
+{
+    problem x = open_problem(CTX(state), "div([sqrt_ema_squared(0.5) | add(1)]) | lr(1)");
+    const gd_link *div = top(&x, 0), *add = gd_link_child_at(gd_link_child_at(div, 0), 1);
+    OK(gd_optimizer_regroup(x.o, "p", "other=0.5"));
+    OK(gd_optimizer_schedule(x.o, 0, "other", "linear(2, 0, 4)"));
+    assert_int_equal(gd_warning_count(x.ctx), 0);
+    assert_true(gd_link_real(add, "other", x.p) == 0.5 && gd_link_real(add, "other", x.q) == 2);
+    assert_int_equal(gd_link_get(div, "other", x.p)->kind, GD_SET_CHAIN);
+    OK(step(&x, NULL));
+    close_problem(&x);
+    x = open_problem(CTX(state), "div(sqrt_ema_squared(0.5)) | lr(1)");
+    assert_int_equal(gd_optimizer_regroup(x.o, "p", "other=0.5"), GD_TYPE);
+    assert_error(x.ctx, GD_TYPE, "group: 'other' of div is a link, which groups cannot have");
+    close_problem(&x);
+}
+
 static void a_number_for_all_leaves_groups_their_own(void **state)
 {
     problem x = open_problem(CTX(state), "lr(7)");
@@ -485,6 +503,7 @@ int main(void)
         CASE(settings_of_groups_can_shape_programs),
         CASE(a_setting_that_a_link_does_not_take_in_that_kind_is_left_to_others),
         CASE(regroup_moves_parameters_by_name),
+        CASE(a_number_is_for_links_that_have_no_link_there),
         CASE(a_number_for_all_leaves_groups_their_own),
         CASE(groups_take_settings_as_values),
         CASE(rates_that_multiply_are_warned_about),

@@ -43,12 +43,13 @@ static bool takes_whole(const gd_link *link, const char *key)
     return false;
 }
 
-/* Who has a setting of that name, and whether the value fits them. */
+/* Who has a setting of that name, and whether the value fits them.  What is a link in some is a number in others. */
 typedef struct key_check {
     const char *key;
     const gd_setting *value;
     gd_ctx *ctx;
     int links;
+    const gd_link *child_of; /* one that has a link there, which stays */
 } key_check;
 
 /* A child, or nothing but a child; some settings are a number or a child. */
@@ -67,10 +68,11 @@ static gd_status check_key(void *user, gd_link *link, const char *path)
     key_check *k = user;
     int field = gd__field_index(link->cls, k->key);
     if (field < 0) return GD_OK;
+    if (k->value->kind == GD_SET_CHAIN || is_child(link, field)) {
+        k->child_of = link;
+        return GD_OK;
+    }
     k->links++;
-    if (k->value->kind == GD_SET_CHAIN || is_child(link, field))
-        return gd_fail(k->ctx, GD_TYPE, "%s'%s' of %s is a link, which groups cannot have", asker(k), k->key,
-                       link->cls->name);
     return gd__field_check(k->ctx, asker(k), link->cls, &link->cls->fields[field], k->value);
 }
 
@@ -92,6 +94,9 @@ static gd_status check_all(gd_optimizer *o, key_check *k)
 {
     gd_status status = gd__visit_links(o->chain, "", check_key, k);
     if (status || k->links) return status;
+    if (k->child_of)
+        return gd_fail(o->ctx, GD_TYPE, "%s'%s' of %s is a link, which groups cannot have", asker(k), k->key,
+                       k->child_of->cls->name);
     return gd_fail(o->ctx, GD_ATTRIBUTE, "%sno link of the chain has a setting '%.80s'", asker(k), k->key);
 }
 
@@ -111,7 +116,7 @@ static int count_met(const gd_link *link, const char *key, bool given)
         all += below;
         most = below > most ? below : most;
     }
-    bool met = field >= 0 && !gd__has_local(link, field);
+    bool met = field >= 0 && !gd__has_local(link, field) && !is_child(link, field);
     if (met && given) met = !gd__setting_equal(&link->value[field], &link->cls->fields[field].fallback);
     return met + (link->cls->part ? most : all);
 }

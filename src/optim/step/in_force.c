@@ -31,7 +31,7 @@ static const gd_setting *for_parameter(const gd_link *link, int field, const gd_
         gd_entry *e = gd__entry_find(link, param);
         if (e && e->local && e->local[field].kind) return &e->local[field];
     }
-    if (!o || !o->keys) return &link->value[field];
+    if (!o || !o->keys || link->value[field].kind == GD_SET_CHAIN) return &link->value[field];
     int index = gd__param_index(o, param);
     if (index < 0) return &link->value[field];
     const gd_field *f = &link->cls->fields[field];
