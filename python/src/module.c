@@ -456,10 +456,7 @@ static PyObject *compute(const py_virtual *self, gd_dtype dtype, gd_device *devi
 
 /* The library sees what is read through its module; Python's attributes are read past it.  So a value that is kept depends on
  * the whole tree of the owner, which a list reads. */
-static void read_all(gd_module *owner)
-{
-    gd_named_release(gd_module_parameters(owner, NULL));
-}
+static void read_all(gd_module *owner) { gd_named_release(gd_module_parameters(owner, NULL)); }
 
 static gd_tensor *materialize(gd_module *owner, gd_dtype dtype, gd_device *device, void *user)
 {

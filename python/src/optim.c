@@ -274,10 +274,10 @@ static PyObject *optimizer_add_group(PyObject *o, PyObject *args)
     }
     if (!fine && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "add_group: tensors are needed");
     if (fine && gd_py_group_options(c, &options, optimizer, settings)) {
-        gd_status status =
-            options.text ? gd_optimizer_add_group(optimizer, text, t, (int)n, options.text, &group)
-                         : gd_optimizer_add_group_with(optimizer, text, t, (int)n, options.option,
-                                                       (int)options.count, &group);
+        gd_status status = options.text
+                               ? gd_optimizer_add_group(optimizer, text, t, (int)n, options.text, &group)
+                               : gd_optimizer_add_group_with(optimizer, text, t, (int)n, options.option,
+                                                             (int)options.count, &group);
         gd_py_options_clear(&options);
         result = status ? gd_py_raise(c) : gd_py_done(c) ? PyLong_FromLong(group) : NULL;
     }
@@ -314,9 +314,9 @@ static PyObject *optimizer_regroup(PyObject *o, PyObject *args)
     OPTIMIZER_OR_RETURN(o);
     if (!PyArg_ParseTuple(args, "sO:regroup", &selection, &settings)) return NULL;
     if (!gd_py_group_options(c, &options, optimizer, settings)) return NULL;
-    gd_status status =
-        options.text ? gd_optimizer_regroup(optimizer, selection, options.text)
-                     : gd_optimizer_regroup_with(optimizer, selection, options.option, (int)options.count);
+    gd_status status = options.text ? gd_optimizer_regroup(optimizer, selection, options.text)
+                                    : gd_optimizer_regroup_with(optimizer, selection, options.option,
+                                                                (int)options.count);
     gd_py_options_clear(&options);
     return done(c, status);
 }
@@ -329,8 +329,7 @@ static PyObject *optimizer_set_group(PyObject *o, PyObject *args)
     OPTIMIZER_OR_RETURN(o);
     if (!PyArg_ParseTuple(args, "iO:_set_group", &group, &settings)) return NULL;
     if (!gd_py_group_options(c, &options, optimizer, settings)) return NULL;
-    gd_status status =
-        gd_optimizer_group_settings(optimizer, group, options.option, (int)options.count);
+    gd_status status = gd_optimizer_group_settings(optimizer, group, options.option, (int)options.count);
     gd_py_options_clear(&options);
     return done(c, status);
 }

@@ -370,8 +370,7 @@ static gd_status put_object(gd_module *module, const char *name, gd_object *obje
                       gd__place(module, place), name);
         return gd_error(ctx);
     }
-    if (object->type == &gd__tensor_type)
-        return put_tensor(module, name, (gd_tensor *)object, AS_CLASS_SAYS);
+    if (object->type == &gd__tensor_type) return put_tensor(module, name, (gd_tensor *)object, AS_CLASS_SAYS);
     if (object->type == &gd__module_type) return put_module(module, name, (gd_module *)object);
     gd_status status = prepare(module, name);
     if (status) return status;

@@ -43,13 +43,15 @@ static bool takes_whole(const gd_link *link, const char *key)
     return false;
 }
 
-/* Who has a setting of that name, and whether the value fits them.  What is a link in some is a number in others. */
+/* Who has a setting of that name, and whether the value fits them.  One name may be a number in some, a text or a link in
+ * others, which are meant where the value is of their kind. */
 typedef struct key_check {
     const char *key;
     const gd_setting *value;
     gd_ctx *ctx;
     int links;
     const gd_link *child_of; /* one that has a link there, which stays */
+    const gd_link *other;    /* one that takes another kind of value */
 } key_check;
 
 /* A child, or nothing but a child; some settings are a number or a child. */
@@ -70,6 +72,10 @@ static gd_status check_key(void *user, gd_link *link, const char *path)
     if (field < 0) return GD_OK;
     if (k->value->kind == GD_SET_CHAIN || is_child(link, field)) {
         k->child_of = link;
+        return GD_OK;
+    }
+    if (!(k->value->kind & link->cls->fields[field].kinds)) {
+        k->other = link;
         return GD_OK;
     }
     k->links++;
@@ -94,6 +100,9 @@ static gd_status check_all(gd_optimizer *o, key_check *k)
 {
     gd_status status = gd__visit_links(o->chain, "", check_key, k);
     if (status || k->links) return status;
+    if (k->other)
+        return gd__field_check(o->ctx, asker(k), k->other->cls,
+                               &k->other->cls->fields[gd__field_index(k->other->cls, k->key)], k->value);
     if (k->child_of)
         return gd_fail(o->ctx, GD_TYPE, "%s'%s' of %s is a link, which groups cannot have", asker(k), k->key,
                        k->child_of->cls->name);
