@@ -203,7 +203,7 @@ typedef struct gd_virtual_options {
     gd_dtype dtype;    /* default f32 */
     gd_device *device; /* NULL: the owner's */
     bool persist;      /* is the reference buffer part of the state dict? */
-    bool memoise;      /* keep the value while nothing it read through the owner has changed; a list of parameters reads them all */
+    bool memoise; /* keep the value while nothing it read through the owner has changed; a list reads all */
 } gd_virtual_options;
 
 gd_virtual_options gd_virtual_defaults(void); /* neither method nor function, f32, nothing persists */
