@@ -48,7 +48,8 @@ static void several_tables_share_parameters_and_have_their_own(void **state)
     slurp("s.svg", out, sizeof out);
     assert_non_null(strstr(out, "S [mM]"));
     assert_non_null(strstr(out, "t [s]"));
-    assert_non_null(strstr(out, "set 1"));
+    assert_non_null(strstr(out, ">one.csv<"));
+    assert_non_null(strstr(out, ">two.csv<"));
     put("new.csv", "t,set\n10,1\n");
     works("predict s.safetensors new.csv --out p.csv");
     slurp("p.csv", out, sizeof out);

@@ -5,17 +5,15 @@
 
 #include <math.h>
 
-#define CURVE 241 /* points of a drawn curve */
-
 enum { DATA, FIT, MEASURED = 7 }; /* inks */
 
 /* Standard errors of the curve; VALUE where parameters are not determined. */
-static gd_status band(gd_fit_job *j, gd_tensor *curve, double *error)
+static gd_status band(gd_fit_job *j, gd_tensor *curve, int64_t count, double *error)
 {
-    curve = gd_reshape(gd_expand(curve, 1, (int64_t[]){CURVE}), 1, (int64_t[]){CURVE});
+    curve = gd_reshape(gd_expand(curve, 1, &count), 1, &count);
     gd_status status = curve ? gd__fit_band(curve, j->param, j->params, j->fit.covariance, error)
                              : gd_error(j->ctx);
-    for (int i = 0; i < CURVE && !status; i++)
+    for (int64_t i = 0; i < count && !status; i++)
         if (!isfinite(error[i])) status = GD_VALUE;
     return status;
 }
@@ -29,44 +27,30 @@ static double common(const double *v, int64_t rows)
 }
 
 /* Standard deviations of a new measurement along the curve: of y, and of x times the slope.  False: rows differ in theirs, so that there
- * is no one band for all. */
-static bool measured_spread(const gd_fit_job *j, gd_tensor *curve, int place, double *spread)
+ * is no one band for all.  errors: room for as many. */
+static bool measured_spread(const gd_fit_job *j, gd_tensor *curve, const gd_fit_line *line, double *spread,
+                            double *errors)
 {
-    const double *noise = gd__fit_noise_of(j, place), unit = j->absolute ? 1 : j->fit.sigma;
+    const double *noise = gd__fit_noise_of(j, line->x), unit = j->absolute ? 1 : j->fit.sigma;
     int64_t rows = gd_numel(j->y);
-    double of_y = j->scale ? 1 / common(gd_data(j->scale), rows) : 1, errors[CURVE];
-    for (int i = 0; i < CURVE; i++) spread[i] = 0, errors[i] = noise ? common(noise, rows) : 0;
+    double of_y = j->scale ? 1 / common(gd_data(j->scale), rows) : 1;
+    for (int64_t i = 0; i < line->count; i++) spread[i] = 0, errors[i] = noise ? common(noise, rows) : 0;
     if (!isfinite(of_y * unit * errors[0])) return false;
-    if (noise && gd__fit_noise_in_y(curve, j->value[place], errors, spread)) return false;
-    for (int i = 0; i < CURVE; i++) spread[i] = unit * hypot(of_y, spread[i]);
+    if (noise && gd__fit_noise_in_y(curve, j->value[line->x], errors, spread)) return false;
+    for (int64_t i = 0; i < line->count; i++) spread[i] = unit * hypot(of_y, spread[i]);
     return true;
 }
 
-/* value -+ t sqrt(error^2 + spread^2) */
-static void put_band(const gd_fit_job *j, gd_plot *plot, int ink, const char *label, const double *x,
-                     const double *value, const double *error, const double *spread)
+/* value -+ t sqrt(error^2 + spread^2); low and high: room for as many. */
+static void put_band(const gd_fit_job *j, gd_plot *plot, int ink, const char *label, const gd_fit_line *line,
+                     const double *error, const double *spread, double *low, double *high)
 {
-    double low[CURVE], high[CURVE];
-    for (int i = 0; i < CURVE; i++) {
+    for (int64_t i = 0; i < line->count; i++) {
         double half = j->t * hypot(error[i], spread ? spread[i] : 0);
-        low[i] = value[i] - half, high[i] = value[i] + half;
+        low[i] = line->ys[i] - half, high[i] = line->ys[i] + half;
     }
     gd__plot_ink(plot, ink);
-    gd__plot_band(plot, label, x, low, high, CURVE);
-}
-
-/* Where the curve is drawn: even steps on the axis. */
-static gd_tensor *places(const gd_fit_job *j, const gd_tensor *data)
-{
-    const double *v = gd_data(data);
-    double first = INFINITY, last = -INFINITY, x[CURVE];
-    for (int64_t i = 0; i < gd_numel(data); i++)
-        if (!j->log[0] || v[i] > 0) first = fmin(first, v[i]), last = fmax(last, v[i]);
-    for (int i = 0; i < CURVE; i++) {
-        double part = (double)i / (CURVE - 1);
-        x[i] = j->log[0] ? first * pow(last / first, part) : first + part * (last - first);
-    }
-    return gd_from_f64(j->ctx, GD_F64, 1, (int64_t[]){CURVE}, x);
+    gd__plot_band(plot, label, line->xs, low, high, (size_t)line->count);
 }
 
 gd_status gd__fit_bars(const gd_fit_job *j, double **half)
@@ -93,31 +77,47 @@ static gd_status put_data(gd_fit_job *j, gd_plot *plot, const double *x, int pla
     return GD_OK;
 }
 
+/* The bands around the line.  part: four times room for its points. */
+static gd_status draw_bands(gd_fit_job *j, gd_plot *plot, const gd_fit_line *line, double *part)
+{
+    int64_t count = line->count;
+    double *error = part, *spread = part + count, *low = part + 2 * count, *high = part + 3 * count;
+    gd_tensor *data = j->value[line->x];
+    gd_scope_begin(j->ctx);
+    j->value[line->x] = gd_from_f64(j->ctx, GD_F64, 1, &count, line->xs);
+    gd__expr_forget(j->model);
+    if (gd__fit_noise_of(j, line->x)) j->value[line->x] = gd_require_grad(j->value[line->x]);
+    gd_tensor *curve = j->value[line->x] ? gd__fit_model(j, j->param) : NULL;
+    gd_status status = curve ? GD_OK : gd_error(j->ctx);
+    bool has_band = !status && band(j, curve, count, error) == GD_OK;
+    bool has_spread = has_band && measured_spread(j, curve, line, spread, low);
+    if (gd_error(j->ctx) == GD_NOMEM) status = GD_NOMEM;
+    if (!status) gd_clear_error(j->ctx); /* a picture without what is not known */
+    gd__expr_forget(j->model);
+    j->value[line->x] = data;
+    gd_scope_end(j->ctx);
+    if (status) return status;
+    if (has_spread) put_band(j, plot, MEASURED, "95 % of new measurements", line, error, spread, low, high);
+    if (has_band) put_band(j, plot, FIT, "95 % band of the curve", line, error, NULL, low, high);
+    return GD_OK;
+}
+
 /* The curve over the range of the one column. */
 static gd_status draw_curve(gd_fit_job *j, gd_plot *plot, int x)
 {
-    double xs[CURVE], ys[CURVE], error[CURVE], spread[CURVE];
-    gd_tensor *data = j->value[x];
-    gd_scope_begin(j->ctx);
-    j->value[x] = places(j, data);
-    gd__expr_forget(j->model);
-    if (gd__fit_noise_of(j, x)) j->value[x] = gd_require_grad(j->value[x]);
-    gd_tensor *curve = j->value[x] ? gd__fit_model(j, j->param) : NULL;
-    gd_status status = curve ? gd_read_f64(j->value[x], xs, CURVE) : gd_error(j->ctx);
-    if (!status) status = gd_read_f64(curve, ys, CURVE);
-    bool has_band = !status && j->fit.covariance && isfinite(j->t) && band(j, curve, error) == GD_OK;
-    bool has_spread = has_band && measured_spread(j, curve, x, spread);
-    if (!status && gd_error(j->ctx) == GD_NOMEM) status = GD_NOMEM;
-    if (!status) gd_clear_error(j->ctx); /* a picture without what is not known */
-    gd__expr_forget(j->model);
-    j->value[x] = data;
-    gd_scope_end(j->ctx);
-    if (status) return status;
-    if (has_spread) put_band(j, plot, MEASURED, "95 % of new measurements", xs, ys, error, spread);
-    if (has_band) put_band(j, plot, FIT, "95 % band of the curve", xs, ys, error, NULL);
-    status = put_data(j, plot, gd_data(data), x);
+    gd_fit_line line = {.x = x, .set = -1};
+    const double *data = gd_data(j->value[x]);
+    gd_status status = gd__fit_curve(j, &line, data, gd_numel(j->value[x]));
+    if (!status && j->fit.covariance && isfinite(j->t)) {
+        size_t bytes = 4 * (size_t)line.count * sizeof(double);
+        double *part = gd__alloc(j->ctx, bytes);
+        status = part ? draw_bands(j, plot, &line, part) : GD_NOMEM;
+        gd__free(j->ctx, part, part ? bytes : 0);
+    }
+    if (!status) status = put_data(j, plot, data, x);
     gd__plot_ink(plot, FIT);
-    gd__plot_line(plot, "fit", xs, ys, CURVE);
+    if (!status) gd__plot_line(plot, "fit", line.xs, line.ys, (size_t)line.count);
+    gd__fit_curve_close(&line);
     return status;
 }
 

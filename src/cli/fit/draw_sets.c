@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CURVE 241 /* points of a drawn curve */
-#define DRAWN 12  /* sets: more could not be told apart */
+#define DRAWN 12 /* sets: more could not be told apart */
 
 bool gd__fit_has_sets(const gd_fit_job *j, int *x, int *set)
 {
@@ -40,24 +39,37 @@ static size_t rows_of_set(const gd_fit_job *j, int set, double k, const double *
     return count;
 }
 
-/* The model over the range of the points of set k. */
-static gd_status curve_of_set(gd_fit_job *j, int x, int set, double k, const double *px, size_t count,
-                              double *xs, double *ys)
+/* What the legend calls set k: of several tables the file without its folders, of a column its name and number. */
+static void name_set(const gd_fit_job *j, int k, char out[80])
 {
-    gd_tensor *data = j->value[x], *sets = j->value[set];
-    double first = INFINITY, last = -INFINITY;
-    for (size_t i = 0; i < count; i++) first = fmin(first, px[i]), last = fmax(last, px[i]);
-    gd_scope_begin(j->ctx);
-    j->value[x] = gd_linspace(j->ctx, GD_F64, first, last, CURVE);
-    j->value[set] = gd_full(j->ctx, GD_F64, 1, (int64_t[]){CURVE}, k);
-    gd__expr_forget(j->model);
-    gd_tensor *curve = j->value[x] && j->value[set] ? gd__fit_model(j, j->param) : NULL;
-    gd_status status = curve ? gd_read_f64(j->value[x], xs, CURVE) : gd_error(j->ctx);
-    if (!status) status = gd_read_f64(curve, ys, CURVE);
-    gd__expr_forget(j->model);
-    j->value[x] = data;
-    j->value[set] = sets;
-    gd_scope_end(j->ctx);
+    if (strcmp(j->set, "set") != 0 || k + 2 > j->args->arguments || j->args->arguments < 3) {
+        (void)snprintf(out, 80, "%.40s %d", j->set, k);
+        return;
+    }
+    const char *path = j->args->argument[k + 1], *slash = strrchr(path, '/');
+    bool other = false; /* has another folder a file of that name? */
+    for (int i = 1; i < j->args->arguments; i++) {
+        const char *end = strrchr(j->args->argument[i], '/');
+        other = other ||
+                (i != k + 1 && !strcmp(end ? end + 1 : j->args->argument[i], slash ? slash + 1 : path));
+    }
+    (void)snprintf(out, 80, "%.79s", slash && !other ? slash + 1 : path);
+}
+
+/* Points and line of set k, which has `count` points. */
+static gd_status draw_set(gd_fit_job *j, gd_plot *plot, gd_fit_line *line, double *const *to, bool across,
+                          bool up, size_t count)
+{
+    char label[80];
+    gd_status status = gd__fit_curve(j, line, to[X], (int64_t)count);
+    if (!status) {
+        name_set(j, (int)line->k, label);
+        gd__plot_ink(plot, (int)line->k);
+        gd__plot_errors(plot, label, to[X], to[Y], across ? to[ACROSS] : NULL, up ? to[UP] : NULL, count);
+        gd__plot_ink(plot, (int)line->k);
+        gd__plot_line(plot, NULL, line->xs, line->ys, (size_t)line->count);
+    }
+    gd__fit_curve_close(line);
     return status;
 }
 
@@ -65,8 +77,7 @@ gd_status gd__fit_draw_sets(gd_fit_job *j, gd_plot *plot, int x, int set)
 {
     int64_t rows = gd_numel(j->y);
     const double *s = gd_data(j->value[set]);
-    double xs[CURVE], ys[CURVE], most = 0, *half,
-                                 *px = gd__alloc_array(j->ctx, (size_t)rows, PARTS * sizeof *px);
+    double most = 0, *half, *px = gd__alloc_array(j->ctx, (size_t)rows, PARTS * sizeof *px);
     if (!px) return GD_NOMEM;
     double *const to[PARTS] = {px, px + rows, px + 2 * rows, px + 3 * rows};
     gd_status status = gd__fit_bars(j, &half);
@@ -74,17 +85,9 @@ gd_status gd__fit_draw_sets(gd_fit_job *j, gd_plot *plot, int x, int set)
     for (int64_t i = 0; i < rows; i++) most = fmax(most, s[i]);
     if (most >= DRAWN) gd_warn(j->ctx, "--plot: the first %d of %g sets are drawn", DRAWN, most + 1);
     for (int k = 0; k <= (int)fmin(most, DRAWN - 1) && !status; k++) {
-        char label[80];
         size_t count = rows_of_set(j, set, k, from, to);
-        if (!count) continue;
-        (void)snprintf(label, sizeof label, "%.40s %d", j->set, k);
-        status = curve_of_set(j, x, set, k, px, count, xs, ys);
-        if (status) break;
-        gd__plot_ink(plot, k);
-        gd__plot_errors(plot, label, px, to[Y], from[ACROSS] ? to[ACROSS] : NULL, half ? to[UP] : NULL,
-                        count);
-        gd__plot_ink(plot, k);
-        gd__plot_line(plot, NULL, xs, ys, CURVE);
+        gd_fit_line line = {.x = x, .set = set, .k = k};
+        if (count) status = draw_set(j, plot, &line, to, from[ACROSS] != NULL, half != NULL, count);
     }
     gd__free(j->ctx, half, half ? (size_t)rows * sizeof *half : 0);
     gd__free(j->ctx, px, (size_t)rows * PARTS * sizeof *px);

@@ -6,7 +6,7 @@
  *   guess.c, starts.c   where it may start
  *   statistics.c   how well it does
  *   save.c         what --out leaves; predict.c reads it again
- *   report.c       what is printed; residuals.c, export.c, draw.c files and pictures */
+ *   report.c       what is printed; residuals.c, export.c, draw.c, curve.c files and pictures */
 #ifndef GD_CLI_FIT_FIT_H
 #define GD_CLI_FIT_FIT_H
 
@@ -244,6 +244,18 @@ const char *gd__fit_stop_text(const gd_fit_job *j);
 void gd__fit_print_table(gd_fit_job *j);
 void gd__fit_print_json(gd_fit_job *j);
 
+/* The line of the model over one column, as a picture draws it (curve.c). */
+typedef struct gd_fit_line {
+    gd_ctx *ctx;
+    int x, set; /* places of the column, and of that of the sets, which is k there; -1: there are no sets */
+    double k;
+    double *xs, *ys; /* count of each, x going up; one block */
+    int64_t count;
+} gd_fit_line;
+
+/* Points over the range of data [rows], closer where the line bends; gd__fit_curve_close also after a failure. */
+GD_NODISCARD gd_status gd__fit_curve(gd_fit_job *j, gd_fit_line *line, const double *data, int64_t rows);
+void gd__fit_curve_close(gd_fit_line *line);
 /* Does the model use one column beside that of the sets?  Their places among the names. */
 bool gd__fit_has_sets(const gd_fit_job *j, int *x, int *set);
 /* Points and curve of each set over column x. */

@@ -1,4 +1,5 @@
-/* A small stroke font for PNG files: each letter is a few strokes, drawn with a round pen.
+/* A small stroke font for PNG and PDF files: each letter is a few strokes, drawn with a round pen.  Letters beyond ASCII are in
+ * letters.c; one that is not known is a box with its number in it.
  *
  * A glyph is a text of strokes separated by '|'; a stroke is a list of points, two characters each: x and y + 4 in base 36, in
  * twentieths of the letter size, y upwards from the baseline (capitals are 14 high, small letters 10, tails go to -4).
@@ -8,13 +9,19 @@
  *   @04 74 7e 0e   the same, closed: a square gives a circle
  *
  * The curves are uniform quadratic B-splines. */
+#include "cli/plot/letters.h"
 #include "cli/plot/picture.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define UNIT        (1 / 20.0)
 #define MAX_POINTS  16
 #define CURVE_STEPS 6
+#define SPACE       4   /* between letters */
+#define SMALL       0.6 /* letters above and below the line */
+#define DEPTH       6   /* of letters made of others */
 
 static const char *const glyphs[95] = {
     /*   ! " # */ "",
@@ -117,17 +124,18 @@ static const char *const glyphs[95] = {
 static int base36(char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; }
 
 typedef struct pen {
-    double x; /* left edge of the glyph */
+    double x, y, scale; /* where the strokes begin, in units of the letter size, and their unit */
     void (*stroke)(void *, const double *, size_t);
     void *user;
+    double top; /* the highest point since it was last set, in units of the font */
     double out[2 * (MAX_POINTS * CURVE_STEPS + 4)];
     size_t points;
 } pen;
 
 static void put(pen *p, double x, double y)
 {
-    p->out[2 * p->points] = p->x + x * UNIT;
-    p->out[2 * p->points + 1] = y * UNIT;
+    p->out[2 * p->points] = p->x + x * p->scale;
+    p->out[2 * p->points + 1] = p->y + y * p->scale;
     p->points++;
 }
 
@@ -171,7 +179,8 @@ static const char *draw_stroke(pen *p, const char *s, double *width)
     for (; *s && *s != '|'; s += s[2] == ' ' ? 3 : 2) {
         point[count][0] = base36(s[0]);
         point[count][1] = base36(s[1]) - 4;
-        if (point[count][0] > *width) *width = point[count][0];
+        *width = fmax(*width, point[count][0]);
+        p->top = fmax(p->top, point[count][1]);
         count++;
     }
     p->points = 0;
@@ -183,19 +192,126 @@ static const char *draw_stroke(pen *p, const char *s, double *width)
     return *s ? s + 1 : NULL;
 }
 
+static double draw_strokes(pen *p, const char *strokes)
+{
+    double width = *strokes ? 0 : 1.5;
+    for (const char *next = *strokes ? strokes : NULL; next;) next = draw_stroke(p, next, &width);
+    return width;
+}
+
+/* ---- letters made of others ---- */
+
+static double draw_letter(pen *p, uint32_t code, int depth);
+
+/* The width of what is drawn, which is in font units of the pen as it was. */
+static double draw_small(pen *p, uint32_t code, double up, int depth)
+{
+    pen before = *p;
+    p->y += up * p->scale;
+    p->scale *= SMALL;
+    double width = SMALL * draw_letter(p, code, depth);
+    p->y = before.y;
+    p->scale = before.scale;
+    p->top = fmax(before.top, up + SMALL * p->top);
+    return width;
+}
+
+static double draw_text(pen *p, const char *utf8, int depth)
+{
+    double width = 0, left = p->x;
+    for (const char *s = utf8; *s;) {
+        size_t length = gd__utf8_length(s);
+        p->x = left + width * p->scale;
+        width += draw_letter(p, gd__letter_code(s, length), depth);
+        s += length ? length : 1;
+        if (*s) width += SPACE;
+    }
+    p->x = left;
+    return width;
+}
+
+/* Over, under or beside a letter of that width that is as high as p->top. */
+static void draw_accent(pen *p, const gd_accent *accent, double width)
+{
+    double left = p->x, line = p->y, top = p->top;
+    p->x += (accent->where == GD_ACCENT_RIGHT ? width - 1 : width / 2 - 3) * p->scale;
+    if (accent->where == GD_ACCENT_ABOVE) p->y += (fmax(top, 10) + 2) * p->scale;
+    if (accent->where == GD_ACCENT_RIGHT) p->y += 10 * p->scale;
+    p->top = 0;
+    (void)draw_strokes(p, accent->strokes);
+    p->top = accent->where == GD_ACCENT_ABOVE ? fmax(top, 10) + 2 + p->top : top;
+    p->x = left;
+    p->y = line;
+}
+
+/* A box with the number of the letter in two rows. */
+static double draw_number(pen *p, uint32_t code)
+{
+    char digits[12];
+    (void)snprintf(digits, sizeof digits, code > 0xFFFF ? "%06X" : "%04X", (unsigned)code);
+    size_t half = strlen(digits) / 2;
+    double left = p->x, line = p->y, unit = p->scale, width = 2 + 6 * (double)half;
+    double frame[5][2] = {{0, 0}, {width, 0}, {width, 18}, {0, 18}, {0, 0}};
+    p->points = 0;
+    for (int i = 0; i < 5; i++) put(p, frame[i][0], frame[i][1] - 2);
+    p->stroke(p->user, p->out, p->points);
+    for (size_t i = 0; digits[i]; i++) {
+        p->x = left + (2 + 6 * (double)(i % half)) * unit;
+        p->y = line + (i < half ? 8.5 : 0) * unit;
+        p->scale = 0.4 * unit;
+        (void)draw_strokes(p, glyphs[digits[i] - ' ']);
+        p->scale = unit;
+    }
+    p->x = left;
+    p->y = line;
+    return width;
+}
+
+/* Draws a letter, and returns its width in units of the font. */
+static double draw_letter(pen *p, uint32_t code, int depth)
+{
+    gd_letter letter;
+    p->top = 0;
+    if (code >= ' ' && code <= '~') return draw_strokes(p, glyphs[code - ' ']);
+    const gd_accent *accent = gd__letter_accent(code);
+    if (accent) { /* alone */
+        p->top = 10;
+        draw_accent(p, accent, 6);
+        return 6;
+    }
+    if (depth > DEPTH || !gd__letter_find(code, &letter)) return draw_number(p, code);
+    if (letter.strokes) return draw_strokes(p, letter.strokes);
+    if (letter.text) return draw_text(p, letter.text, depth + 1);
+    if (letter.small) return draw_small(p, letter.base, letter.small > 0 ? 7 : -3, depth + 1);
+    double width = draw_letter(p, letter.base, depth + 1);
+    if (letter.accent) draw_accent(p, letter.accent, width);
+    return width;
+}
+
 double gd__font_strokes(const char *utf8, void (*stroke)(void *user, const double *xy, size_t points),
                         void *user)
 {
-    pen p = {.stroke = stroke, .user = user};
-    double x = 0;
+    pen p = {.stroke = stroke, .user = user, .scale = UNIT};
+    double x = 0, width = 0;
     for (const char *s = utf8; *s;) {
         size_t length = gd__utf8_length(s);
-        const char *glyph = length == 1 && *s >= ' ' && *s <= '~' ? glyphs[*s - ' '] : "04 74 7i 0i 04";
-        double width = *glyph ? 0 : 1.5;
-        p.x = x + 2 * UNIT;
-        for (const char *next = *glyph ? glyph : NULL; next;) next = draw_stroke(&p, next, &width);
-        x += (width + 4) * UNIT;
+        uint32_t code = gd__letter_code(s, length);
+        const gd_accent *accent = s > utf8 ? gd__letter_accent(code) : NULL;
+        if (accent) { /* of the letter before it */
+            draw_accent(&p, accent, width);
+        } else {
+            p.x = x + 2 * UNIT;
+            width = draw_letter(&p, code, 0);
+            x += (width + SPACE) * UNIT;
+        }
         s += length ? length : 1;
     }
     return x;
+}
+
+bool gd__font_knows(const char *utf8, size_t length)
+{
+    gd_letter letter;
+    uint32_t code = gd__letter_code(utf8, length);
+    return (code >= ' ' && code <= '~') || gd__letter_accent(code) || gd__letter_find(code, &letter);
 }

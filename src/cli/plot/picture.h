@@ -87,12 +87,15 @@ gd_rgb gd__ink(int ink, bool dark);
 /* The ten corners of a star. */
 void gd__star(const double *centre, double radius, double corner[20]);
 
-/* ---- the letters of the PNG writer (font.c) ---- */
+/* ---- the letters of the PNG and PDF writers (font.c) ---- */
 
 /* Calls `stroke` for every stroke of a text, flattened to lines: points x y in units of the letter size, y upwards from the
  * baseline.  Returns the width. */
 double gd__font_strokes(const char *utf8, void (*stroke)(void *user, const double *xy, size_t points),
                         void *user);
+
+/* Has the font the character of `length` bytes?  If not, its number is drawn in a box. */
+bool gd__font_knows(const char *utf8, size_t length);
 
 /* PNG bytes of an image of rows of RGB (png.c). */
 gd_status gd__png_encode(gd_text *out, const uint8_t *rgb, int width, int height);
