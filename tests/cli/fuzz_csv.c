@@ -1,17 +1,18 @@
 /* libFuzzer target: any bytes as a CSV file; the first byte chooses the options. */
 #include "cli/data/csv.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Is every cell of the column a number, or missing? */
+/* Is every cell of the column a finite number, or missing? */
 static bool is_numeric(const gd_csv *csv, int column)
 {
     double value;
     for (int64_t row = 0; row < gd__csv_rows(csv); row++)
-        if (gd__csv_number(csv, row, column, &value) < 0) return false;
+        if (gd__csv_number(csv, row, column, &value) < 0 || isinf(value)) return false;
     return true;
 }
 

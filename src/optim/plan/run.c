@@ -85,7 +85,8 @@ static double input_of_member(const gd_run_args *args, const gd_run_input *in, i
 static bool fill_step(const gd_run_args *args, const gd_plan *plan)
 {
     bool differ = false;
-    for (const gd_run_input *in = plan->every_run, *end = in + plan->every_runs; in < end; in++) {
+    for (int k = 0; k < plan->every_runs; k++) { /* none: there is no list */
+        const gd_run_input *in = &plan->every_run[k];
         bool step = in->kind == GD_U_STEP, own = step ? in->owner->uneven : in->kind != GD_U_LOSS;
         const gd_exec *x = in->group->run;
         double *to = x->input + in->uniform, same = step ? counted(in->owner->step, in) : args->loss;

@@ -57,7 +57,8 @@ static __attribute__((noinline)) gd_status look_again(gd_optimizer *o, bool skip
     bool look = !same_memory || o->always_look;
     gd_tensor **active = o->looked.active, **grads = o->looked.grad;
     int count = 0;
-    for (gd_param *p = o->param, *end = p + o->count; p < end; p++) {
+    for (int i = 0; i < o->count; i++) { /* none: there is no list */
+        gd_param *p = &o->param[i];
         gd_tensor *t = p->tensor, *grad = t->grad;
         int form = form_of(t, grad);
         if (look) moved |= look_at_memory(p, t, &laid);
