@@ -36,7 +36,8 @@ static void widen(plane *p, int axis, double v)
 }
 
 /* The model at some places, where the column of sets, if there is one, is `k`. */
-static gd_status evaluate(gd_fit_job *j, const gd_fit_line *line, const double *x, int64_t count, double *y)
+static gd_status follow_model(gd_fit_job *j, const gd_fit_line *line, const double *x, int64_t count,
+                              double *y)
 {
     gd_tensor *data = j->value[line->x], *sets = line->set < 0 ? NULL : j->value[line->set];
     gd_scope_begin(j->ctx);
@@ -125,13 +126,13 @@ gd_status gd__fit_curve(gd_fit_job *j, gd_fit_line *line, const double *data, in
     if (!(line->xs = gd__alloc_array(j->ctx, 2 * (size_t)MOST, sizeof *line->xs))) return GD_NOMEM;
     line->ys = line->xs + MOST;
     line->count = first_places(&p, data, rows, line->xs);
-    gd_status status = evaluate(j, line, line->xs, line->count, line->ys);
+    gd_status status = follow_model(j, line, line->xs, line->count, line->ys);
     for (int round = 0; round < ROUNDS && !status; round++) {
         for (int64_t i = 0; i < line->count && !round; i++) widen(&p, 1, line->ys[i]);
         int64_t count = refine(&p, line->xs, line->ys, line->count);
         if (count == line->count) break;
         line->count = count;
-        status = evaluate(j, line, line->xs, line->count, line->ys);
+        status = follow_model(j, line, line->xs, line->count, line->ys);
     }
     return status;
 }

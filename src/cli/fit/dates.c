@@ -33,7 +33,7 @@ bool gd__fit_date_parse(const char *text, gd_fit_date *out)
     for (int i = 0; i < 2; i++)
         if (strlen(units[i].name) == length && !memcmp(units[i].name, text, length))
             out->unit = units[i].unit;
-    if (!out->unit || (text[length] && !gd__date_parse(text + length + 1, &origin))) return false;
+    if (out->unit == 0 || (text[length] && !gd__date_parse(text + length + 1, &origin))) return false;
     if (text[length]) out->origin = origin.seconds;
     out->day = origin.day;
     return true;
@@ -55,7 +55,7 @@ static bool learn_date(const gd_frame_column *column, int64_t rows, gd_fit_date 
     double first = INFINITY;
     for (int64_t i = 0; i < rows; i++)
         if (!isnan(column->value[i])) first = fmin(first, column->value[i]);
-    if (!date->unit) date->unit = column->clock ? 1 : DAY;
+    if (date->unit == 0) date->unit = column->clock ? 1 : DAY;
     if (isnan(date->origin)) date->origin = column->day ? DAY * floor(first / DAY) : 0;
     date->day = column->day;
     return isfinite(first);
@@ -77,7 +77,7 @@ gd_status gd__fit_dates(const gd_args *args, const gd_csv *csv, int column, bool
 {
     static const gd_cells kind = GD_CELLS_DATES;
     gd_frame frame = {.ctx = args->ctx};
-    bool learn = !date->unit, origin_of_day;
+    bool learn = date->unit == 0, origin_of_day;
     gd_status status = gd__frame_read(args->ctx, csv, &column, 1, &kind, &frame);
     const gd_frame_column *c = &frame.column[0];
     int64_t rows = gd__csv_rows(csv);
@@ -106,7 +106,7 @@ const gd_fit_date *gd__fit_date_of(const gd_fit_job *j, int place)
 {
     int column = place - j->params;
     bool is = j->date && column >= 0 && column < gd__csv_columns(j->csv) && j->value[place];
-    return is && j->date[column].unit ? &j->date[column] : NULL;
+    return is && j->date[column].unit > 0 ? &j->date[column] : NULL;
 }
 
 void gd__fit_date_cell(gd_text *out, const gd_fit_date *date, double value)

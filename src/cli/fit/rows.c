@@ -17,7 +17,7 @@ static gd_tensor *column(gd_fit_job *j, int index)
 gd_tensor *gd__fit_model_column(gd_fit_job *j, int index)
 {
     gd_fit_date *date = &j->date[index];
-    if (!date->unit && !gd__fit_holds_dates(j->csv, index)) return column(j, index);
+    if (date->unit == 0 && !gd__fit_holds_dates(j->csv, index)) return column(j, index);
     gd_tensor *t = gd_empty(j->ctx, GD_F64, 1, (int64_t[]){gd__csv_rows(j->csv)});
     if (t && !gd__fit_dates(j->args, j->csv, index, j->drop_missing, date, gd_data_mut(t))) return t;
     gd_release(t);

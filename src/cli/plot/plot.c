@@ -277,7 +277,7 @@ static double legend(gd_plot *p, double top, bool draw)
 
 static void find_ticks(gd_plot_axis *a, int wanted)
 {
-    if (a->log || !a->date.unit || !gd__date_ticks(&a->ticks, a->low, a->high, wanted, &a->date))
+    if (a->log || a->date.unit == 0 || !gd__date_ticks(&a->ticks, a->low, a->high, wanted, &a->date))
         gd__ticks(&a->ticks, a->low, a->high, a->log, wanted);
 }
 
