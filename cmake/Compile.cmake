@@ -52,6 +52,9 @@ function(gd_isa_objects prefix)
         gd_objects(${prefix}_${isa} ${ARGN})
         target_compile_definitions(${prefix}_${isa} PRIVATE GD_ISA=${isa})
         target_compile_options(${prefix}_${isa} PRIVATE ${GD_KERNEL_FLAGS} ${GD_ISA_FLAGS_${isa}})
+        if(GD_FUZZ) # loops over elements say nothing about an input, and recording them takes nine tenths of the fuzzers' time
+            target_compile_options(${prefix}_${isa} PRIVATE -fno-sanitize=fuzzer-no-link)
+        endif()
     endforeach()
 endfunction()
 
