@@ -97,5 +97,10 @@ if(NOT GD_BLAS_KIND STREQUAL "none")
     endif()
 endif()
 
-# zlib, for the command line only
+# zlib, for gzip and zip files and for PNG
 find_package(ZLIB QUIET)
+if(ZLIB_FOUND)
+    target_include_directories(gd_deps SYSTEM INTERFACE ${ZLIB_INCLUDE_DIRS})
+    target_compile_definitions(gd_deps INTERFACE GD_HAVE_ZLIB=1)
+    list(APPEND GD_LINK_PUBLIC ${ZLIB_LIBRARIES})
+endif()

@@ -1,5 +1,5 @@
 /* The problems between bounds of the tests. */
-#include "cli/expr/expr.h"
+#include "expr/expr.h"
 #include "problem_parts.h"
 #include "problems/bounds.h"
 
@@ -14,7 +14,7 @@ static int count(void) { return BOUND_COUNT; }
 static gd_tensor *value_of(void *job)
 {
     instance *i = job;
-    return gd__expr_eval(i->expression, i->value, GD_F64);
+    return gd_expr_eval(i->expression, i->value, GD_F64);
 }
 
 static void set_expression(problem *p, instance *i)
@@ -27,7 +27,8 @@ static void set_expression(problem *p, instance *i)
         names[1 + k] = data.name[k];
         i->value[1 + k] = data.value[k];
     }
-    i->expression = gd__expr_parse(p->ctx, i->p->expression, names, 1 + data.count);
+    i->expression = gd_expr_parse(p->ctx, i->p->expression,
+                                  &(gd_expr_options){.names = names, .count = 1 + data.count});
     i->value[0] = gd_require_grad(gd_from_f64(p->ctx, GD_F64, i->p->rows ? 2 : 1, size, p->start));
 }
 
@@ -73,7 +74,7 @@ static double evaluate(problem *p, const double *x, double *g)
 
 static void close_bounds(problem *p)
 {
-    gd__expr_free(((instance *)p->job)->expression);
+    gd_expr_free(((instance *)p->job)->expression);
     free(p->job);
 }
 

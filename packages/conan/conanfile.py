@@ -1,6 +1,6 @@
 """gradus for Conan 2: conan create packages/conan --no-remote
 
-OpenBLAS with LAPACKE and jansson are those of the system (Debian: libopenblas-pthread-dev liblapacke-dev libjansson-dev)."""
+OpenBLAS with LAPACKE, jansson and zlib are those of the system (Debian: libopenblas-pthread-dev liblapacke-dev libjansson-dev zlib1g-dev)."""
 import os
 import re
 
@@ -63,4 +63,4 @@ class Gradus(ConanFile):
         self.cpp_info.set_property("cmake_find_mode", "none")
         self.cpp_info.builddirs = [os.path.join("lib", "cmake", "gradus")]
         self.cpp_info.libs = ["gradus"] if self.options.shared else [":libgradus.a"]
-        self.cpp_info.system_libs = ["m", "dl", "pthread", "jansson"]
+        self.cpp_info.system_libs = ["m", "dl", "pthread", "jansson", "z"]

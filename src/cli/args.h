@@ -13,7 +13,7 @@
 #ifndef GD_CLI_ARGS_H
 #define GD_CLI_ARGS_H
 
-#include "cli/text.h"
+#include "base/text/compose.h"
 
 /* What the value of an option is on disk.  Said once, in the table: gd__paths_check compares all that is read with all that is
  * written, for every command. */

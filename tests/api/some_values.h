@@ -34,6 +34,8 @@ static struct {
     gd_rule *rule;
     gd_world *alone;
     gd_grains *grains;
+    gd_expr *expr;
+    gd_plot *plot;
     bool lends; /* what is counted is lent, not given */
 } world;
 
@@ -58,6 +60,8 @@ static gd_var *some_gd_var(void) { return world.var; }
 static gd_rule *some_gd_rule(void) { return world.rule; }
 static gd_world *some_gd_world(void) { return world.alone; }
 static gd_grains *some_gd_grains(void) { return world.grains; }
+static gd_expr *some_gd_expr(void) { return world.expr; }
+static gd_plot *some_gd_plot(void) { return world.plot; }
 static gd_exchange *some_gd_exchange(void)
 {
     return gd_world_start(world.alone, &(gd_collective){.kind = GD_BARRIER});
@@ -179,12 +183,16 @@ static void make_world(memory *m)
     world.linop = gd_linop_dense(world.tensor);
     world.alone = gd_world_open(ctx, "self", NULL);
     world.grains = gd_grains_new(world.alone, world.tensor, 1);
+    world.expr = gd_expr_parse(world.ctx, "2*x", NULL);
+    world.plot = gd_plot_new(world.ctx, "some", "x", "y");
     if (failed || gd_error(ctx)) fail_msg("%s", gd_error_text(ctx));
 }
 
 static void end_world(void)
 {
     gd_grains_free(world.grains);
+    gd_expr_free(world.expr);
+    gd_plot_free(world.plot);
     gd_world_free(world.alone);
     gd_linop_release(world.linop);
     gd_optimizer_free(world.optimizer);

@@ -29,6 +29,8 @@ typedef enum kind {
     WORLD,
     EXCHANGE,
     GRAINS,
+    EXPR,
+    PLOT,
     OTHER
 } kind;
 
@@ -64,7 +66,9 @@ static void note(kind k, void *handle)
              : VAR, gd_world *         \
              : WORLD, gd_exchange *    \
              : EXCHANGE, gd_grains *   \
-             : GRAINS, default         \
+             : GRAINS, gd_expr *       \
+             : EXPR, gd_plot *         \
+             : PLOT, default           \
              : OTHER)
 
 static void end_handle(kind k, void *handle)
@@ -85,6 +89,8 @@ static void end_handle(kind k, void *handle)
     case WORLD: gd_world_free(handle); break;
     case EXCHANGE: (void)!gd_world_wait(handle); break;
     case GRAINS: gd_grains_free(handle); break;
+    case EXPR: gd_expr_free(handle); break;
+    case PLOT: gd_plot_free(handle); break;
     case OTHER: break;
     }
 }
@@ -171,6 +177,7 @@ static const own_call own_calls[] = {
     {"gd_krylov_at", own_gd_krylov_at},
     {"gd_link_with", own_gd_link_with},
     {"gd_chain_of", own_gd_chain_of},
+    {"gd_expr_parse", own_gd_expr_parse},
     {"gd_optimizer_new", own_gd_optimizer_new},
     {"gd_sequential_new", own_gd_sequential_new},
     {"gd_instance_new", own_gd_instance_new},

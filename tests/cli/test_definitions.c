@@ -1,5 +1,5 @@
 /* Definitions of --def and what they may not do: need themselves, or nest so deep that the stack ends. */
-#include "cli/expr/expr.h"
+#include "expr/expr.h"
 #include "fit_program.h"
 
 /* ode inside definitions: u' = -k u from 1 is exp(-k t), x'' = -k x from 1 is cos(sqrt(k) t). */
@@ -131,11 +131,17 @@ static void long_sums_are_exported_or_refused(void **state)
 static bool reads(gd_ctx *own)
 {
     static const char *const good = "c = ode(\"u' = -u\", 1, 1); d = ode(\"u' = -c*u\", 1, 1);";
-    gd_expr *e = gd__expr_parse_with(own, good, "x.gd", "c + d", (const char *[]){"x"}, 1);
+    gd_expr *e = gd_expr_parse(
+        own, "c + d",
+        &(gd_expr_options){.names = (const char *[]){"x"}, .count = 1, .definitions = good, .file = "x.gd"});
     bool ok = e != NULL;
-    gd__expr_free(e);
+    gd_expr_free(e);
     if (!ok) return false;
-    assert_null(gd__expr_parse_with(own, "a = b; b = c; c = a", "x.gd", "a", (const char *[]){"x"}, 1));
+    assert_null(gd_expr_parse(own, "a",
+                              &(gd_expr_options){.names = (const char *[]){"x"},
+                                                 .count = 1,
+                                                 .definitions = "a = b; b = c; c = a",
+                                                 .file = "x.gd"}));
     ok = gd_error(own) == GD_PARSE;
     if (ok) assert_non_null(strstr(gd_error_text(own), "a -> b -> c -> a"));
     if (ok) gd_clear_error(own);

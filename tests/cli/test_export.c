@@ -1,5 +1,5 @@
 /* gradus fit --export: the C and Python it writes compute what gradus predict computes. */
-#include "cli/expr/expr.h"
+#include "expr/expr.h"
 
 #include "program.h"
 
@@ -146,8 +146,8 @@ static void every_function_of_a_number_is_exported(void **state)
     (void)state;
     int count = 0;
     write_tables();
-    for (int i = 0; gd__expr_function(i, NULL); i++) {
-        const char *name = gd__expr_function(i, NULL);
+    for (int i = 0; gd_expr_function(i, NULL); i++) {
+        const char *name = gd_expr_function(i, NULL);
         char model[200];
         bool two = !strcmp(name, "atan2") || !strcmp(name, "max") || !strcmp(name, "min");
         bool three = !strcmp(name, "where"), whole = !strcmp(name, "besselj");

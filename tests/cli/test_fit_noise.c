@@ -1,6 +1,6 @@
 /* gradus fit with errors in x, and of equations: answers of York, ODRPACK and scipy.odr; what is printed, written and drawn; what is
  * refused. */
-#include "cli/text.h"
+#include "base/text/compose.h"
 #include "fit_program.h"
 
 static const char york[] =

@@ -1,6 +1,6 @@
 /* Differential equations in expressions: closed forms, recorded solutions of scipy.integrate.solve_ivp, derivatives against
  * differences, fits, mistakes. */
-#include "cli/expr/expr.h"
+#include "expr/expr.h"
 #include "gradus/autograd.h"
 #include "in_context.h"
 
@@ -14,11 +14,11 @@ static void make_values(gd_tensor *values[NAMES], const double *v)
 
 static gd_tensor *value_at(const char *text, gd_tensor *const *values)
 {
-    gd_expr *e = gd__expr_parse(ctx, text, names, NAMES);
+    gd_expr *e = gd_expr_parse(ctx, text, &(gd_expr_options){.names = names, .count = NAMES});
     if (!e) fail_msg("%s: %s", text, gd_error_text(ctx));
-    gd_tensor *t = gd__expr_eval(e, values, GD_F64);
+    gd_tensor *t = gd_expr_eval(e, values, GD_F64);
     if (!t) fail_msg("%s: %s", text, gd_error_text(ctx));
-    gd__expr_free(e);
+    gd_expr_free(e);
     return t;
 }
 
@@ -179,7 +179,7 @@ static void mistakes_in_equations_are_pointed_at(void **state)
         {"ode(\"x' = -k*x\")", "expression: column 16: ',' and the start values expected"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_null(gd__expr_parse(ctx, cases[i].text, names, NAMES));
+        assert_null(gd_expr_parse(ctx, cases[i].text, &(gd_expr_options){.names = names, .count = NAMES}));
         assert_error(ctx, GD_PARSE, cases[i].error);
     }
     static const struct {
@@ -199,11 +199,11 @@ static void mistakes_in_equations_are_pointed_at(void **state)
     for (size_t i = 0; i < sizeof failing / sizeof *failing; i++) {
         gd_tensor *values[NAMES];
         make_values(values, at);
-        gd_expr *e = gd__expr_parse(ctx, failing[i].text, names, NAMES);
+        gd_expr *e = gd_expr_parse(ctx, failing[i].text, &(gd_expr_options){.names = names, .count = NAMES});
         if (!e) fail_msg("%s: %s", failing[i].text, gd_error_text(ctx));
-        assert_null(gd__expr_eval(e, values, GD_F64));
+        assert_null(gd_expr_eval(e, values, GD_F64));
         assert_error(ctx, failing[i].status, failing[i].error);
-        gd__expr_free(e);
+        gd_expr_free(e);
     }
 }
 
@@ -216,9 +216,10 @@ static bool solves(gd_ctx *own)
         gd_tensor *values[NAMES];
         for (int k = 0; k < NAMES && ok; k++)
             ok = (values[k] = gd_require_grad(gd_scalar(own, GD_F64, at[k]))) != NULL;
-        gd_expr *e = ok ? gd__expr_parse(own, texts[i], names, NAMES) : NULL;
-        ok = e && gd__expr_eval(e, values, GD_F64);
-        gd__expr_free(e);
+        gd_expr *e = ok ? gd_expr_parse(own, texts[i], &(gd_expr_options){.names = names, .count = NAMES})
+                        : NULL;
+        ok = e && gd_expr_eval(e, values, GD_F64);
+        gd_expr_free(e);
     }
     return ok;
 }

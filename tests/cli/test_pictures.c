@@ -1,6 +1,6 @@
 /* Pictures of fits: letters of all kinds, smooth curves, legends, margins of panels. */
-#include "cli/plot/picture.h"
-#include "cli/plot/letters.h"
+#include "plot/picture.h"
+#include "plot/letters.h"
 #include "program.h"
 
 /* ---- letters ---- */

@@ -1,5 +1,5 @@
 /* Numbers and JSON as text. */
-#include "cli/text.h"
+#include "base/text/compose.h"
 #include "support/own_context.h"
 
 #include <math.h>

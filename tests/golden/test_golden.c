@@ -2,7 +2,7 @@
  *
  * traces.jsonl holds the runs, torch.jsonl those of PyTorch's optimizers (tools/record_torch.py), data/ their arrays, EXPECTED_DIFFERENCES the runs that we follow only so far, with the
  * reason.  Runs with links that do not exist here yet are counted and skipped. */
-#include "cli/expr/expr.h"
+#include "expr/expr.h"
 #include "gradus/gradus.h"
 #include "gradus/optim.h"
 #include "tensor/tensor.h"
@@ -78,19 +78,20 @@ static void open_problem(problem *p, const json_t *run)
         p->name[p->names] = key;
         p->value[p->names++] = placed(device, load_array(p->ctx, json_string_value(v)));
     }
-    p->expr = gd__expr_parse(p->ctx, json_string_value(json_object_get(run, "expr")), p->name, p->names);
+    p->expr = gd_expr_parse(p->ctx, json_string_value(json_object_get(run, "expr")),
+                            &(gd_expr_options){.names = p->name, .count = p->names});
 }
 
 static void close_problem(problem *p)
 {
-    gd__expr_free(p->expr);
+    gd_expr_free(p->expr);
     for (int i = 0; i < p->names; i++) gd_release(p->value[i]);
 }
 
 static gd_tensor *loss_of(void *user)
 {
     problem *p = user;
-    return gd__expr_eval(p->expr, p->value, GD_F64);
+    return gd_expr_eval(p->expr, p->value, GD_F64);
 }
 
 static bool close_to(double got, double want, double rtol)

@@ -1,5 +1,5 @@
 /* Chains with bounds on thirty problems, against L-BFGS-B's evaluations. */
-#include "cli/expr/expr.h"
+#include "expr/expr.h"
 #include "gradus/autograd.h"
 #include "gradus/optim.h"
 #include "gradus/solve.h"
@@ -42,7 +42,7 @@ static gd_tensor *evaluate(void *user)
 {
     instance *i = user;
     double x[BOUND_MOST];
-    gd_tensor *f = gd__expr_eval(i->expression, i->value, GD_F64);
+    gd_tensor *f = gd_expr_eval(i->expression, i->value, GD_F64);
     i->calls++;
     assert_int_equal(gd_read_f64(i->value[0], x, i->p->n), GD_OK);
     bool inside = is_inside(i, x);
@@ -66,7 +66,8 @@ static void open_instance(gd_ctx *ctx, const bound_problem *p, instance *i)
         names[1 + k] = data.name[k];
         i->value[1 + k] = data.value[k];
     }
-    i->expression = gd__expr_parse(ctx, p->expression, names, 1 + data.count);
+    i->expression = gd_expr_parse(ctx, p->expression,
+                                  &(gd_expr_options){.names = names, .count = 1 + data.count});
     i->value[0] = gd_require_grad(gd_from_f64(ctx, GD_F64, p->rows ? 2 : 1, size, i->point.x));
     assert_no_error(ctx);
 }
@@ -91,7 +92,7 @@ static double residual(gd_ctx *ctx, instance *i)
 {
     double x[BOUND_MOST], g[BOUND_MOST], most = 0;
     gd_scope_begin(ctx);
-    gd_tensor *grad = NULL, *f = gd__expr_eval(i->expression, i->value, GD_F64);
+    gd_tensor *grad = NULL, *f = gd_expr_eval(i->expression, i->value, GD_F64);
     assert_int_equal(gd_grad(f, NULL, i->value, 1, 0, &grad), GD_OK);
     assert_int_equal(gd_read_f64(i->value[0], x, i->p->n), GD_OK);
     assert_int_equal(gd_read_f64(grad, g, i->p->n), GD_OK);
@@ -111,7 +112,7 @@ static double start_gradient(gd_ctx *ctx, instance *i)
     gd_no_grad_begin(ctx);
     assert_int_equal(gd_write_f64(i->value[0], x, i->p->n), GD_OK);
     gd_no_grad_end(ctx);
-    gd_tensor *grad = NULL, *f = gd__expr_eval(i->expression, i->value, GD_F64);
+    gd_tensor *grad = NULL, *f = gd_expr_eval(i->expression, i->value, GD_F64);
     assert_int_equal(gd_grad(f, NULL, i->value, 1, 0, &grad), GD_OK);
     assert_int_equal(gd_read_f64(grad, g, i->p->n), GD_OK);
     for (int k = 0; k < i->p->n; k++) most = fmax(most, fabs(g[k]));
@@ -164,7 +165,7 @@ static void run_one(const bound_problem *p, const char *chain, score *s)
             gd_stop_name(r.reason));
     gd_optimizer_free(o);
     gd_scope_end(ctx);
-    gd__expr_free(i->expression);
+    gd_expr_free(i->expression);
     free(i);
     end_context(ctx, NULL);
 }

@@ -1,5 +1,5 @@
 /* augmented_lagrangian on twenty problems of Hock and Schittkowski. */
-#include "cli/expr/expr.h"
+#include "expr/expr.h"
 #include "gradus/autograd.h"
 #include "gradus/optim.h"
 #include "gradus/solve.h"
@@ -21,7 +21,7 @@ typedef struct instance {
 static gd_tensor *stacked(instance *i, gd_expr *const *list, int count)
 {
     gd_tensor *value[CONSTRAINTS_MOST];
-    for (int k = 0; k < count; k++) value[k] = gd__expr_eval(list[k], &i->x, GD_F64);
+    for (int k = 0; k < count; k++) value[k] = gd_expr_eval(list[k], &i->x, GD_F64);
     return gd_stack(value, count, 0, NULL);
 }
 
@@ -56,7 +56,7 @@ static bool at_minimum(const constrained_problem *p, double f)
 static gd_tensor *loss(void *user)
 {
     instance *i = user;
-    gd_tensor *f = gd__expr_eval(i->f, &i->x, GD_F64);
+    gd_tensor *f = gd_expr_eval(i->f, &i->x, GD_F64);
     i->calls++;
     if (f && !i->reached && at_minimum(i->p, gd_item(f)) && violation(gd_tensor_ctx(f), i) <= 1e-6)
         i->reached = i->calls;
@@ -65,7 +65,7 @@ static gd_tensor *loss(void *user)
 
 static gd_expr *parsed(gd_ctx *ctx, const char *text)
 {
-    gd_expr *e = gd__expr_parse(ctx, text, (const char *[]){"x"}, 1);
+    gd_expr *e = gd_expr_parse(ctx, text, &(gd_expr_options){.names = (const char *[]){"x"}, .count = 1});
     assert_no_error(ctx);
     return e;
 }
@@ -84,9 +84,9 @@ static void open_instance(gd_ctx *ctx, const constrained_problem *p, instance *i
 
 static void close_instance(instance *i)
 {
-    gd__expr_free(i->f);
-    for (int k = 0; k < i->equals; k++) gd__expr_free(i->equal[k]);
-    for (int k = 0; k < i->belows; k++) gd__expr_free(i->below[k]);
+    gd_expr_free(i->f);
+    for (int k = 0; k < i->equals; k++) gd_expr_free(i->equal[k]);
+    for (int k = 0; k < i->belows; k++) gd_expr_free(i->below[k]);
 }
 
 static gd_optimizer *optimizer_for(gd_ctx *ctx, instance *i, const char *inner)

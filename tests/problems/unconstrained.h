@@ -2,7 +2,7 @@
 #ifndef GD_PROBLEMS_UNCONSTRAINED_H
 #define GD_PROBLEMS_UNCONSTRAINED_H
 
-#include "cli/expr/expr.h"
+#include "expr/expr.h"
 #include "cli/data/value.h"
 #include "gradus/autograd.h"
 #include "gradus/optim.h"
@@ -30,7 +30,7 @@ static inline gd_tensor *instance_value(void *user)
     instance *i = user;
     i->calls++;
     return i->mgh ? i->mgh->residuals(i->value[0], i->mgh->n, i->mgh->m)
-                  : gd__expr_eval(i->expression, i->value, GD_F64);
+                  : gd_expr_eval(i->expression, i->value, GD_F64);
 }
 
 static inline instance open_mgh(gd_ctx *ctx, const mgh_problem *p)
@@ -49,7 +49,8 @@ static inline instance open_mgh(gd_ctx *ctx, const mgh_problem *p)
 static inline instance open_cute(gd_ctx *ctx, const cute_problem *p)
 {
     instance i = {.name = p->name};
-    i.expression = gd__expr_parse(ctx, p->expression, (const char *[]){"x"}, 1);
+    i.expression = gd_expr_parse(ctx, p->expression,
+                                 &(gd_expr_options){.names = (const char *[]){"x"}, .count = 1});
     i.value[0] = gd_require_grad(gd__value_parse(ctx, "start", p->start, GD_F64, NULL));
     for (; i.minima < 3 && !isnan(p->minimum[i.minima]); i.minima++)
         i.minimum[i.minima] = p->minimum[i.minima];
@@ -63,11 +64,13 @@ static inline instance open_large(gd_ctx *ctx, const large_problem *p)
     double k[1000];
     for (int64_t at = 0; at < n; at++) k[at] = (double)at + 1;
     i.value[1] = gd_from_f64(ctx, GD_F64, 1, &n, k);
-    gd_expr *start = gd__expr_parse(ctx, p->start, (const char *[]){"k"}, 1);
-    gd_tensor *x = start ? gd__expr_eval(start, &i.value[1], GD_F64) : NULL;
+    gd_expr *start = gd_expr_parse(ctx, p->start,
+                                   &(gd_expr_options){.names = (const char *[]){"k"}, .count = 1});
+    gd_tensor *x = start ? gd_expr_eval(start, &i.value[1], GD_F64) : NULL;
     i.value[0] = gd_require_grad(gd_copy(x));
-    gd__expr_free(start);
-    i.expression = gd__expr_parse(ctx, p->expression, (const char *[]){"x", "k"}, 2);
+    gd_expr_free(start);
+    i.expression = gd_expr_parse(ctx, p->expression,
+                                 &(gd_expr_options){.names = (const char *[]){"x", "k"}, .count = 2});
     return i;
 }
 
@@ -81,7 +84,7 @@ static inline instance open_instance(gd_ctx *ctx, int number)
     return i;
 }
 
-static inline void close_instance(instance *i) { gd__expr_free(i->expression); }
+static inline void close_instance(instance *i) { gd_expr_free(i->expression); }
 
 /* Within 1e-4 of a known minimum; within 1e-8 where that is 0. */
 static inline bool instance_solved(const instance *i, double loss)

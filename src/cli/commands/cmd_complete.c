@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/commands/until.h"
 #include "cli/data/table.h"
-#include "cli/expr/expr.h"
+#include "expr/expr.h"
 #include "cli/words.h"
 #include "base/text/ascii.h"
 #include "gradus/plugin.h"
@@ -107,20 +107,20 @@ static void offer_expression(line *l, size_t from)
     const char *name, *help;
     offer_words(l, &l->params, at, "", "parameter");
     offer_words(l, &l->columns, at, "", "column");
-    for (int i = 0; (name = gd__expr_function(i, &help)); i++) offer(l, l->word, at, name, "(", help);
+    for (int i = 0; (name = gd_expr_function(i, &help)); i++) offer(l, l->word, at, name, "(", help);
 }
 
 /* Names of the expression that nothing gives yet: what --param is wanted for. */
 static void offer_unknown(line *l, size_t from)
 {
     gd_ctx *ctx = l->cli->ctx;
-    gd_expr *e = l->arguments ? gd__expr_parse(ctx, l->argument[0], NULL, 0) : NULL;
-    for (int i = 0; e && i < gd__expr_variables(e); i++) {
-        const char *name = gd__expr_variable(e, i);
+    gd_expr *e = l->arguments ? gd_expr_parse(ctx, l->argument[0], NULL) : NULL;
+    for (int i = 0; e && i < gd_expr_variables(e); i++) {
+        const char *name = gd_expr_variable(e, i);
         if (gd__words_find(&l->columns, name) < 0 && gd__words_find(&l->params, name) < 0)
             offer(l, l->word, from, name, "=", "where it starts");
     }
-    gd__expr_free(e);
+    gd_expr_free(e);
     if (gd_error(ctx) != GD_NOMEM) gd_clear_error(ctx);
 }
 

@@ -24,7 +24,7 @@ static gd_tensor *loss_of(void *user, gd_tensor *const *inputs, int count)
     gd_tensor *values[64];
     if (p->count > 64) return NULL;
     for (int i = 0; i < p->count; i++) values[i] = i < count ? inputs[i] : p->value[i];
-    return gd__problem_loss_of(gd__expr_eval(p->expr, values, p->dtype));
+    return gd__problem_loss_of(gd_expr_eval(p->expr, values, p->dtype));
 }
 
 static gd_status evaluate(gd_problem *p, const gd_args *args, results *r)

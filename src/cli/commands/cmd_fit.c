@@ -1,5 +1,5 @@
 /* gradus fit: nonlinear least squares on a table. */
-#include "cli/files.h"
+#include "file/output.h"
 #include "cli/fit/fit.h"
 
 #include <math.h>
@@ -85,7 +85,7 @@ static gd_status check_outputs(gd_fit_job *j)
         j->log[0] = axes != 1;
         j->log[1] = axes != 0;
     }
-    if (j->plot && !status) status = gd__plot_check_path(j->ctx, j->plot);
+    if (j->plot && !status) status = gd_plot_check_path(j->ctx, j->plot);
     if (j->plot && !status) status = gd__check_output(j->ctx, j->plot);
     if (j->residuals && !status) status = gd__check_output(j->ctx, j->residuals);
     return j->out && !status ? gd__check_file(j->ctx, j->out) : status;

@@ -1,6 +1,6 @@
 /* gradus help: texts about the program, from its own tables. */
 #include "cli/cli.h"
-#include "cli/expr/expr.h"
+#include "expr/expr.h"
 #include "base/text/suggest.h"
 
 static const gd_option options[] = {
@@ -26,7 +26,7 @@ static void print_functions(gd_text *out)
 {
     const char *name, *help;
     gd__text_put(out, "%s", operators);
-    for (int i = 0; (name = gd__expr_function(i, &help)); i++) gd__text_put(out, "  %-12s %s\n", name, help);
+    for (int i = 0; (name = gd_expr_function(i, &help)); i++) gd__text_put(out, "  %-12s %s\n", name, help);
 }
 
 static int run_help(gd_cli *cli, const gd_args *args)

@@ -1,7 +1,7 @@
 /* gradus minimize: an expression, its parameters, a chain. */
 #include "cli/cli.h"
 #include "base/text/number.h"
-#include "cli/files.h"
+#include "file/output.h"
 #include "cli/problem/bound.h"
 #include "cli/problem/constraints.h"
 #include "cli/problem/grains.h"
@@ -216,7 +216,7 @@ static gd_status check_outputs(job *j)
     j->out = gd__args_get(j->args, "out");
     if (!j->plot && gd__args_has(j->args, "dark"))
         status = gd_fail(ctx, GD_ARGUMENT, "minimize: --dark is for --plot, which is not given");
-    if (j->plot) status = gd__plot_check_path(ctx, j->plot);
+    if (j->plot) status = gd_plot_check_path(ctx, j->plot);
     if (j->plot && !status) status = gd__check_output(ctx, j->plot);
     if (j->out && !status) status = gd__check_file(ctx, j->out);
     j->save = gd__args_get(j->args, "save");
@@ -588,20 +588,20 @@ static gd_status draw(job *j)
     size_t bytes = (j->count + 1) * sizeof(double);
     double *x = column(j, j->plane ? 2 : 0), *y = column(j, j->plane ? 3 : 1), box[4];
     if (j->plane) (void)gd__problem_is_plane(&j->problem, axis);
-    gd_plot *plot = gd__plot_new(ctx, j->args->argument[0], axis[0], axis[1]);
+    gd_plot *plot = gd_plot_new(ctx, j->args->argument[0], axis[0], axis[1]);
     gd_status status = x && y && plot ? GD_OK : GD_NOMEM;
     if (!status && j->plane) {
         gd__plane_box(x, y, j->count, box);
-        gd__plot_limits(plot, box[0], box[1], box[2], box[3]);
+        gd_plot_limits(plot, box[0], box[1], box[2], box[3]);
         status = gd__problem_contours(&j->problem, plot, box);
-        gd__plot_path(plot, chain_text(j), x, y, j->count);
+        gd_plot_path(plot, chain_text(j), x, y, j->count);
     } else if (!status) {
         double low = INFINITY, high = 0;
-        gd__plot_log(plot, false, gd__spans_decades(y, j->count, &low, &high));
-        gd__plot_line(plot, chain_text(j), x, y, j->count);
+        gd_plot_log(plot, false, gd__spans_decades(y, j->count, &low, &high));
+        gd_plot_line(plot, chain_text(j), x, y, j->count);
     }
-    if (!status) status = gd__plot_save(plot, j->plot, gd__args_has(j->args, "dark"));
-    gd__plot_free(plot);
+    if (!status) status = gd_plot_save(plot, j->plot, gd__args_has(j->args, "dark"));
+    gd_plot_free(plot);
     gd__free(ctx, x, bytes);
     gd__free(ctx, y, bytes);
     return status;

@@ -1,6 +1,6 @@
 /* gradus plot: pictures of runs. */
 #include "cli/cli.h"
-#include "cli/files.h"
+#include "file/output.h"
 #include "cli/problem/constraints.h"
 #include "cli/data/trace.h"
 #include "cli/words.h"
@@ -69,7 +69,7 @@ static gd_status choose_output(job *j)
                               !strcmp(first, "-") ? "trace" : first);
     if (need < 0 || (size_t)need >= sizeof j->out)
         return gd_fail(j->cli->ctx, GD_ARGUMENT, "plot: a path of %d bytes", need);
-    gd_status status = gd__plot_check_path(j->cli->ctx, j->out);
+    gd_status status = gd_plot_check_path(j->cli->ctx, j->out);
     if (!status) status = gd__paths_check_output(j->args, j->out);
     return status ? status : gd__check_output(j->cli->ctx, j->out);
 }
@@ -87,13 +87,13 @@ static bool spans_decades(const job *j)
 
 static void loss_curves(job *j, gd_plot *plot)
 {
-    gd__plot_log(plot, false, j->scale == 1 || (j->scale == 0 && spans_decades(j)));
+    gd_plot_log(plot, false, j->scale == 1 || (j->scale == 0 && spans_decades(j)));
     for (int k = 0; k < j->count; k++) {
         const gd_trace *t = &j->trace[k];
         char buf[128];
         bool few = t->count == 1;
         const double *x[] = {t->step, t->evals, t->epoch};
-        (few ? gd__plot_points : gd__plot_line)(plot, label_of(j, k, buf), x[j->x], t->loss, t->count);
+        (few ? gd_plot_points : gd_plot_line)(plot, label_of(j, k, buf), x[j->x], t->loss, t->count);
     }
 }
 
@@ -170,11 +170,11 @@ static gd_status paths(job *j, gd_plot *plot)
 {
     double box[4];
     common_box(j, box);
-    gd__plot_limits(plot, box[0], box[1], box[2], box[3]);
+    gd_plot_limits(plot, box[0], box[1], box[2], box[3]);
     gd_status status = gd__args_has(j->args, "expr") ? contours(j, plot, box) : GD_OK;
     for (int k = 0; k < j->count && !status; k++) {
         char buf[128];
-        gd__plot_path(plot, label_of(j, k, buf), j->trace[k].x, j->trace[k].y, j->trace[k].count);
+        gd_plot_path(plot, label_of(j, k, buf), j->trace[k].x, j->trace[k].y, j->trace[k].count);
     }
     return status;
 }
@@ -189,18 +189,18 @@ static gd_status draw(job *j)
     static const char *const over[] = {"step", "evaluations", "epoch"};
     const char *x = j->plane ? j->trace[0].axis[0] : over[j->x];
     const char *y = j->keys.count > 1 ? "value" : j->keys.word[0];
-    gd_plot *plot = gd__plot_new(j->cli->ctx,
-                                 title  ? title
-                                 : expr ? expr
-                                        : "",
-                                 x, j->plane ? j->trace[0].axis[1] : y);
+    gd_plot *plot = gd_plot_new(j->cli->ctx,
+                                title  ? title
+                                : expr ? expr
+                                       : "",
+                                x, j->plane ? j->trace[0].axis[1] : y);
     if (!plot) return GD_NOMEM;
     if (j->plane)
         status = paths(j, plot);
     else
         loss_curves(j, plot);
-    if (!status) status = gd__plot_save(plot, j->out, gd__args_has(j->args, "dark"));
-    gd__plot_free(plot);
+    if (!status) status = gd_plot_save(plot, j->out, gd__args_has(j->args, "dark"));
+    gd_plot_free(plot);
     if (!status) gd__text_put(&j->cli->out, "%s\n", j->out);
     return !status && j->cli->out.failed ? GD_NOMEM : status;
 }

@@ -1,7 +1,7 @@
 /* gradus predict: what a trained model, or a fit, says about new rows. */
-#include "cli/files.h"
+#include "file/output.h"
 #include "cli/fit/fit.h"
-#include "cli/plot/plot.h"
+#include "plot/plot.h"
 #include "cli/rows/keep.h"
 #include "cli/train/trainer.h"
 
@@ -37,7 +37,7 @@ typedef struct job {
     const gd_args *args;
     gd_checkpoint point;
     gd_dataset data;
-    gd_kept kept;
+    gd_kept_columns kept;
     gd_device *device;
     const char *out;
     bool json, score, probabilities;
@@ -328,7 +328,7 @@ static gd_status check_pictures(job *j)
             return gd_fail(j->ctx, GD_ARGUMENT, "predict: --%s is for %s", names[i],
                            i < 2 ? "--score" : "--roc and --calibration");
         any = true;
-        status = path ? gd__plot_check_path(j->ctx, path) : GD_OK;
+        status = path ? gd_plot_check_path(j->ctx, path) : GD_OK;
         if (!status && path) status = gd__check_output(j->ctx, path);
     }
     return status;

@@ -1,7 +1,7 @@
 /* gradus train: a model from a table or arrays. */
 #include "cli/commands/train_modes.h"
-#include "cli/files.h"
-#include "cli/plot/plot.h"
+#include "file/output.h"
+#include "plot/plot.h"
 #include "cli/train/explore.h"
 
 #include <math.h>
@@ -387,7 +387,7 @@ static gd_status check_wishes(job *j)
         if (i > 0 && (r->task != GD_TASK_CLASSIFY || !j->t.check_rows))
             return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --%s is for classes, with rows to validate with",
                            pictures[i]);
-        status = gd__plot_check_path(j->t.ctx, path);
+        status = gd_plot_check_path(j->t.ctx, path);
         if (!status) status = gd__check_output(j->t.ctx, path);
     }
     if (!status && gd__args_has(j->args, "importance") && r->row_axes != 1)

@@ -1,6 +1,6 @@
 /* Data, model and optimizer of gradus train; see train_job.h. */
 #include "cli/commands/train_job.h"
-#include "cli/files.h"
+#include "file/output.h"
 #include "cli/train/part.h"
 #include "cli/train/resume.h"
 #include "file/safetensors.h"

@@ -3,7 +3,7 @@
 #define GD_CLI_COMMANDS_TUNING_H
 
 #include "cli/args.h"
-#include "cli/text.h"
+#include "base/text/compose.h"
 #include "gradus/optim.h"
 
 #define GD_TUNING_OPTIONS(chain)                                                                           \

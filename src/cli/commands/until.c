@@ -1,6 +1,6 @@
 /* Conditions to stop at; see until.h. */
 #include "cli/commands/until.h"
-#include "cli/text.h"
+#include "base/text/compose.h"
 #include "base/text/suggest.h"
 
 #include <stdio.h>

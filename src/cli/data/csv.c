@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/data/gzip.h"
 #include "cli/data/widths.h"
-#include "cli/text.h"
+#include "base/text/compose.h"
 #include "base/text/suggest.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #ifndef GD_CLI_DATA_TRACE_H
 #define GD_CLI_DATA_TRACE_H
 
-#include "cli/text.h"
+#include "base/text/compose.h"
 #include "gradus/tensor.h"
 
 /* ---- writing ---- */

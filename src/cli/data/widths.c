@@ -1,7 +1,7 @@
 #include "cli/data/widths.h"
 
 #include "base/ctx.h"
-#include "cli/text.h"
+#include "base/text/compose.h"
 
 #include <string.h>
 

@@ -19,7 +19,7 @@ static size_t value_bytes(const gd_fit_job *j) { return (size_t)j->names * sizeo
 static void close_rows(void *state)
 {
     row_model *m = state;
-    gd__expr_free(m->model);
+    gd_expr_free(m->model);
     for (int i = columns_end(m->j); m->value && i < m->j->names; i++) gd_release(m->value[i]);
     if (m->value) gd__free(m->ctx, m->value, value_bytes(m->j));
     gd__free(m->ctx, m, sizeof *m);
@@ -44,7 +44,7 @@ static void *open_rows(void *user, gd_ctx *ctx)
     bool ok = m->model != NULL;
     for (int i = columns_end(j); i < j->names && ok; i++) {
         ok = (m->value[i] = lent(ctx, j->value[i])) != NULL;
-        gd__expr_fix(m->model, i);
+        gd_expr_fix(m->model, i);
     }
     if (ok) return m;
     close_rows(m);

@@ -46,11 +46,11 @@ static gd_status follow_model(gd_fit_job *j, const gd_fit_line *line, const doub
               *of = line->set < 0 ? at : gd_full(j->ctx, GD_F64, 1, &count, line->k);
     j->value[line->x] = at;
     if (line->set >= 0) j->value[line->set] = of;
-    gd__expr_forget(j->model);
+    gd_expr_forget(j->model);
     gd_tensor *curve = at && of ? gd_expand(gd__fit_model(j, j->param), 1, &count) : NULL;
     curve = gd_reshape(curve, 1, &count);
     gd_status status = curve ? gd_read_f64(curve, y, count) : gd_error(j->ctx);
-    gd__expr_forget(j->model);
+    gd_expr_forget(j->model);
     j->value[line->x] = data;
     if (line->set >= 0) j->value[line->set] = sets;
     gd_no_grad_end(j->ctx);

@@ -123,5 +123,5 @@ void gd__fit_date_cell(gd_text *out, const gd_fit_date *date, double value)
 void gd__fit_date_axis(const gd_fit_job *j, gd_plot *plot, int axis, int place)
 {
     const gd_fit_date *date = gd__fit_date_of(j, place);
-    if (date) gd__plot_dates(plot, axis, date->origin, date->unit, date->day);
+    if (date) gd_plot_dates(plot, axis, date->origin, date->unit, date->day);
 }

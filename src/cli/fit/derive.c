@@ -11,7 +11,7 @@ static gd_status gradient(gd_fit_job *j, gd_expr *e, gd_tensor *value, double *g
     int64_t at = 0;
     for (int i = 0; i < j->params; at += gd_numel(j->param[i++])) {
         gd_tensor *grad = NULL;
-        if (!gd__expr_uses(e, i)) continue;
+        if (!gd_expr_uses(e, i)) continue;
         gd_status status = gd_grad(value, NULL, &j->param[i], 1, GD_RETAIN_GRAPH, &grad);
         if (!status && grad) status = gd_read_f64(grad, g + at, gd_numel(grad));
         if (status) return status;
@@ -23,7 +23,7 @@ static gd_status gradient(gd_fit_job *j, gd_expr *e, gd_tensor *value, double *g
 static gd_tensor *value_of(gd_fit_job *j, gd_expr *e, const gd_derived *d)
 {
     for (int i = 0; i < j->params; i++) j->value[i] = j->param[i];
-    gd_tensor *value = gd__expr_eval(e, j->value, GD_F64);
+    gd_tensor *value = gd_expr_eval(e, j->value, GD_F64);
     if (value && gd_numel(value) != 1) {
         (void)gd_fail(j->ctx, GD_ARGUMENT, "--derive %.60s: %lld numbers, one is wanted", d->name,
                       (long long)gd_numel(value));
@@ -43,7 +43,7 @@ static gd_status derive(gd_fit_job *j, gd_derived *d, double *g)
     if (!status) d->value = gd_item(value);
     if (!status && gd_requires_grad(value)) status = gradient(j, e, value, g);
     gd_scope_end(j->ctx);
-    gd__expr_free(e);
+    gd_expr_free(e);
     if (!status)
         d->error = j->fit.covariance ? gd__fit_error(gd_data(j->fit.covariance), j->elements, g) : NAN;
     return status;
@@ -57,13 +57,13 @@ static gd_status check_derived(gd_fit_job *j, const gd_derived *d)
     gd_status status = gd__problem_no_truth(
         j->ctx, "derive", e, "the value is true or false, whose standard error would say nothing");
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv) && !status; i++)
-        if (gd__expr_uses(e, i))
+        if (gd_expr_uses(e, i))
             status = gd_fail(j->ctx, GD_ARGUMENT, "--derive %.60s: '%.60s' is a column; parameters only",
                              d->name, j->name[i]);
     gd_scope_begin(j->ctx);
     if (!status && !value_of(j, e, d)) status = gd_error(j->ctx);
     gd_scope_end(j->ctx);
-    gd__expr_free(e);
+    gd_expr_free(e);
     return status;
 }
 

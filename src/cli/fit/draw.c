@@ -49,8 +49,8 @@ static void put_band(const gd_fit_job *j, gd_plot *plot, int ink, const char *la
         double half = j->t * hypot(error[i], spread ? spread[i] : 0);
         low[i] = line->ys[i] - half, high[i] = line->ys[i] + half;
     }
-    gd__plot_ink(plot, ink);
-    gd__plot_band(plot, label, line->xs, low, high, (size_t)line->count);
+    gd_plot_ink(plot, ink);
+    gd_plot_band(plot, label, line->xs, low, high, (size_t)line->count);
 }
 
 gd_status gd__fit_bars(const gd_fit_job *j, double **half)
@@ -70,9 +70,8 @@ static gd_status put_data(gd_fit_job *j, gd_plot *plot, const double *x, int pla
     double *half;
     gd_status status = gd__fit_bars(j, &half);
     if (status) return status;
-    gd__plot_ink(plot, DATA);
-    gd__plot_errors(plot, "data", x, gd_data(j->y), place < 0 ? NULL : gd__fit_noise_of(j, place), half,
-                    rows);
+    gd_plot_ink(plot, DATA);
+    gd_plot_errors(plot, "data", x, gd_data(j->y), place < 0 ? NULL : gd__fit_noise_of(j, place), half, rows);
     gd__free(j->ctx, half, half ? rows * sizeof *half : 0);
     return GD_OK;
 }
@@ -85,7 +84,7 @@ static gd_status draw_bands(gd_fit_job *j, gd_plot *plot, const gd_fit_line *lin
     gd_tensor *data = j->value[line->x];
     gd_scope_begin(j->ctx);
     j->value[line->x] = gd_from_f64(j->ctx, GD_F64, 1, &count, line->xs);
-    gd__expr_forget(j->model);
+    gd_expr_forget(j->model);
     if (gd__fit_noise_of(j, line->x)) j->value[line->x] = gd_require_grad(j->value[line->x]);
     gd_tensor *curve = j->value[line->x] ? gd__fit_model(j, j->param) : NULL;
     gd_status status = curve ? GD_OK : gd_error(j->ctx);
@@ -93,7 +92,7 @@ static gd_status draw_bands(gd_fit_job *j, gd_plot *plot, const gd_fit_line *lin
     bool has_spread = has_band && measured_spread(j, curve, line, spread, low);
     if (gd_error(j->ctx) == GD_NOMEM) status = GD_NOMEM;
     if (!status) gd_clear_error(j->ctx); /* a picture without what is not known */
-    gd__expr_forget(j->model);
+    gd_expr_forget(j->model);
     j->value[line->x] = data;
     gd_scope_end(j->ctx);
     if (status) return status;
@@ -115,8 +114,8 @@ static gd_status draw_curve(gd_fit_job *j, gd_plot *plot, int x)
         gd__free(j->ctx, part, part ? bytes : 0);
     }
     if (!status) status = put_data(j, plot, data, x);
-    gd__plot_ink(plot, FIT);
-    if (!status) gd__plot_line(plot, "fit", line.xs, line.ys, (size_t)line.count);
+    gd_plot_ink(plot, FIT);
+    if (!status) gd_plot_line(plot, "fit", line.xs, line.ys, (size_t)line.count);
     gd__fit_curve_close(&line);
     return status;
 }
@@ -129,8 +128,8 @@ static gd_status draw_agreement(gd_fit_job *j, gd_plot *plot, const double *fitt
     for (int64_t i = 0; i < gd_numel(j->y); i++)
         ends[0] = fmin(ends[0], fmin(y[i], fitted[i])), ends[1] = fmax(ends[1], fmax(y[i], fitted[i]));
     gd_status status = put_data(j, plot, fitted, -1);
-    gd__plot_ink(plot, FIT);
-    gd__plot_line(plot, "agreement", ends, ends, 2);
+    gd_plot_ink(plot, FIT);
+    gd_plot_line(plot, "agreement", ends, ends, 2);
     return status;
 }
 
@@ -141,17 +140,17 @@ static gd_status draw_residuals(gd_fit_job *j, gd_plot *plot, const double *x, c
     size_t rows = (size_t)gd_numel(j->y);
     const double *y = gd_data(j->y);
     double *left = gd__alloc_array(j->ctx, rows, sizeof *left), ends[2] = {INFINITY, -INFINITY};
-    gd_plot *panel = left ? gd__plot_new(j->ctx, "", name, "residual") : NULL;
+    gd_plot *panel = left ? gd_plot_new(j->ctx, "", name, "residual") : NULL;
     for (size_t i = 0; i < rows && panel; i++) {
         left[i] = y[i] - fitted[i];
         if (!j->log[0] || x[i] > 0) ends[0] = fmin(ends[0], x[i]), ends[1] = fmax(ends[1], x[i]);
     }
-    gd__plot_ink(panel, DATA);
-    gd__plot_points(panel, NULL, x, left, rows);
-    gd__plot_ink(panel, FIT);
-    gd__plot_line(panel, NULL, ends, (const double[]){0, 0}, 2);
+    gd_plot_ink(panel, DATA);
+    gd_plot_points(panel, NULL, x, left, rows);
+    gd_plot_ink(panel, FIT);
+    gd_plot_line(panel, NULL, ends, (const double[]){0, 0}, 2);
     gd_status status = panel ? GD_OK : GD_NOMEM;
-    gd__plot_below(plot, panel);
+    gd_plot_below(plot, panel);
     gd__free(j->ctx, left, rows * sizeof *left);
     return status;
 }
@@ -180,11 +179,11 @@ gd_status gd__fit_draw(gd_fit_job *j)
     if (!sets) x = gd__fit_only_column(j);
     gd_scope_begin(j->ctx);
     gd_tensor *fitted = gd__fit_fitted(j);
-    gd_plot *plot = fitted ? gd__plot_new(j->ctx, j->args->argument[0], "", gd__fit_axis_name(j, j->y_name))
+    gd_plot *plot = fitted ? gd_plot_new(j->ctx, j->args->argument[0], "", gd__fit_axis_name(j, j->y_name))
                            : NULL;
     gd_status status = plot ? GD_OK : gd_error(j->ctx) ? gd_error(j->ctx) : GD_NOMEM;
     const double *f = fitted ? gd_data(fitted) : NULL, *xs = x >= 0 ? gd_data(j->value[x]) : f;
-    gd__plot_log(plot, j->log[0], j->log[1]);
+    gd_plot_log(plot, j->log[0], j->log[1]);
     if (x >= 0) gd__fit_date_axis(j, plot, 0, x);
     if (!status) status = check_log(j, "x", xs, j->log[0]);
     if (!status) status = check_log(j, "y", gd_data(j->y), j->log[1]);
@@ -194,8 +193,8 @@ gd_status gd__fit_draw(gd_fit_job *j)
                           : draw_agreement(j, plot, f);
     if (!status)
         status = draw_residuals(j, plot, xs, f, x >= 0 ? gd__fit_axis_name(j, j->name[x]) : "fitted");
-    if (!status) status = gd__plot_save(plot, j->plot, gd__args_has(j->args, "dark"));
-    gd__plot_free(plot);
+    if (!status) status = gd_plot_save(plot, j->plot, gd__args_has(j->args, "dark"));
+    gd_plot_free(plot);
     gd_scope_end(j->ctx);
     return status;
 }

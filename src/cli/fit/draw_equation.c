@@ -27,8 +27,8 @@ static void put_piece(void *user, const double *xy, size_t points)
     }
     for (size_t i = 0; i < 2 * points; i++)
         place[i % 2 * points + i / 2] = f->low[i % 2] + xy[i] * f->step[i % 2];
-    gd__plot_ink(f->plot, 1);
-    gd__plot_line(f->plot, f->named ? NULL : "fit", place, place + points, points);
+    gd_plot_ink(f->plot, 1);
+    gd_plot_line(f->plot, f->named ? NULL : "fit", place, place + points, points);
     f->named = true;
     gd__free(f->ctx, place, points * 2 * sizeof *place);
 }
@@ -81,17 +81,17 @@ gd_status gd__fit_draw_equation(gd_fit_job *j)
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++)
         if (j->value[i] && used++ < 2) f.column[used - 1] = i;
     gd_tensor *x = j->value[f.column[0]], *y = j->value[f.column[1]];
-    f.plot = gd__plot_new(j->ctx, j->args->argument[0], gd__fit_axis_name(j, j->name[f.column[0]]),
-                          gd__fit_axis_name(j, j->name[f.column[1]]));
+    f.plot = gd_plot_new(j->ctx, j->args->argument[0], gd__fit_axis_name(j, j->name[f.column[0]]),
+                         gd__fit_axis_name(j, j->name[f.column[1]]));
     if (!f.plot) return GD_NOMEM;
     for (int k = 0; k < 2; k++) gd__fit_date_axis(j, f.plot, k, f.column[k]);
     take_range(&f, 0, x);
     take_range(&f, 1, y);
-    gd__plot_ink(f.plot, 0);
-    gd__plot_errors(f.plot, "data", gd_data(x), gd_data(y), gd__fit_noise_of(j, f.column[0]),
-                    gd__fit_noise_of(j, f.column[1]), (size_t)gd_numel(x));
+    gd_plot_ink(f.plot, 0);
+    gd_plot_errors(f.plot, "data", gd_data(x), gd_data(y), gd__fit_noise_of(j, f.column[0]),
+                   gd__fit_noise_of(j, f.column[1]), (size_t)gd_numel(x));
     gd_status status = draw_curve_of(j, &f);
-    if (!status) status = gd__plot_save(f.plot, j->plot, gd__args_has(j->args, "dark"));
-    gd__plot_free(f.plot);
+    if (!status) status = gd_plot_save(f.plot, j->plot, gd__args_has(j->args, "dark"));
+    gd_plot_free(f.plot);
     return status;
 }

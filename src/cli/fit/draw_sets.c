@@ -11,7 +11,7 @@ bool gd__fit_has_sets(const gd_fit_job *j, int *x, int *set)
 {
     *x = *set = -1;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
-        if (!gd__expr_uses(j->model, i)) continue;
+        if (!gd_expr_uses(j->model, i)) continue;
         if (j->set && !strcmp(j->name[i], j->set) && *set < 0)
             *set = i;
         else if (*x < 0)
@@ -64,10 +64,10 @@ static gd_status draw_set(gd_fit_job *j, gd_plot *plot, gd_fit_line *line, doubl
     gd_status status = gd__fit_curve(j, line, to[X], (int64_t)count);
     if (!status) {
         name_set(j, (int)line->k, label);
-        gd__plot_ink(plot, (int)line->k);
-        gd__plot_errors(plot, label, to[X], to[Y], across ? to[ACROSS] : NULL, up ? to[UP] : NULL, count);
-        gd__plot_ink(plot, (int)line->k);
-        gd__plot_line(plot, NULL, line->xs, line->ys, (size_t)line->count);
+        gd_plot_ink(plot, (int)line->k);
+        gd_plot_errors(plot, label, to[X], to[Y], across ? to[ACROSS] : NULL, up ? to[UP] : NULL, count);
+        gd_plot_ink(plot, (int)line->k);
+        gd_plot_line(plot, NULL, line->xs, line->ys, (size_t)line->count);
     }
     gd__fit_curve_close(line);
     return status;

@@ -1,6 +1,6 @@
 /* gradus fit --export f.c, f.py or f.tex: the fitted function in another language. */
-#include "cli/files.h"
-#include "cli/expr/expr_export.h"
+#include "file/output.h"
+#include "expr/expr_export.h"
 #include "cli/fit/fit.h"
 #include "base/text/ascii.h"
 
@@ -13,9 +13,9 @@
 typedef struct export
 {
     gd_fit_job *j;
-    gd_export_language language;
-    gd_export_symbol *symbol; /* of each variable of the model */
-    char(*name)[NAME];        /* their texts */
+    gd_expr_language language;
+    gd_expr_symbol *symbol; /* of each variable of the model */
+    char(*name)[NAME];      /* their texts */
     int64_t(*shape)[GD_MAX_DIMS];
     char function[NAME];
     gd_text text;
@@ -24,11 +24,11 @@ export;
 
 static const struct {
     const char *ending;
-    gd_export_language language;
-} endings[] = {{".c", GD_EXPORT_C}, {".py", GD_EXPORT_PYTHON}, {".tex", GD_EXPORT_LATEX}};
+    gd_expr_language language;
+} endings[] = {{".c", GD_EXPR_C}, {".py", GD_EXPR_PYTHON}, {".tex", GD_EXPR_LATEX}};
 
 /* The length of the ending, and its language; 0: none of them. */
-static size_t language_of(const char *path, gd_export_language *language)
+static size_t language_of(const char *path, gd_expr_language *language)
 {
     size_t length = strlen(path);
     for (int i = 0; i < 3; i++) {
@@ -115,7 +115,7 @@ static void name_all(export *x)
     gd_fit_job *j = x->j;
     int columns = j->params + gd__csv_columns(j->csv);
     for (int i = 0; i < j->names; i++) {
-        (x->language == GD_EXPORT_LATEX ? latex_name : plain_name)(x->name[i], j->name[i]);
+        (x->language == GD_EXPR_LATEX ? latex_name : plain_name)(x->name[i], j->name[i]);
         tell_apart(x, i);
         x->symbol[i].text = x->name[i];
         gd_tensor *t = i < j->params || i >= columns ? value_of(j, i) : NULL; /* a column is a number here */
@@ -141,7 +141,7 @@ static void put_dates(export *x)
 {
     const gd_fit_job *j = x->j;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
-        const gd_fit_date *date = gd__expr_uses(j->model, i) ? gd__fit_date_of(j, i) : NULL;
+        const gd_fit_date *date = gd_expr_uses(j->model, i) ? gd__fit_date_of(j, i) : NULL;
         char text[GD_FIT_DATE_SIZE];
         if (!date) continue;
         gd__fit_date_print(text, date, " since ");
@@ -171,7 +171,7 @@ static int put_columns(export *x, const char *before)
     gd_fit_job *j = x->j;
     int count = 0;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++)
-        if (gd__expr_uses(j->model, i))
+        if (gd_expr_uses(j->model, i))
             gd__text_put(&x->text, "%s%s%s", count++ ? ", " : "", before, x->name[i]);
     return count;
 }
@@ -291,7 +291,7 @@ static gd_status write_latex(export *x)
 
 static gd_status make_text(export *x)
 {
-    static gd_status (*const write[GD_EXPORT_COUNT])(export *) = {write_c, write_python, write_latex};
+    static gd_status (*const write[GD_EXPR_LANGUAGES])(export *) = {write_c, write_python, write_latex};
     gd_ctx *ctx = x->j->ctx;
     size_t count = (size_t)x->j->names + 1;
     x->symbol = gd__alloc_array(ctx, count, sizeof *x->symbol);

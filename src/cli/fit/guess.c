@@ -446,11 +446,11 @@ static gd_status guess_on_few(gd_fit_job *j, const gd_fit_options *o, int x, con
     for (int k = 0; k < 3; k++) few[k] = some_of(all[k], count);
     gd_status status = few[0] && few[1] && (few[2] || !all[2]) ? GD_OK : gd_error(j->ctx);
     search q = {.j = j};
-    gd__expr_forget(j->model);
+    gd_expr_forget(j->model);
     j->value[x] = few[0], j->y = few[1], j->scale = few[2];
     if (!status) status = try_shapes(&q, d, work);
     if (!status) status = choose(&q, o);
-    gd__expr_forget(j->model);
+    gd_expr_forget(j->model);
     j->value[x] = all[0], j->y = all[1], j->scale = all[2];
     for (int k = 0; k < 3; k++) gd_release(few[k]);
     return status;

@@ -16,8 +16,8 @@ static gd_status read_left(gd_fit_job *j, const char *left, const char *given)
     gd_expr *right = gd__problem_form(j->ctx, j->args, j->args->argument[0], j->name, j->names,
                                       GD_EXPR_RIGHT);
     if (!right) return gd_error(j->ctx);
-    bool is_model = !gd__expr_uses(right, j->params + column);
-    gd__expr_free(is_model ? j->model : right);
+    bool is_model = !gd_expr_uses(right, j->params + column);
+    gd_expr_free(is_model ? j->model : right);
     if (!is_model) return GD_OK;
     j->model = right;
     j->form = GD_EXPR_RIGHT;
@@ -128,7 +128,7 @@ static gd_status read_noise(gd_fit_job *j, const char *spec)
             j->ctx, GD_ARGUMENT,
             "--x-errors: NAME=COLUMN or NAME=NUMBER expected, '%.60s' does not say whose errors these are",
             spec);
-    if (!gd__expr_uses(j->model, place) || (j->set && !strcmp(j->name[place], j->set)))
+    if (!gd_expr_uses(j->model, place) || (j->set && !strcmp(j->name[place], j->set)))
         return gd_fail(j->ctx, GD_ARGUMENT, "--x-errors %.60s: the model does not use it", j->name[place]);
     if (gd__fit_is_noisy(j, place))
         return gd_fail(j->ctx, GD_ARGUMENT, "--x-errors: '%.60s' is there already", j->name[place]);
@@ -154,7 +154,7 @@ gd_status gd__fit_read_noise(gd_fit_job *j)
         status = read_noise(j, spec);
     j->noisy_given = j->noisy;
     for (int i = j->params; i < end && !status && !j->y_name; i++)
-        if (gd__expr_uses(j->model, i) && !gd__fit_is_noisy(j, i) && !(j->set && !strcmp(j->name[i], j->set)))
+        if (gd_expr_uses(j->model, i) && !gd__fit_is_noisy(j, i) && !(j->set && !strcmp(j->name[i], j->set)))
             status = add_noise(j, i, "1");
     if (status || (!j->noisy && j->y_name)) return status;
     if (!j->noisy || is_silent(j))
@@ -185,7 +185,7 @@ static gd_tensor *off_curve(void *user, gd_tensor *const *x)
 {
     const curve *c = user;
     for (int k = 0; k < c->j->noisy; k++) c->value[c->j->noisy_at[k]] = x[k];
-    gd_tensor *f = gd__expr_eval(c->model, c->value, GD_F64);
+    gd_tensor *f = gd_expr_eval(c->model, c->value, GD_F64);
     if (!c->j->y_name) return f;
     f = gd_sub(f, c->y);
     return c->scale ? gd_mul(f, c->scale) : f;

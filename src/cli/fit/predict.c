@@ -1,7 +1,7 @@
 /* gradus predict with a saved fit: the model at new rows, how sure it is of its curve (confidence) and where a new measurement
  * lies (prediction): value -+ t sqrt(g' C g) and value -+ t sqrt(g' C g + s^2), s the standard deviation of a measurement, with
  * errors in x the root of sy^2 + (f' sx)^2. */
-#include "cli/files.h"
+#include "file/output.h"
 #include "cli/fit/fit.h"
 #include "cli/data/table.h"
 #include "cli/rows/keep.h"
@@ -18,7 +18,7 @@ typedef struct saved {
     const gd_archive *archive;
     const char *path; /* of the fit */
     gd_csv *csv;
-    gd_kept kept;
+    gd_kept_columns kept;
     gd_tensor *measured; /* for --score */
     gd_expr *model;
     /* parameters, columns, constants; borrowed from the archive; behind them the y of 'y = f', which has no value */
@@ -102,8 +102,9 @@ static gd_status take_model(saved *s)
         return gd_fail(s->ctx, GD_VALUE, "predict: %.200s is a fit of an equation: there is no y to predict",
                        s->path);
     s->name[s->names] = s->y ? s->y : "";
-    s->model = gd__expr_parse_form(s->ctx, defined ? defined : "", defined ? s->path : NULL, text, s->name,
-                                   s->names + 1, GD_EXPR_RIGHT);
+    gd_expr_options options = {
+        .names = s->name, .count = s->names + 1, .definitions = defined, .file = defined ? s->path : NULL};
+    s->model = gd__expr_parse_form(s->ctx, text, &options, GD_EXPR_RIGHT);
     s->t = saved_number(s, "fit.t");
     s->sigma = saved_number(s, "fit.sigma");
     if (!s->model) return gd_error(s->ctx);
@@ -238,7 +239,7 @@ static gd_status evaluate(saved *s)
     gd_scope_begin(s->ctx);
     bool noisy = gd_archive_get_meta(s->archive, "fit.noise.0") != NULL;
     for (int i = s->params; i < s->params + s->columns && noisy; i++) (void)gd_require_grad(s->value[i]);
-    gd_tensor *curve = gd_expand(gd__expr_eval(s->model, s->value, GD_F64), 1, &s->rows);
+    gd_tensor *curve = gd_expand(gd_expr_eval(s->model, s->value, GD_F64), 1, &s->rows);
     curve = gd_reshape(curve, 1, &s->rows);
     gd_status status = curve ? gd_read_f64(curve, s->curve, s->rows) : gd_error(s->ctx);
     for (int64_t i = 0; i < s->rows; i++) s->error[i] = NAN;
@@ -379,7 +380,7 @@ gd_status gd__fit_predict(gd_cli *cli, const gd_args *args, const gd_archive *ar
         status = evaluate(&s);
     }
     if (!status) status = put_results(&s);
-    gd__expr_free(s.model);
+    gd_expr_free(s.model);
     gd__keep_close(&s.kept);
     gd_release(s.measured);
     for (int i = 0; i < s.names; i++) gd_release(s.value[i]);

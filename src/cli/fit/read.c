@@ -180,7 +180,7 @@ int gd__fit_only_column(const gd_fit_job *j)
 {
     int found = -1;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
-        if (!gd__expr_uses(j->model, i)) continue;
+        if (!gd_expr_uses(j->model, i)) continue;
         if (found >= 0) return -1;
         found = i;
     }
@@ -280,17 +280,17 @@ static gd_status read_model(gd_fit_job *j)
     if ((status = gd__fit_read_form(j))) return status;
     int columns = j->params + gd__csv_columns(j->csv);
     for (int i = 0; i < j->names; i++) {
-        if (i < j->params && !gd__expr_uses(j->model, i))
+        if (i < j->params && !gd_expr_uses(j->model, i))
             return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: the model does not use it", j->name[i]);
-        if (i >= columns && !gd__expr_uses(j->model, i))
+        if (i >= columns && !gd_expr_uses(j->model, i))
             return gd_fail(j->ctx, GD_ARGUMENT, "--fix %.60s: the model does not use it", j->name[i]);
-        if (i >= columns) gd__expr_fix(j->model, i);
-        if (i < j->params || i >= columns || !gd__expr_uses(j->model, i)) continue;
+        if (i >= columns) gd_expr_fix(j->model, i);
+        if (i < j->params || i >= columns || !gd_expr_uses(j->model, i)) continue;
         if (!(j->value[i] = model_column(j, i))) return gd_error(j->ctx);
     }
     if ((status = gd__fit_read_noise(j))) return status;
     for (int i = j->params; i < columns; i++)
-        if (j->value[i] && !gd__fit_is_noisy(j, i)) gd__expr_fix(j->model, i);
+        if (j->value[i] && !gd__fit_is_noisy(j, i)) gd_expr_fix(j->model, i);
     return GD_OK;
 }
 
@@ -359,7 +359,7 @@ void gd__fit_close(gd_fit_job *j)
 {
     gd_link_release(j->chain);
     gd_fit_result_clear(&j->fit);
-    gd__expr_free(j->model);
+    gd_expr_free(j->model);
     for (int i = 0; i < j->params; i++) gd_release(j->param[i]);
     for (int i = j->params; i < j->names; i++) gd_release(j->value[i]);
     gd_release(j->y);

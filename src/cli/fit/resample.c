@@ -80,7 +80,7 @@ static gd_status copy_job(gd_fit_job *to, const gd_fit_job *from)
     if (status) return status;
     to->model = gd__problem_form(ctx, from->args, from->args->argument[0], to->name, to->names, from->form);
     for (int i = to->params; i < to->names && to->model; i++)
-        if (to->value[i] && !gd__fit_is_noisy(to, i)) gd__expr_fix(to->model, i);
+        if (to->value[i] && !gd__fit_is_noisy(to, i)) gd_expr_fix(to->model, i);
     return to->model ? GD_OK : gd_error(ctx);
 }
 

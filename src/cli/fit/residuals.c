@@ -1,5 +1,5 @@
 /* gradus fit --residuals: what the model says of each row that was fitted, as a table. */
-#include "cli/files.h"
+#include "file/output.h"
 #include "cli/fit/fit.h"
 #include "gradus/autograd.h"
 

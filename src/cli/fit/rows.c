@@ -40,9 +40,9 @@ static gd_tensor *condition(gd_fit_job *j, const char *text, gd_tensor **value)
     gd_expr *e = gd__problem_expression(j->ctx, j->args, "exclude", text, name, columns);
     bool ok = e != NULL;
     for (int i = 0; i < columns && ok; i++)
-        if (gd__expr_uses(e, i)) ok = (value[i] = gd__fit_model_column(j, i)) != NULL;
-    gd_tensor *t = ok ? gd__expr_eval(e, value, GD_F64) : NULL;
-    gd__expr_free(e);
+        if (gd_expr_uses(e, i)) ok = (value[i] = gd__fit_model_column(j, i)) != NULL;
+    gd_tensor *t = ok ? gd_expr_eval(e, value, GD_F64) : NULL;
+    gd_expr_free(e);
     return t;
 }
 

@@ -40,7 +40,7 @@ static gd_status move(gd_fit_job *j, const char *name)
 gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params)
 {
     for (int i = 0; i < j->params; i++) j->value[i] = params[i];
-    return gd__expr_eval(j->model, j->value, GD_F64);
+    return gd_expr_eval(j->model, j->value, GD_F64);
 }
 
 /* A solver that has not heard of a signal need not take its step to the end; one that has, ends where it is. */

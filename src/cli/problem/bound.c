@@ -1,7 +1,7 @@
 /* Bounded parameters; see bound.h. */
 #include "cli/problem/bound.h"
 #include "cli/data/value.h"
-#include "cli/text.h"
+#include "base/text/compose.h"
 #include "base/text/suggest.h"
 
 #include <math.h>

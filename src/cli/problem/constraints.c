@@ -15,7 +15,7 @@
 static gd_status add_constraint(gd_ctx *ctx, gd_constraints *c, gd_constraint item)
 {
     if (!gd__grow(ctx, &c->item, &c->bytes, ((size_t)c->count + 1) * sizeof *c->item)) {
-        gd__expr_free(item.expr);
+        gd_expr_free(item.expr);
         gd__strfree(ctx, item.text);
         return GD_NOMEM;
     }
@@ -52,7 +52,7 @@ static gd_status check(const gd_problem *p, const gd_expr *e, const char *option
         return gd_fail(p->ctx, GD_PARSE, "--%s '%.60s': there is no comparison in it; <=, >= or = expected",
                        option, text);
     if (r->count && (r->sign == '=' ? below : equal)) return contradicts(p, e, option, text, r);
-    for (int i = 0; i < p->params; i++) any = any || gd__expr_uses(e, i);
+    for (int i = 0; i < p->params; i++) any = any || gd_expr_uses(e, i);
     if (any) return GD_OK;
     return gd_fail(p->ctx, GD_ARGUMENT, "--%s '%.60s': no parameter is in it: nothing can change it", option,
                    text);
@@ -63,7 +63,7 @@ static gd_status try_once(const gd_problem *p, gd_expr *e, const char *option, c
 {
     gd_status status = GD_OK;
     gd_scope_begin(p->ctx);
-    gd_tensor *v = gd__expr_eval(e, p->value, p->dtype);
+    gd_tensor *v = gd_expr_eval(e, p->value, p->dtype);
     if (!v) {
         gd__problem_blame(p->ctx, option);
         status = gd_error(p->ctx);
@@ -89,7 +89,7 @@ static gd_status read_part(const gd_problem *p, const gd_args *args, const char 
     if (!status) status = try_once(p, e, option, text);
     if (!status && !(item.text = gd__alloc(p->ctx, to - from + 1))) status = GD_NOMEM;
     if (status) {
-        gd__expr_free(e);
+        gd_expr_free(e);
         return status;
     }
     memcpy(item.text, text + from, to - from);
@@ -118,14 +118,14 @@ gd_status gd__constraints_read(const gd_problem *p, const gd_args *args, gd_cons
 static bool uses(const gd_constraints *c, int name)
 {
     bool any = false;
-    for (int i = 0; c && i < c->count; i++) any = any || gd__expr_uses(c->item[i].expr, name);
+    for (int i = 0; c && i < c->count; i++) any = any || gd_expr_uses(c->item[i].expr, name);
     return any;
 }
 
 gd_status gd__names_check(const gd_problem *p, const gd_constraints *equal, const gd_constraints *below)
 {
     for (int i = 0; i < p->count; i++)
-        if (!gd__expr_uses(p->expr, i) && !uses(equal, i) && !uses(below, i))
+        if (!gd_expr_uses(p->expr, i) && !uses(equal, i) && !uses(below, i))
             return gd_fail(p->ctx, GD_ARGUMENT, "--%s %.60s: the expression does not use it%s",
                            i < p->params ? "param" : "data", p->name[i],
                            (equal && equal->count) || (below && below->count) ? ", nor does a constraint"
@@ -136,7 +136,7 @@ gd_status gd__names_check(const gd_problem *p, const gd_constraints *equal, cons
 void gd__constraints_free(gd_ctx *ctx, gd_constraints *c)
 {
     for (int i = 0; i < c->count; i++) {
-        gd__expr_free(c->item[i].expr);
+        gd_expr_free(c->item[i].expr);
         gd__strfree(ctx, c->item[i].text);
     }
     gd__free(ctx, c->item, c->bytes);
@@ -148,7 +148,7 @@ void gd__constraints_free(gd_ctx *ctx, gd_constraints *c)
 /* All elements of one as a vector. */
 static gd_tensor *values_of(const gd_problem *p, const gd_constraint *item)
 {
-    gd_tensor *v = gd__expr_eval(item->expr, p->value, p->dtype);
+    gd_tensor *v = gd_expr_eval(item->expr, p->value, p->dtype);
     int64_t n = v ? gd_numel(v) : 0;
     return v ? gd_reshape(gd_drop_names(v), 1, &n) : NULL;
 }

@@ -19,14 +19,14 @@ static gd_tensor *value_of_rows(void *user, int64_t first, int64_t count)
         if (g->cut[i]) g->value[i] = gd_slice(p->value[i], "0", first, first + count, 1);
         if (!g->value[i]) return NULL;
     }
-    return gd__expr_eval(g->expr, g->value, p->dtype);
+    return gd_expr_eval(g->expr, g->value, p->dtype);
 }
 
 void gd__grains_close(gd_problem_grains *g)
 {
     if (!g->problem) return;
     gd_ctx *ctx = g->problem->ctx;
-    gd__expr_free(g->expr);
+    gd_expr_free(g->expr);
     gd__free(ctx, g->value, g->value ? g->bytes : 0);
     gd__free(ctx, g->cut, g->cut ? g->bytes : 0);
     *g = (gd_problem_grains){0};
@@ -67,7 +67,7 @@ static gd_status read_again(gd_problem_grains *g, const gd_args *args)
     gd_problem *p = g->problem;
     g->expr = gd__problem_expression(p->ctx, args, NULL, args->argument[0], p->name, p->count);
     for (int i = p->params; i < p->count && g->expr; i++)
-        if (!g->cut[i]) gd__expr_fix(g->expr, i);
+        if (!g->cut[i]) gd_expr_fix(g->expr, i);
     return g->expr ? GD_OK : gd_error(p->ctx);
 }
 

@@ -197,7 +197,8 @@ static gd_expr *read_expression(gd_ctx *ctx, const gd_args *args, const char *op
 {
     definitions d;
     if (open_definitions(ctx, args, &d)) return NULL;
-    gd_expr *e = gd__expr_parse_form(ctx, d.text ? d.text : "", d.file, text, names, count, form);
+    gd_expr_options options = {.names = names, .count = count, .definitions = d.text, .file = d.file};
+    gd_expr *e = gd__expr_parse_form(ctx, text, &options, form);
     gd__strfree(ctx, d.text);
     if (!e) explain_failure(ctx, args, option, names, count);
     return e;
@@ -208,7 +209,8 @@ gd_expr *gd__problem_relation(gd_ctx *ctx, const gd_args *args, const char *opti
 {
     definitions d;
     if (open_definitions(ctx, args, &d)) return NULL;
-    gd_expr *e = gd__expr_parse_relation(ctx, d.text ? d.text : "", d.file, text, names, count, part, out);
+    gd_expr_options options = {.names = names, .count = count, .definitions = d.text, .file = d.file};
+    gd_expr *e = gd__expr_parse_relation(ctx, text, &options, part, out);
     gd__strfree(ctx, d.text);
     if (!e) explain_failure(ctx, args, option, names, count);
     return e;
@@ -249,13 +251,13 @@ gd_status gd__problem_open(gd_problem *p, gd_ctx *ctx, const gd_args *args, cons
     if (status) return status;
     p->expr = gd__problem_expression(ctx, args, NULL, expr, p->name, p->count);
     if (!p->expr) return gd_error(ctx);
-    for (int i = p->params; i < p->count; i++) gd__expr_fix(p->expr, i);
+    for (int i = p->params; i < p->count; i++) gd_expr_fix(p->expr, i);
     return GD_OK;
 }
 
 void gd__problem_close(gd_problem *p)
 {
-    gd__expr_free(p->expr);
+    gd_expr_free(p->expr);
     for (int i = 0; i < p->count; i++) gd_release(p->value[i]);
     gd__free(p->ctx, p->name, p->bytes);
     gd__free(p->ctx, p->value, p->bytes);
@@ -264,7 +266,7 @@ void gd__problem_close(gd_problem *p)
 
 /* ---- evaluating ---- */
 
-gd_tensor *gd__problem_value(gd_problem *p) { return gd__expr_eval(p->expr, p->value, p->dtype); }
+gd_tensor *gd__problem_value(gd_problem *p) { return gd_expr_eval(p->expr, p->value, p->dtype); }
 
 gd_tensor *gd__problem_loss_of(gd_tensor *value)
 {
@@ -335,7 +337,7 @@ gd_status gd__problem_contours(gd_problem *p, gd_plot *plot, const double box[4]
         if (!status) status = restored;
         gd_no_grad_end(p->ctx);
     }
-    if (!status) gd__plot_contours(plot, box[0], box[1], GRID_COLUMNS, box[2], box[3], GRID_ROWS, z);
+    if (!status) gd_plot_contours(plot, box[0], box[1], GRID_COLUMNS, box[2], box[3], GRID_ROWS, z);
     gd__free(p->ctx, z, GRID_COLUMNS * GRID_ROWS * sizeof *z);
     return status;
 }

@@ -3,8 +3,8 @@
 #define GD_CLI_PROBLEM_PROBLEM_H
 
 #include "cli/args.h"
-#include "cli/expr/expr.h"
-#include "cli/plot/plot.h"
+#include "expr/expr.h"
+#include "plot/plot.h"
 #include "cli/rows/dataset.h"
 #include "cli/data/value.h"
 

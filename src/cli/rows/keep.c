@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static gd_status find_kept(const gd_words *names, const char *taken, gd_kept *out)
+static gd_status find_kept(const gd_words *names, const char *taken, gd_kept_columns *out)
 {
     for (int i = 0; i < names->count; i++) {
         int column = gd__csv_column(out->csv, names->word[i]);
@@ -24,29 +24,29 @@ static gd_status find_kept(const gd_words *names, const char *taken, gd_kept *ou
     return GD_OK;
 }
 
-gd_status gd__keep_open(const gd_args *args, const gd_csv *csv, const char *taken, gd_kept *out)
+gd_status gd__keep_open(const gd_args *args, const gd_csv *csv, const char *taken, gd_kept_columns *out)
 {
     gd_words names = {0};
-    *out = (gd_kept){.ctx = args->ctx, .csv = csv};
+    *out = (gd_kept_columns){.ctx = args->ctx, .csv = csv};
     gd_status status = gd__words_of_option(args, "keep", true, &names);
     if (!status && names.count && !(out->column = gd__calloc(args->ctx, (size_t)names.count * sizeof(int))))
         status = GD_NOMEM;
     if (!status) status = find_kept(&names, taken, out);
     if (status && out->column) {
         gd__free(args->ctx, out->column, (size_t)names.count * sizeof(int));
-        *out = (gd_kept){.ctx = args->ctx};
+        *out = (gd_kept_columns){.ctx = args->ctx};
     }
     gd__words_free(args->ctx, &names);
     return status;
 }
 
-void gd__keep_close(gd_kept *kept)
+void gd__keep_close(gd_kept_columns *kept)
 {
     gd__free(kept->ctx, kept->column, (size_t)kept->count * sizeof(int));
-    *kept = (gd_kept){.ctx = kept->ctx};
+    *kept = (gd_kept_columns){.ctx = kept->ctx};
 }
 
-void gd__keep_names(gd_text *out, const gd_kept *kept)
+void gd__keep_names(gd_text *out, const gd_kept_columns *kept)
 {
     for (int i = 0; i < kept->count; i++) {
         gd__csv_put(out, gd__csv_name(kept->csv, kept->column[i]));
@@ -54,7 +54,7 @@ void gd__keep_names(gd_text *out, const gd_kept *kept)
     }
 }
 
-void gd__keep_row(gd_text *out, const gd_kept *kept, int64_t row)
+void gd__keep_row(gd_text *out, const gd_kept_columns *kept, int64_t row)
 {
     for (int i = 0; i < kept->count; i++) {
         double number;
@@ -75,7 +75,7 @@ static void json_cell(gd_text *out, const gd_csv *csv, int64_t row, int column)
         gd__json_string(out, gd__csv_cell(csv, row, column));
 }
 
-void gd__keep_json(gd_text *out, const gd_kept *kept)
+void gd__keep_json(gd_text *out, const gd_kept_columns *kept)
 {
     if (!kept->count) return;
     gd__json_key(out, "kept");

@@ -9,7 +9,7 @@
 #include "cli/rows/scan.h"
 #include "base/text/number.h"
 #include "cli/data/csv_inside.h"
-#include "cli/text.h"
+#include "base/text/compose.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "cli/rows/stream.h"
 #include "cli/data/csv_inside.h"
 #include "cli/rows/stream_array.h"
-#include "cli/files.h"
+#include "file/output.h"
 
 #include <errno.h>
 #include <fcntl.h>

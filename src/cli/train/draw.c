@@ -1,6 +1,6 @@
 /* Pictures of how good a model is; see metrics.h. */
 #include "cli/train/metrics.h"
-#include "cli/plot/plot.h"
+#include "plot/plot.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -46,9 +46,9 @@ static void roc_curve(const scored *sorted, int64_t rows, double found[GRID])
 
 static void put_diagonal(gd_plot *plot)
 {
-    gd__plot_ink(plot, 7);
-    gd__plot_line(plot, NULL, (double[]){0, 1}, (double[]){0, 1}, 2);
-    gd__plot_limits(plot, 0, 1, 0, 1);
+    gd_plot_ink(plot, 7);
+    gd_plot_line(plot, NULL, (double[]){0, 1}, (double[]){0, 1}, 2);
+    gd_plot_limits(plot, 0, 1, 0, 1);
 }
 
 static gd_status put_curves(const gd_report *r, const gd_words *names, gd_plot *plot)
@@ -67,26 +67,26 @@ static gd_status put_curves(const gd_report *r, const gd_words *names, gd_plot *
         for (int i = 0; i < GRID; i++) mean[i] = (mean[i] * drawn + y[i]) / (drawn + 1);
         drawn++;
         (void)gd__format(label, sizeof label, "%.60s, AUC %.4f", names->word[k], r->auc[k]);
-        if (r->classes <= CURVES) gd__plot_line(plot, label, x, y, GRID);
+        if (r->classes <= CURVES) gd_plot_line(plot, label, x, y, GRID);
     }
     char label[80];
     (void)gd__format(label, sizeof label, "mean of %lld classes, AUC %.4f", (long long)r->classes,
                      r->mean_auc);
-    if (r->classes > CURVES) gd__plot_line(plot, label, x, mean, GRID);
+    if (r->classes > CURVES) gd_plot_line(plot, label, x, mean, GRID);
     gd__free(r->ctx, all, (size_t)r->rows * sizeof *all);
     return GD_OK;
 }
 
 static gd_status save(gd_plot *plot, gd_status status, const char *path, bool dark)
 {
-    if (!status) status = gd__plot_save(plot, path, dark);
-    gd__plot_free(plot);
+    if (!status) status = gd_plot_save(plot, path, dark);
+    gd_plot_free(plot);
     return status;
 }
 
 gd_status gd__report_roc(const gd_report *r, const gd_words *names, const char *path, bool dark)
 {
-    gd_plot *plot = gd__plot_new(r->ctx, "ROC", "others taken for the class", "of the class found");
+    gd_plot *plot = gd_plot_new(r->ctx, "ROC", "others taken for the class", "of the class found");
     if (!plot) return GD_NOMEM;
     gd_status status = put_curves(r, names, plot);
     put_diagonal(plot);
@@ -115,7 +115,7 @@ gd_status gd__report_calibration(const gd_report *r, const gd_words *names, cons
     double sure[BINS] = {0}, right[BINS] = {0}, count[BINS] = {0}, half[BINS];
     char label[120];
     size_t bins = 0;
-    gd_plot *plot = gd__plot_new(r->ctx, "Calibration", "probability", "share that is right");
+    gd_plot *plot = gd_plot_new(r->ctx, "Calibration", "probability", "share that is right");
     if (!plot) return GD_NOMEM;
     fill_bins(r, sure, right, count);
     for (int i = 0; i < BINS; i++) {
@@ -129,7 +129,7 @@ gd_status gd__report_calibration(const gd_report *r, const gd_words *names, cons
         (void)snprintf(label, sizeof label, "is %.60s, with 95 %% bars", names->word[1]);
     else
         (void)snprintf(label, sizeof label, "the answer is right, with 95 %% bars");
-    gd__plot_errors(plot, label, sure, right, NULL, half, bins);
+    gd_plot_errors(plot, label, sure, right, NULL, half, bins);
     put_diagonal(plot);
     return save(plot, GD_OK, path, dark);
 }

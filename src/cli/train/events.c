@@ -4,7 +4,7 @@
  *   Event      1: double wall_time   2: int64 step   3: string file_version   5: Summary
  *   Summary    1: repeated Value { 1: string tag   2: float simple_value } */
 #include "cli/train/events.h"
-#include "cli/files.h"
+#include "file/output.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #ifndef GD_CLI_TRAIN_EVENTS_H
 #define GD_CLI_TRAIN_EVENTS_H
 
-#include "cli/text.h"
+#include "base/text/compose.h"
 
 typedef struct gd_events gd_events;
 

@@ -1,6 +1,6 @@
 /* Importance of columns, learning rates; see explore.h. */
 #include "cli/train/explore.h"
-#include "cli/plot/plot.h"
+#include "plot/plot.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -143,14 +143,14 @@ gd_status gd__find_rate(gd_trainer *t, gd_rates *out)
 
 gd_status gd__draw_rates(gd_ctx *ctx, const gd_rates *r, const char *path, bool dark)
 {
-    gd_plot *plot = gd__plot_new(ctx, "Learning rate", "lr", "loss, smoothed");
+    gd_plot *plot = gd_plot_new(ctx, "Learning rate", "lr", "loss, smoothed");
     if (!plot) return GD_NOMEM;
-    gd__plot_log(plot, true, false);
-    gd__plot_line(plot, "loss", r->rate, r->loss, (size_t)r->count);
+    gd_plot_log(plot, true, false);
+    gd_plot_line(plot, "loss", r->rate, r->loss, (size_t)r->count);
     int k = 0;
     while (k + 1 < r->count && r->rate[k] < r->best) k++;
-    gd__plot_points(plot, "falls fastest", &r->rate[k], &r->loss[k], 1);
-    gd_status status = gd__plot_save(plot, path, dark);
-    gd__plot_free(plot);
+    gd_plot_points(plot, "falls fastest", &r->rate[k], &r->loss[k], 1);
+    gd_status status = gd_plot_save(plot, path, dark);
+    gd_plot_free(plot);
     return status;
 }

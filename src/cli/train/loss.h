@@ -9,7 +9,7 @@
 #ifndef GD_CLI_TRAIN_LOSS_H
 #define GD_CLI_TRAIN_LOSS_H
 
-#include "cli/text.h"
+#include "base/text/compose.h"
 #include "gradus/tensor.h"
 
 typedef enum gd_loss_kind {

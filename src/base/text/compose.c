@@ -1,0 +1,147 @@
+/* JSON, CSV cells and text for terminals; see compose.h. */
+#include "base/text/compose.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+void gd__text_clear(gd_text *t)
+{
+    t->used = 0;
+    t->failed = false;
+    if (t->data) t->data[0] = 0;
+}
+
+/* ---- JSON ---- */
+
+void gd__json_number(gd_text *t, double value)
+{
+    if (isnan(value))
+        gd__text_add(t, "\"NaN\"");
+    else if (isinf(value))
+        gd__text_add(t, value > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+    else
+        gd__text_put(t, "%.17g", value);
+}
+
+size_t gd__utf8_length(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (s[0] < 0x80) return 1;
+    size_t length = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
+    if (s[0] < 0xC2 || s[0] > 0xF4) return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((s[i] & 0xC0) != 0x80) return 0;
+    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
+        (s[0] == 0xF4 && s[1] > 0x8F))
+        return 0;
+    return length;
+}
+
+/* ---- data on a terminal ---- */
+
+static uint32_t code_of(const char *text, size_t length)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (length == 1) return s[0];
+    uint32_t code = s[0] & (0xFFu >> (length + 1));
+    for (size_t i = 1; i < length; i++) code = code << 6 | (s[i] & 0x3Fu);
+    return code;
+}
+
+bool gd__is_control(const char *character, size_t length)
+{
+    if (!length) return true;
+    uint32_t c = code_of(character, length);
+    bool turns = c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || turns;
+}
+
+size_t gd__plain_piece(const char *text, size_t size, size_t *at, bool lines, char out[GD_PLAIN_PIECE])
+{
+    char few[5] = {0};
+    memcpy(few, text + *at, size - *at < 4 ? size - *at : 4);
+    size_t length = few[0] ? gd__utf8_length(few) : 1;
+    *at += length ? length : 1;
+    if (!gd__is_control(few, length) || (lines && (few[0] == '\n' || few[0] == '\t'))) {
+        memcpy(out, few, length);
+        return length;
+    }
+    int written = length ? snprintf(out, GD_PLAIN_PIECE, "\\u%04x", code_of(few, length))
+                         : snprintf(out, GD_PLAIN_PIECE, "\\x%02x", (unsigned)(unsigned char)few[0]);
+    return (size_t)written;
+}
+
+void gd__text_plain(gd_text *out, const char *text, size_t size, bool lines)
+{
+    char piece[GD_PLAIN_PIECE];
+    for (size_t at = 0, begin = 0; at < size; begin = at) {
+        /* plain letters by the run */
+        while (at < size && text[at] >= 0x20 && text[at] < 0x7F) at++;
+        gd__text_append(out, text + begin, at - begin);
+        if (at < size) gd__text_append(out, piece, gd__plain_piece(text, size, &at, lines, piece));
+    }
+}
+
+/* ---- JSON strings ---- */
+
+void gd__json_string(gd_text *t, const char *utf8)
+{
+    gd__text_char(t, '"');
+    for (const char *s = utf8; *s;) {
+        size_t length = gd__utf8_length(s);
+        if (length == 0)
+            gd__text_add(t, "\\ufffd");
+        else if (*s == '"' || *s == '\\')
+            gd__text_put(t, "\\%c", *s);
+        else if (length == 1 && (*s < 0x20 || *s == 0x7F))
+            gd__text_put(t, "\\u%04x", (unsigned)*s);
+        else
+            gd__text_append(t, s, length);
+        s += length ? length : 1;
+    }
+    gd__text_char(t, '"');
+}
+
+/* ---- JSON objects ---- */
+
+void gd__json_key(gd_text *t, const char *key)
+{
+    gd__text_comma(t);
+    gd__json_string(t, key);
+    gd__text_add(t, ": ");
+}
+
+void gd__json_put_number(gd_text *t, const char *key, double value)
+{
+    gd__json_key(t, key);
+    gd__json_number(t, value);
+}
+
+void gd__json_put_whole(gd_text *t, const char *key, int64_t value)
+{
+    gd__json_key(t, key);
+    gd__text_put(t, "%lld", (long long)value);
+}
+
+void gd__json_put_string(gd_text *t, const char *key, const char *utf8)
+{
+    gd__json_key(t, key);
+    gd__json_string(t, utf8);
+}
+
+/* ---- CSV ---- */
+
+void gd__csv_put(gd_text *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n") && *text != ' ' && *text != '#') {
+        gd__text_add(out, text);
+        return;
+    }
+    gd__text_char(out, '"');
+    for (const char *s = text; *s; s++) {
+        if (*s == '"') gd__text_char(out, '"');
+        gd__text_char(out, *s);
+    }
+    gd__text_char(out, '"');
+}
