@@ -178,13 +178,13 @@ gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
     X(sign)                                                                                              \
     X(sqrt) X(rsqrt) X(exp) X(expm1) X(log) X(log1p) X(log2) X(log10) X(sin) X(cos) X(tan) X(asin)       \
         X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(sigmoid) X(softplus) X(relu) X(gelu) X(erf) X(erfc)    \
-            X(lgamma) X(square) X(reciprocal) X(floor) X(ceil) X(round) X(isfinite) X(logical_not)
+            X(lgamma) X(square) X(reciprocal) X(floor) X(ceil) X(round) X(isfinite) X(logical_not) X(bit_not)
 #define GD_BINARY_LIST(X)                                                                           \
     X(add)                                                                                          \
     X(sub)                                                                                          \
     X(mul)                                                                                          \
     X(div) X(pow) X(atan2) X(mod) X(minimum) X(maximum) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) \
-        X(logical_or) X(logical_xor)
+        X(logical_or) X(logical_xor) X(floor_div) X(bit_and) X(bit_or) X(bit_xor) X(shift_left) X(shift_right)
 /* clang-format on */
 
 /* One operand, element by element.
@@ -221,7 +221,8 @@ gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
  *   ceil         the whole number above
  *   round        the nearest whole number, halves to even
  *   isfinite     is it neither infinite nor NaN?
- *   logical_not  x == 0 */
+ *   logical_not  x == 0
+ *   bit_not      every bit of an integer the other way; of a bool its opposite */
 #define GD_UNARY_PROTOTYPE(name) gd_tensor *gd_##name(gd_tensor *x);
 GD_UNARY_LIST(GD_UNARY_PROTOTYPE)
 #undef GD_UNARY_PROTOTYPE
@@ -233,7 +234,7 @@ GD_UNARY_LIST(GD_UNARY_PROTOTYPE)
  *   div          a / b
  *   pow          a^b
  *   atan2        the angle of (b, a)
- *   mod          a - b floor(a / b)
+ *   mod          a - b floor(a / b); of integers 0 where b is 0
  *   minimum      min(a, b)
  *   maximum      max(a, b)
  *   eq           a == b
@@ -244,7 +245,13 @@ GD_UNARY_LIST(GD_UNARY_PROTOTYPE)
  *   ge           a >= b
  *   logical_and  a != 0 and b != 0
  *   logical_or   a != 0 or b != 0
- *   logical_xor  (a != 0) != (b != 0) */
+ *   logical_xor  (a != 0) != (b != 0)
+ *   floor_div    floor(a / b); of integers 0 where b is 0, and the least one by -1 is itself
+ *   bit_and      the bits that both integers have; of bools: both
+ *   bit_or       the bits that one of them has; of bools: one of them
+ *   bit_xor      the bits that only one of them has; of bools: only one
+ *   shift_left   the bits of a, b places up; 0 where b is below 0 or beyond all bits
+ *   shift_right  the bits of a, b places down; the sign alone where b is below 0 or beyond all bits */
 #define GD_BINARY_PROTOTYPE(name) gd_tensor *gd_##name(gd_tensor *a, gd_tensor *b);
 GD_BINARY_LIST(GD_BINARY_PROTOTYPE)
 #undef GD_BINARY_PROTOTYPE

@@ -36,6 +36,15 @@ gd_tensor *gd_py_operand(gd_py_call *call, PyObject *o, const gd_tensor *like)
     return made && held(call, made) ? gd_py_tensor_of(made) : NULL;
 }
 
+gd_tensor *gd_py_value_for(gd_py_call *call, PyObject *o, const gd_tensor *x)
+{
+    int64_t low, high;
+    if (!(PyList_Check(o) || PyTuple_Check(o)) || !gd_py_range(gd_tensor_dtype(x), &low, &high))
+        return gd_py_operand(call, o, x);
+    PyObject *made = gd_py_make(call->context, o, gd_tensor_dtype(x), 1);
+    return made && held(call, made) ? gd_py_tensor_of(made) : NULL;
+}
+
 void gd_py_call_clear(gd_py_call *call)
 {
     for (int i = 0; i < call->made_count; i++) gd_release(call->made[i]);

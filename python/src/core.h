@@ -201,6 +201,8 @@ PyObject *gd_py_tuple_of(gd_py_context *c, gd_tensor *const *t, int count);
 
 gd_dtype gd_py_dtype(PyObject *o); /* GD_DTYPE_COUNT with an exception */
 PyObject *gd_py_dtype_text(gd_dtype dtype);
+/* What an integer dtype holds; false for another one. */
+int gd_py_range(gd_dtype dtype, int64_t *low, int64_t *high);
 /* A Tensor of lists, numbers, buffers or what has __dlpack__; dtype GD_DTYPE_COUNT: as they are.  New. */
 PyObject *gd_py_make(gd_py_context *c, PyObject *data, gd_dtype dtype, int share);
 PyObject *gd_py_tolist(gd_py_tensor *self);
@@ -278,6 +280,8 @@ PyObject *gd_py_finish(gd_py_call *call, gd_tensor *result);
 PyObject *gd_py_finish_tuple(gd_py_call *call, gd_status status, gd_tensor *const *result, int count);
 /* Any object as a tensor for an operand: in `held` or `made` where that must be undone.  NULL with an exception. */
 gd_tensor *gd_py_operand(gd_py_call *call, PyObject *o, const gd_tensor *like);
+/* The same for a value that is assigned to x: numbers in lists must fit its dtype, too. */
+gd_tensor *gd_py_value_for(gd_py_call *call, PyObject *o, const gd_tensor *x);
 void gd_py_call_clear(gd_py_call *call);
 /* A sequence as a tuple, virtual tensors as their values; new, NULL with an exception. */
 PyObject *gd_py_values(PyObject *list);

@@ -351,7 +351,7 @@ int gd_py_assign_subscript(PyObject *self, PyObject *key, PyObject *value)
     if (!value) PyErr_SetString(PyExc_TypeError, "elements of a tensor cannot be deleted");
     if (!value || !x) return -1;
     gd_py_call call = {.name = "assign", .context = ((gd_py_tensor *)self)->head.owner};
-    gd_tensor *source = gd_py_operand(&call, value, x);
+    gd_tensor *source = gd_py_value_for(&call, value, x);
     int fine = source && gd_py_enter(call.context), recorded = 0;
     if (fine && !has_array(key) && !(recorded = is_recorded(x, source)))
         fine = assign_to_view(self, key, source);

@@ -46,6 +46,14 @@ gd_dtype gd_py_dtype(PyObject *o)
 
 PyObject *gd_py_dtype_text(gd_dtype dtype) { return PyUnicode_InternFromString(gd_dtype_name(dtype)); }
 
+int gd_py_range(gd_dtype dtype, int64_t *low, int64_t *high)
+{
+    if (dtype != GD_U8 && dtype != GD_I32 && dtype != GD_I64) return 0;
+    *low = dtype == GD_U8 ? 0 : dtype == GD_I32 ? INT32_MIN : INT64_MIN;
+    *high = dtype == GD_U8 ? UINT8_MAX : dtype == GD_I32 ? INT32_MAX : INT64_MAX;
+    return 1;
+}
+
 /* ---- buffers ---- */
 
 /* An element type that a buffer may have: code of the struct module, bytes, and the dtype that holds its values. */
@@ -241,7 +249,7 @@ static int read_number(reading *r, PyObject *o)
         r->real[k] = PyLong_AsDouble(o);
         int overflow;
         r->whole[k] = PyLong_AsLongLongAndOverflow(o, &overflow);
-        if (overflow) r->has_real = 1;
+        if (overflow) r->whole[k] = 0;
         return !PyErr_Occurred();
     }
     if (gd_py_is_tensor_like(o)) {
@@ -312,6 +320,25 @@ static int read_shape(reading *r, PyObject *o)
     return at != NULL;
 }
 
+/* Whole numbers and others that the dtype cannot hold are refused. */
+static int all_fit(const reading *r, gd_dtype dtype)
+{
+    int64_t low, high;
+    if (!gd_py_range(dtype, &low, &high)) return 1;
+    for (size_t k = 0; k < r->count; k++) {
+        /* the ends of i64 are told from what is beyond them by the whole numbers, which are 0 there */
+        double x = r->real[k];
+        int fits = x > (double)low - 1 && x < (double)high + 1;
+        if (dtype == GD_I64) fits = x > -0x1p63 && x < 0x1p63;
+        if (dtype == GD_I64 && (r->whole[k] == INT64_MAX || r->whole[k] == INT64_MIN)) fits = 1;
+        if (fits || x != x) continue;
+        (void)gd_py_fail(GD_OVERFLOW, "tensor: %.17g does not fit into %s, which holds %lld to %lld", x,
+                         gd_dtype_name(dtype), (long long)low, (long long)high);
+        return 0;
+    }
+    return 1;
+}
+
 static gd_tensor *from_lists(gd_py_context *c, PyObject *o, gd_dtype dtype)
 {
     reading r = {.ndim = 0};
@@ -319,7 +346,9 @@ static gd_tensor *from_lists(gd_py_context *c, PyObject *o, gd_dtype dtype)
     if (read_shape(&r, o) && read_list(&r, o, 0) &&
         gd_py_enter(c)) { /* again: reading may have run Python code */
         if (dtype == GD_DTYPE_COUNT) dtype = r.has_real || !r.count ? GD_F64 : r.has_whole ? GD_I64 : GD_BOOL;
-        if (dtype == GD_I64 && !r.has_real)
+        if (!all_fit(&r, dtype))
+            t = NULL;
+        else if (dtype == GD_I64 && !r.has_real)
             t = gd_from_data(c->ctx, GD_I64, r.ndim, r.shape, r.count ? r.whole : (int64_t[1]){0});
         else
             t = gd_from_f64(c->ctx, dtype, r.ndim, r.shape, r.count ? r.real : (double[1]){0});

@@ -101,10 +101,16 @@ gd_tensor *gd_py_number(gd_ctx *ctx, PyObject *o, const gd_tensor *like)
                          gd_dtype_name(dtype));
         return NULL;
     }
-    if (dtype == GD_I64 && PyLong_Check(o)) {
-        int64_t whole = PyLong_AsLongLong(o);
-        if (whole == -1 && PyErr_Occurred()) return NULL;
-        return gd_from_data(ctx, GD_I64, 0, NULL, &whole);
+    int64_t low, high, whole;
+    if (gd_py_range(dtype, &low, &high) && PyLong_Check(o)) {
+        int overflow;
+        whole = PyLong_AsLongLongAndOverflow(o, &overflow);
+        if (overflow || whole < low || whole > high) {
+            (void)gd_py_fail(GD_OVERFLOW, "%R does not fit into %s, which holds %lld to %lld", o,
+                             gd_dtype_name(dtype), (long long)low, (long long)high);
+            return NULL;
+        }
+        if (dtype == GD_I64) return gd_from_data(ctx, GD_I64, 0, NULL, &whole);
     }
     return gd_scalar(ctx, dtype, value);
 }
@@ -245,25 +251,38 @@ static PyObject *tensor_pow(PyObject *a, PyObject *b, PyObject *modulus)
     return with_scalar(gd_pow_scalar, 1, gd_pow, a, b);
 }
 
-static gd_tensor *floor_of_quotient(gd_tensor *a, gd_tensor *b)
+static PyObject *tensor_floor_div(PyObject *a, PyObject *b) { return gd_py_binary(gd_floor_div, a, b, 0); }
+static PyObject *tensor_and(PyObject *a, PyObject *b) { return gd_py_binary(gd_bit_and, a, b, 0); }
+static PyObject *tensor_or(PyObject *a, PyObject *b) { return gd_py_binary(gd_bit_or, a, b, 0); }
+static PyObject *tensor_xor(PyObject *a, PyObject *b) { return gd_py_binary(gd_bit_xor, a, b, 0); }
+static PyObject *tensor_lshift(PyObject *a, PyObject *b) { return gd_py_binary(gd_shift_left, a, b, 0); }
+static PyObject *tensor_rshift(PyObject *a, PyObject *b) { return gd_py_binary(gd_shift_right, a, b, 0); }
+
+/* -1 or 1 where a whole number is below or above all that an integer tensor can hold, else 0. */
+static int beyond(PyObject *number, const gd_tensor *t)
 {
-    gd_tensor *quotient = gd_div(a, b), *result = gd_floor(quotient);
-    gd_release(quotient);
-    return result;
+    int64_t low, high;
+    int overflow;
+    if (!PyLong_Check(number) || !gd_py_range(gd_tensor_dtype(t), &low, &high)) return 0;
+    int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    return overflow ? overflow : value < low ? -1 : value > high;
 }
-static PyObject *tensor_floor_div(PyObject *a, PyObject *b)
+
+/* A comparison with a number that no element can be: every one is less than it, or more. */
+static PyObject *compare_beyond(PyObject *o, int side, int how)
 {
-    return gd_py_binary(floor_of_quotient, a, b, 0);
+    int yes = how == Py_NE || (side > 0 ? how == Py_LT || how == Py_LE : how == Py_GT || how == Py_GE);
+    gd_tensor *t = gd_py_tensor_of(o);
+    return t ? gd_py_new_tensor(((gd_py_tensor *)o)->head.owner, (yes ? gd_eq : gd_ne)(t, t)) : NULL;
 }
-static PyObject *tensor_and(PyObject *a, PyObject *b) { return gd_py_binary(gd_logical_and, a, b, 0); }
-static PyObject *tensor_or(PyObject *a, PyObject *b) { return gd_py_binary(gd_logical_or, a, b, 0); }
-static PyObject *tensor_xor(PyObject *a, PyObject *b) { return gd_py_binary(gd_logical_xor, a, b, 0); }
 
 static PyObject *tensor_compare(PyObject *a, PyObject *b, int how)
 {
     static const two_fn fn[] = {
         [Py_LT] = gd_lt, [Py_LE] = gd_le, [Py_EQ] = gd_eq, [Py_NE] = gd_ne, [Py_GT] = gd_gt, [Py_GE] = gd_ge};
     if (b == Py_None || PyUnicode_Check(b)) Py_RETURN_NOTIMPLEMENTED;
+    int side = PyLong_Check(b) && ((gd_py_tensor *)a)->t ? beyond(b, ((gd_py_tensor *)a)->t) : 0;
+    if (side) return compare_beyond(a, side, how);
     return gd_py_binary(fn[how], a, b, 0);
 }
 
@@ -282,7 +301,7 @@ PyObject *gd_py_unary(gd_tensor *(*fn)(gd_tensor *), PyObject *o)
 }
 static PyObject *tensor_neg(PyObject *o) { return gd_py_unary(gd_neg, o); }
 static PyObject *tensor_abs(PyObject *o) { return gd_py_unary(gd_abs, o); }
-static PyObject *tensor_invert(PyObject *o) { return gd_py_unary(gd_logical_not, o); }
+static PyObject *tensor_invert(PyObject *o) { return gd_py_unary(gd_bit_not, o); }
 static PyObject *tensor_pos(PyObject *o)
 {
     Py_INCREF(o);
@@ -579,7 +598,7 @@ static PyObject *tensor_assign(PyObject *o, PyObject *value)
 {
     TENSOR_OR_RETURN(o);
     gd_py_call call = {.name = "assign", .context = c};
-    gd_tensor *source = gd_py_operand(&call, value, t);
+    gd_tensor *source = gd_py_value_for(&call, value, t);
     gd_status status = source ? gd_assign(t, source) : GD_OK;
     gd_py_call_clear(&call);
     if (!source) return NULL;
@@ -721,6 +740,8 @@ static PyType_Slot tensor_slots[] = {
     {Py_nb_and, tensor_and},
     {Py_nb_or, tensor_or},
     {Py_nb_xor, tensor_xor},
+    {Py_nb_lshift, tensor_lshift},
+    {Py_nb_rshift, tensor_rshift},
     {Py_nb_negative, tensor_neg},
     {Py_nb_positive, tensor_pos},
     {Py_nb_absolute, tensor_abs},

@@ -16,8 +16,11 @@ TOLERANCE = {"f64": 1e-12, "f32": 2e-5}
 RNG = np.random.default_rng(7)
 
 
-def numbers(*shape):
-    return RNG.uniform(0.2, 0.9, shape)
+ON_BITS = ("bit_not", "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")  # of integers alone
+
+
+def numbers(*shape, name=None):
+    return RNG.integers(0, 9, shape) if name in ON_BITS else RNG.uniform(0.2, 0.9, shape)
 
 
 def each(fn):
@@ -83,6 +86,7 @@ def spd(n):
 
 
 M34, M45, V5 = numbers(3, 4), numbers(4, 5), numbers(5)
+WHOLE = np.array([[0, 1, 2, 6], [7, -3, 4, 5], [-8, 3, 12, 9]])
 MASK = RNG.uniform(size=(3, 4)) > 0.5
 IMAGE, KERNEL = numbers(2, 3, 6, 6), numbers(4, 3, 3, 3)
 INDEX = RNG.integers(0, 3, (2, 4))
@@ -162,6 +166,11 @@ ROWS = {
     "max_pool2d": (pooled(np.max), [(IMAGE, 2, 2)]), "avg_pool2d": (pooled(np.mean), [(IMAGE, 3, 1)]),
     "layer_norm": (layer_norm, [(M34, 1, numbers(4), numbers(4))]),
     "embedding": (lambda table, i: table[i], [(M34, np.array([2, 0, 1, 1]))]),
+    "floor_div": (np.floor_divide, [(M34, M34[0] + 0.1), (WHOLE, WHOLE[::-1])]),
+    "bit_not": (np.bitwise_not, [(WHOLE,), (WHOLE > 3,)]),
+    **{name: (fn, [(WHOLE, WHOLE[::-1]), (WHOLE > 3, WHOLE[0] > 1)])
+       for name, fn in {"bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor}.items()},
+    "shift_left": (np.left_shift, [(WHOLE, WHOLE[0] + 1)]), "shift_right": (np.right_shift, [(WHOLE * 1000, WHOLE[0] + 1)]),
     "dropout": (None, []), "mse": (lambda x, y: ((x - y) ** 2).mean(), [(M34, M34 * 2)]),
     "cross_entropy": (lambda x, c: -np.log(softmax(x))[np.arange(len(c)), c].mean(), [(M34, np.array([0, 3, 1]))]),
 }
@@ -225,10 +234,11 @@ def test_shapes_meet_as_in_numpy(name):
         for _ in range(2):
             shape = [int(n) if RNG.uniform() < 0.7 else 1 for n in full]
             shapes.append(tuple(shape[RNG.integers(0, len(shape) + 1):]))
-        a, b = numbers(*shapes[0]), numbers(*shapes[1])
+        a, b = numbers(*shapes[0], name=name), numbers(*shapes[1], name=name)
         assert np.allclose(np.asarray(getattr(gd, name)(gd.tensor(a), gd.tensor(b)).to("f64")), reference(a, b).astype(float))
     with pytest.raises(gd.ShapeError, match=name):
-        getattr(gd, name)(gd.ones((2, 3)), gd.ones((2, 4)))
+        dtype = "i64" if name in ON_BITS else "f64"
+        getattr(gd, name)(gd.ones((2, 3), dtype), gd.ones((2, 4), dtype))
     with pytest.raises(gd.DtypeError):
         getattr(gd, name)(gd.ones(3), gd.ones(3, "f32"))
 
@@ -239,7 +249,7 @@ def test_shapes_meet_as_in_numpy(name):
 def test_any_shape_is_taken_element_by_element(name):
     reference, _ = row_of(name)
     for shape in [(), (0,), (3, 0, 2), (1,) * 8] + [tuple(int(n) for n in RNG.integers(1, 6, k)) for k in range(1, 8)]:
-        a = numbers(*shape)
+        a = numbers(*shape, name=name)
         got = np.asarray(getattr(gd, name)(gd.tensor(a)).to("f64"))
         assert got.shape == shape and np.allclose(got, np.asarray(reference(a), dtype=float) if a.size else a, rtol=1e-12, atol=1e-12)
         if a.ndim > 1:  # and in an order of axes that is not that of memory

@@ -304,6 +304,11 @@ static bool dtype_fits(gd_op_id op, const gd_tensor *t)
 {
     const char *what = gd__ops[op].name;
     if (!(gd__ops[op].takes & GD_TAKES_INTS)) return gd__need_float(what, t);
+    if (gd__ops[op].takes == GD_TAKES_WHOLE && gd__is_float(t)) {
+        (void)gd_fail(t->head.ctx, GD_DTYPE, "%s: needs integers, got %s; cast it first", what,
+                      gd_dtype_name(t->dtype));
+        return false;
+    }
     if (t->dtype == GD_BOOL && gd__ops[op].takes != GD_TAKES_ANY) {
         (void)gd_fail(t->head.ctx, GD_DTYPE, "%s: bool has no arithmetic; cast it first", what);
         return false;
@@ -315,9 +320,20 @@ static bool dtype_fits(gd_op_id op, const gd_tensor *t)
 
 static const gd_attrs no_attrs;
 
+/* What operators on bits are on truth values. */
+static gd_op_id of_truth(gd_op_id op, const gd_tensor *x)
+{
+    if (x->dtype != GD_BOOL) return op;
+    return op == GD_OP_bit_and   ? GD_OP_logical_and
+           : op == GD_OP_bit_or  ? GD_OP_logical_or
+           : op == GD_OP_bit_xor ? GD_OP_logical_xor
+           : op == GD_OP_bit_not ? GD_OP_logical_not
+                                 : op;
+}
+
 static gd_tensor *unary(gd_op_id op, gd_tensor *x, const gd_attrs *attrs)
 {
-    if (!x || !dtype_fits(op, x)) return NULL;
+    if (!x || !dtype_fits(op = of_truth(op, x), x)) return NULL;
     gd_tensor *out = gd__new_like(x, gd__ops[op].kind == GD_KIND_TEST ? GD_BOOL : x->dtype);
     return gd__run1(op, &x, 1, attrs, out);
 }
@@ -325,7 +341,8 @@ static gd_tensor *unary(gd_op_id op, gd_tensor *x, const gd_attrs *attrs)
 gd_tensor *gd__binary(gd_op_id op, gd_tensor *a, gd_tensor *b)
 {
     const char *what = gd__ops[op].name;
-    if (!gd__given2(what, a, b) || same_dtype(what, a, b) || !dtype_fits(op, a)) return NULL;
+    if (!gd__given2(what, a, b) || same_dtype(what, a, b) || !dtype_fits(op = of_truth(op, a), a))
+        return NULL;
     bool named = a->axes || b->axes;
     gd_ctx *ctx = a->head.ctx;
     if (named) gd_scope_begin(ctx);

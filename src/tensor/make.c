@@ -7,9 +7,21 @@
 
 /* ---- constants ---- */
 
+/* Can an integer dtype hold a number?  Fractions are cut off; NaN becomes 0. */
+static bool holds(gd_ctx *ctx, const char *what, gd_dtype dtype, double v)
+{
+    double low = dtype == GD_U8 ? -1 : dtype == GD_I32 ? -0x1p31 - 1 : -0x1p63 - 2048;
+    double high = dtype == GD_U8 ? 0x1p8 : dtype == GD_I32 ? 0x1p31 : 0x1p63;
+    bool whole = dtype == GD_U8 || dtype == GD_I32 || dtype == GD_I64;
+    if (!whole || v != v || (v > low && v < high)) return true;
+    (void)gd_fail(ctx, GD_OVERFLOW, "%s: %.17g does not fit into %s", what, v, gd_dtype_name(dtype));
+    return false;
+}
+
 static gd_tensor *filled(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *shape,
                          double v)
 {
+    if (device && !holds(device->ctx, what, dtype, v)) return NULL;
     gd_tensor *t = gd__new_checked(device, what, dtype, ndim, shape);
     return gd__run1(GD_OP_fill, NULL, 0, &(gd_attrs){.nf = 1, .f = {v}}, t);
 }
@@ -53,7 +65,7 @@ gd_status gd_fill(gd_tensor *dst, double value)
     if (gd__writable("fill", dst)) return gd_error(ctx);
     gd_scope_begin(ctx);
     gd_tensor *one = filled(dst->storage->device, "fill", dst->dtype, 0, NULL, value);
-    gd_status status = one ? gd__copy_into(dst, one) : GD_NOMEM;
+    gd_status status = one ? gd__copy_into(dst, one) : gd_error(ctx);
     if (!status) gd__touch(dst);
     gd_scope_end(ctx);
     return status;
@@ -100,6 +112,8 @@ gd_tensor *gd_arange(gd_ctx *ctx, gd_dtype dtype, double start, double stop, dou
     double count = ceil((stop - start) / step);
     if (step == 0 || !isfinite(count) || count > 0x1p53)
         return gd__refuse(ctx, GD_VALUE, "arange: from %g to %g in steps of %g", start, stop, step);
+    double last = start + (count > 0 ? count - 1 : 0) * step;
+    if (count > 0 && (!holds(ctx, "arange", dtype, start) || !holds(ctx, "arange", dtype, last))) return NULL;
     return sequence(ctx, "arange", dtype, start, step, count > 0 ? (int64_t)count : 0, NULL);
 }
 

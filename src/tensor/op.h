@@ -31,6 +31,7 @@ enum {
 enum {
     GD_TAKES_FLOATS = 0,
     GD_TAKES_INTS = 1,    /* element-wise: integers, too */
+    GD_TAKES_WHOLE = 33,  /* element-wise: integers alone; of bool another operator (gd__binary) */
     GD_TAKES_ANY = 3,     /* only moves or looks at elements: bool, too, and nothing is ever widened */
     GD_TAKES_HALVES = 4,  /* f16 and bf16 where a backend has such kernels (gd_backend.narrow) */
     GD_TAKES_SMALL = 9,   /* the same for small integers and bool */

@@ -63,7 +63,7 @@ static bool fail_once(const op_case *c, int64_t k, bool on_host, bool lost)
     gd_ctx *ctx = cached_context(&m, cache.path);
     assert_non_null(ctx);
     gd_scope_begin(ctx);
-    assert_true(case_build(&in, ctx, c, CONTIGUOUS, GD_F64, 7, false, true));
+    assert_true(case_build(&in, ctx, c, CONTIGUOUS, case_dtype(c), 7, false, true));
     array before[MAX_OPERANDS];
     for (int i = 0; i < c->operands; i++) before[i] = array_of(in.leaf[i]);
     if (on_host)

@@ -21,7 +21,7 @@ typedef struct scenario {
 static void apply_and_differentiate(gd_ctx *ctx, const scenario *s)
 {
     case_inputs inputs;
-    if (!case_build(&inputs, ctx, s->c, s->layout, GD_F64, 1, false, false)) return;
+    if (!case_build(&inputs, ctx, s->c, s->layout, case_dtype(s->c), 1, false, false)) return;
     bool wanted = s->c->order > 0;
     for (int k = 0; k < s->c->operands && wanted; k++)
         if (gd_dtype_is_float(gd_tensor_dtype(inputs.leaf[k]))) wanted = gd_require_grad(inputs.leaf[k]);

@@ -37,7 +37,8 @@
     X(ceil, ANY, NUMBERS, 0, ceill(x))                          \
     X(round, ANY, NUMBERS, 0, rintl(x))                         \
     X(isfinite, FEW, EVERYTHING, 0, isfinite(x) ? 1 : 0)        \
-    X(logical_not, FEW, EVERYTHING, 0, x == 0)
+    X(logical_not, FEW, EVERYTHING, 0, x == 0)                  \
+    X(bit_not, FEW, INTEGERS, 0, (long double)~(int64_t)x)
 
 #define ELEMENT(name, expression)                                                \
     static long double value_##name(long double x, long double y, long double z) \
@@ -155,24 +156,32 @@ POLYGAMMA_CASE(_one, 1, trigamma_sum)
 
 /* ---- two operands: name, domains, dtypes, order, what it is ---- */
 
-#define BINARY_CASES(X)                                           \
-    X(add, ANY, ANY, NUMBERS, 2, x + y)                           \
-    X(sub, ANY, ANY, NUMBERS, 2, x - y)                           \
-    X(mul, ANY, ANY, NUMBERS, 2, x *y)                            \
-    X(div, ANY, ANY, FLOATS, 2, x / y)                            \
-    X(pow, POSITIVE, ANY, FLOATS, 2, powl(x, y))                  \
-    X(atan2, ANY, ANY, FLOATS, 2, atan2l(x, y))                   \
-    X(minimum, ANY, ANY, NUMBERS, 2, x < y ? x : y)               \
-    X(maximum, ANY, ANY, NUMBERS, 2, x > y ? x : y)               \
-    X(eq, FEW, FEW, EVERYTHING, 0, x == y)                        \
-    X(ne, FEW, FEW, EVERYTHING, 0, x != y)                        \
-    X(lt, FEW, FEW, EVERYTHING, 0, x < y)                         \
-    X(le, FEW, FEW, EVERYTHING, 0, x <= y)                        \
-    X(gt, FEW, FEW, EVERYTHING, 0, x > y)                         \
-    X(ge, FEW, FEW, EVERYTHING, 0, x >= y)                        \
-    X(logical_and, FEW, FEW, EVERYTHING, 0, (x != 0) && (y != 0)) \
-    X(logical_or, FEW, FEW, EVERYTHING, 0, (x != 0) || (y != 0))  \
-    X(logical_xor, FEW, FEW, EVERYTHING, 0, (x != 0) != (y != 0))
+#define BINARY_CASES(X)                                                     \
+    X(add, ANY, ANY, NUMBERS, 2, x + y)                                     \
+    X(sub, ANY, ANY, NUMBERS, 2, x - y)                                     \
+    X(mul, ANY, ANY, NUMBERS, 2, x *y)                                      \
+    X(div, ANY, ANY, FLOATS, 2, x / y)                                      \
+    X(pow, POSITIVE, ANY, FLOATS, 2, powl(x, y))                            \
+    X(atan2, ANY, ANY, FLOATS, 2, atan2l(x, y))                             \
+    X(minimum, ANY, ANY, NUMBERS, 2, x < y ? x : y)                         \
+    X(maximum, ANY, ANY, NUMBERS, 2, x > y ? x : y)                         \
+    X(eq, FEW, FEW, EVERYTHING, 0, x == y)                                  \
+    X(ne, FEW, FEW, EVERYTHING, 0, x != y)                                  \
+    X(lt, FEW, FEW, EVERYTHING, 0, x < y)                                   \
+    X(le, FEW, FEW, EVERYTHING, 0, x <= y)                                  \
+    X(gt, FEW, FEW, EVERYTHING, 0, x > y)                                   \
+    X(ge, FEW, FEW, EVERYTHING, 0, x >= y)                                  \
+    X(logical_and, FEW, FEW, EVERYTHING, 0, (x != 0) && (y != 0))           \
+    X(logical_or, FEW, FEW, EVERYTHING, 0, (x != 0) || (y != 0))            \
+    X(logical_xor, FEW, FEW, EVERYTHING, 0, (x != 0) != (y != 0))           \
+    X(floor_div, ANY, ANY, NUMBERS, 0, y == 0 ? 0 : floorl(x / y))          \
+    X(bit_and, FEW, ANY, WHOLES, 0, (long double)((int64_t)x & (int64_t)y)) \
+    X(bit_or, FEW, ANY, WHOLES, 0, (long double)((int64_t)x | (int64_t)y))  \
+    X(bit_xor, FEW, ANY, WHOLES, 0, (long double)((int64_t)x ^ (int64_t)y)) \
+    X(shift_left, FEW, POSITIVE, INTEGERS, 0, ldexpl(x, (int)y))            \
+    X(shift_right, ANY, POSITIVE, INTEGERS, 0, floorl(ldexpl(x, -(int)y)))
+
+#define WHOLES (INTEGERS | 1 << GD_BOOL)
 
 #define BINARY_FUNCTIONS(name, first, second, dtypes, order, expression)                       \
     ELEMENT(name, expression)                                                                  \

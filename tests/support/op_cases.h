@@ -101,6 +101,8 @@ typedef struct case_inputs {
 } case_inputs;
 
 bool case_has_layout(const op_case *c, layout l);
+/* f64, or i64 for a case of integers alone. */
+gd_dtype case_dtype(const op_case *c);
 /* Fills inputs from a seed; everything lives in the innermost scope.  False when there was no memory. */
 bool case_build(case_inputs *inputs, gd_ctx *ctx, const op_case *c, layout l, gd_dtype dtype, uint64_t seed,
                 bool large, bool with_values);

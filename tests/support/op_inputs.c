@@ -45,6 +45,8 @@ static bool expands(const operand_spec *spec, layout l, bool large)
     return !spec->broadcast || (large && strcmp(spec->broadcast, spec->shape) != 0);
 }
 
+gd_dtype case_dtype(const op_case *c) { return c->dtypes & 1 << GD_F64 ? GD_F64 : GD_I64; }
+
 bool case_has_layout(const op_case *c, layout l)
 {
     if (c->operands == 0) return l == CONTIGUOUS;

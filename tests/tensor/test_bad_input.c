@@ -314,7 +314,7 @@ static void a_null_operand_gives_null(void **state)
             if (allows_null(c, k)) continue;
             case_inputs inputs;
             gd_scope_begin(ctx);
-            assert_true(case_build(&inputs, ctx, c, CONTIGUOUS, GD_F64, 1, false, false));
+            assert_true(case_build(&inputs, ctx, c, CONTIGUOUS, case_dtype(c), 1, false, false));
             gd_tensor *leaf[MAX_OPERANDS];
             memcpy(leaf, inputs.leaf, sizeof leaf);
             leaf[k] = NULL;

@@ -28,7 +28,7 @@ static void run_counted(gd_ctx *ctx, const op_case *c, layout l)
 {
     case_inputs inputs;
     gd_scope_begin(ctx);
-    assert_true(case_build(&inputs, ctx, c, l, GD_F64, 1, false, false));
+    assert_true(case_build(&inputs, ctx, c, l, case_dtype(c), 1, false, false));
     for (int k = 0; k < c->operands; k++)
         if (gd_dtype_is_float(gd_tensor_dtype(inputs.leaf[k]))) (void)gd_require_grad(inputs.leaf[k]);
     memset(ran, 0, sizeof ran);

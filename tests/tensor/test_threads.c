@@ -141,7 +141,7 @@ static void large_cases_use_several_threads(void **state)
         case_inputs inputs;
         int64_t elements = 0;
         gd_scope_begin(ctx);
-        assert_true(case_build(&inputs, ctx, c, CONTIGUOUS, GD_F64, 1, true, false));
+        assert_true(case_build(&inputs, ctx, c, CONTIGUOUS, case_dtype(c), 1, true, false));
         for (int i = 0; i < c->operands; i++) elements += gd_numel(inputs.leaf[i]);
         gd_tensor *y = case_apply(&inputs, ctx, inputs.leaf);
         elements += gd_numel(y);

@@ -114,6 +114,23 @@ __device__ inline double d_mod(double x, double y)
     return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
+__device__ inline double d_mod(float x, float y) { return d_mod((double)x, (double)y); }
+/* Integers as NumPy has them: by 0 both are 0, the least number by -1 is itself. */
+__device__ inline long long d_mod(long long x, long long y)
+{
+    long long r = y == 0 || y == -1 ? 0 : x % y;
+    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+__device__ inline float d_floor_div(float x, float y) { return floorf(x / y); }
+__device__ inline double d_floor_div(double x, double y) { return floor(x / y); }
+__device__ inline long long d_floor_div(long long x, long long y)
+{
+    if (y == 0) return 0;
+    if (y == -1) return (long long)(0 - (u64)x);
+    long long q = x / y;
+    return x % y != 0 && (x < 0) != (y < 0) ? q - 1 : q;
+}
+
 /* jn() is NaN for negative orders here */
 __device__ inline double d_bessel_j(int n, double x)
 {

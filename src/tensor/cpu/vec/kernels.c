@@ -159,6 +159,7 @@ LOOP(isfinite_i64, int64_t, uint8_t, x == x)
 LOOP(logical_not_f32, float, uint8_t, x == 0)
 LOOP(logical_not_f64, double, uint8_t, x == 0)
 LOOP(logical_not_i64, int64_t, uint8_t, x == 0)
+LOOP(bit_not_i64, int64_t, int64_t, ~U(x))
 
 FLOAT1(add_scalar, x + (float)f[0], x + f[0])
 LOOP(add_scalar_i64, int64_t, int64_t, U(x) + U(to_i64(f[0])))
@@ -186,6 +187,22 @@ SAME2(div, x / y)
 FLOAT2(pow, (float)pow((double)x, (double)y), pow(x, y))
 FLOAT2(atan2, (float)atan2((double)x, (double)y), atan2(x, y))
 FLOAT2(mod, (float)gd__mod((double)x, (double)y), gd__mod(x, y))
+FLOAT2(floor_div, floorf(x / y), floor(x / y))
+/* As NumPy has it: by 0 both are 0, the least number by -1 is itself. */
+static inline int64_t mod_of(int64_t x, int64_t y)
+{
+    int64_t r = y == 0 || y == -1 ? 0 : x % y;
+    return r && (r < 0) != (y < 0) ? r + y : r;
+}
+static inline int64_t floor_of(int64_t x, int64_t y)
+{
+    if (y == 0) return 0;
+    if (y == -1) return (int64_t)(0 - U(x));
+    int64_t q = x / y;
+    return x % y && (x < 0) != (y < 0) ? q - 1 : q;
+}
+LOOP2(mod_i64, int64_t, int64_t, mod_of(x, y))
+LOOP2(floor_div_i64, int64_t, int64_t, floor_of(x, y))
 /* NaN wins on either side */
 SAME2(minimum, x != x ? x : y < x || y != y ? y : x)
 LOOP2(minimum_i64, int64_t, int64_t, y < x ? y : x)
@@ -204,6 +221,13 @@ TEST2(ge, x >= y)
 TEST2(logical_and, (x != 0) & (y != 0))
 TEST2(logical_or, (x != 0) | (y != 0))
 TEST2(logical_xor, (x != 0) ^ (y != 0))
+
+LOOP2(bit_and_i64, int64_t, int64_t, U(x) & U(y))
+LOOP2(bit_or_i64, int64_t, int64_t, U(x) | U(y))
+LOOP2(bit_xor_i64, int64_t, int64_t, U(x) ^ U(y))
+/* a count below 0 is as one beyond all bits */
+LOOP2(shift_left_i64, int64_t, int64_t, U(y) < 64 ? U(x) << U(y) : 0)
+LOOP2(shift_right_i64, int64_t, int64_t, x >> (U(y) < 64 ? y : 63))
 
 LOOP3(where_f32, uint8_t, float, x ? y : z)
 LOOP3(where_f64, uint8_t, double, x ? y : z)
@@ -523,6 +547,7 @@ static void add_into_f64(double *acc, const double *x, int64_t n)
 /* Rows of ops.def: which compute types an element-wise operator has is what dtypes it takes. */
 #define FLOATS(op)      [GD_OP_##op] = {op##_f32, op##_f64, NULL},
 #define INTS(op)        [GD_OP_##op] = {op##_f32, op##_f64, op##_i64},
+#define WHOLE(op)       [GD_OP_##op] = {NULL, NULL, op##_i64},
 #define ANY             INTS
 #define MAP(op, takes)  takes(op)
 #define TEST(op, takes) takes(op)
