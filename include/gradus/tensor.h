@@ -4,7 +4,7 @@
  *     gd_tensor *x = gd_randn(ctx, GD_F64, 2, (int64_t[]){32, 4});
  *     x = gd_rename(x, "batch, feature");
  *     gd_tensor *mean = gd_mean(x, "batch", false);        one axis left: feature
- *     gd_tensor *centred = gd_sub(x, mean);                 axes meet by name
+ *     gd_tensor *centred = gd_sub(x, mean);                 axes with names meet by name
  *     gd_scope_end(ctx);                                    frees all of it
  *
  * A failed operator returns NULL and records the error in the context; every operator takes NULL and returns NULL, so a
@@ -116,9 +116,9 @@ int gd_format(const gd_tensor *t, char *out, size_t size);
 
 /* ---- changing a tensor in place (never recorded in a graph; counts as a change) ---- */
 
-GD_NODISCARD gd_status
-gd_assign(gd_tensor *dst, const gd_tensor *src); /* broadcasts and casts src into dst; axes meet by name,
-                                                           labels by label: AXIS, LABEL where they do not */
+GD_NODISCARD gd_status gd_assign(
+    gd_tensor *dst, const gd_tensor *src); /* broadcasts and casts src into dst; axes meet by place with names
+                                                           equal or absent, labels by label: else AXIS, LABEL */
 GD_NODISCARD gd_status gd_fill(gd_tensor *dst, double value); /* every element becomes the value */
 GD_NODISCARD gd_status gd_add_into(gd_tensor *dst, const gd_tensor *src,
                                    double alpha); /* dst += alpha * src */
@@ -168,7 +168,15 @@ gd_tensor *gd_contiguous(gd_tensor *t);           /* another look at t if it is 
 gd_tensor *gd_to_device(gd_tensor *t, gd_device *device);
 gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
 
-/* ---- element-wise; axes meet by name, anonymous ones from the right as in NumPy ---- */
+/* ---- element-wise ----
+ *
+ * How axes meet.  If one operand has no names: by place from the right as in NumPy; the result has the names and labels of the
+ * other, and extra axes are anonymous and in front.  If both have names: equal names meet wherever they stand, anonymous axes meet
+ * anonymous ones from the right, and a name that one side lacks is an axis of the result; an anonymous axis without partner beside
+ * a name without partner is an error (AXIS) that names both.  A size of 1 stretches.  The same labels in another order are
+ * permuted; different labels (LABEL), or one name with two sizes (SHAPE), are an error.  Of three operands those with names join
+ * first, from left to right: gd_add(gd_add(a, b), c) may be another tensor than gd_add(a, gd_add(b, c)) where b has no names.
+ * A gradient has the axes of its tensor. */
 
 /* clang-format off */
 /* Operators of one and of two operands: prototypes, tests and the Python package come from these lists. */
@@ -338,9 +346,9 @@ gd_tensor *gd_put(gd_tensor *x, const gd_key *key, int count, gd_tensor *values)
 /* The same in place; never recorded. */
 GD_NODISCARD gd_status gd_put_into(gd_tensor *dst, const gd_key *key, int count, const gd_tensor *values);
 
-gd_tensor *gd_cat(gd_tensor *const *pieces, int count,
-                  const char *axis); /* one after the other along an axis that is there */
-/* One beside the other along a new axis at that position. */
+/* One after the other along an axis that is there; axes meet by place, with names that are equal or absent. */
+gd_tensor *gd_cat(gd_tensor *const *pieces, int count, const char *axis);
+/* One beside the other along a new axis at that position; the others meet as in gd_cat. */
 gd_tensor *gd_stack(gd_tensor *const *pieces, int count, int position, const char *name);
 /* Cuts into pieces of `size` (the last may be smaller) and stores them in out, which has room for `capacity`. */
 GD_NODISCARD gd_status gd_split(gd_tensor *x, const char *axis, int64_t size, gd_tensor **out, int capacity);

@@ -687,7 +687,7 @@ static PyMethodDef tensor_methods[] = {
      "Adds the gradient of this tensor to .grad of every leaf that it depends on.  Without a seed it must have one element."},
     {"zero_grad", tensor_zero_grad, METH_NOARGS, "zero_grad($self)\n--\n\nForgets the gradient."},
     {"assign", tensor_assign, METH_O,
-     "assign($self, value, /)\n--\n\nSets the elements in place: value is broadcast and cast; axes meet by name.  Returns the tensor."},
+     "assign($self, value, /)\n--\n\nSets the elements in place: value is broadcast and cast; axes meet by place, with names that are equal or absent.  Returns the tensor."},
     {"require_grad", (PyCFunction)(void (*)(void))tensor_require_grad, METH_FASTCALL,
      "require_grad($self, on=True, /)\n--\n\nMarks a leaf as wanting gradients, in place.  Returns the tensor."},
     {"split", (PyCFunction)(void (*)(void))tensor_split, METH_FASTCALL | METH_KEYWORDS,

@@ -1,205 +1,13 @@
-/* Element-wise operators: how operands meet, and the public functions.
+/* Element-wise operators: the broadcast and the public functions.
  *
- * Anonymous operands meet from the right as in NumPy.  With names, the operands are first brought into one order by
- * recorded views (permute, unsqueeze, label order), so that gradients find their way back by themselves; after that the
- * same right-aligned broadcast serves. */
+ * Operands with names or labels are first brought into one order by recorded views (meet.c); after that one right-aligned
+ * broadcast serves all. */
 #include "base/special.h"
 #include "tensor/elementwise.h"
 #include "tensor/device.h"
-#include "tensor/linalg.h"
 
+#include <stdio.h>
 #include <string.h>
-
-/* ---- meeting by name ---- */
-
-#define MAX_OPERANDS 3
-
-/* The joint axes of several operands and where they come from. */
-typedef struct meeting {
-    int ndim;
-    const char *name[GD_MAX_DIMS * 2];
-    int from[MAX_OPERANDS][GD_MAX_DIMS * 2]; /* axis of each operand, or -1 */
-} meeting;
-
-static meeting alone(const gd_tensor *t, int side)
-{
-    meeting m = {.ndim = t->ndim};
-    for (int i = 0; i < t->ndim; i++) {
-        m.name[i] = gd__name(t, i);
-        for (int s = 0; s < MAX_OPERANDS; s++) m.from[s][i] = s == side ? i : -1;
-    }
-    return m;
-}
-
-/* The axis of b that meets axis i of a: the same name, or the same place among anonymous ones from the right. */
-static int partner(const meeting *a, int i, const meeting *b)
-{
-    int rank = 0;
-    for (int k = i + 1; k < a->ndim; k++) rank += !a->name[k];
-    for (int j = b->ndim; j-- > 0;)
-        if (a->name[i] ? b->name[j] == a->name[i] : !b->name[j] && rank-- == 0) return j;
-    return -1;
-}
-
-static bool covers(const meeting *a, const meeting *b)
-{
-    for (int j = 0; j < b->ndim; j++)
-        if (partner(b, j, a) < 0) return false;
-    return true;
-}
-
-/* What `other` knows of its axis j goes to axis i of m. */
-static void take_sources(meeting *m, int i, const meeting *other, int j)
-{
-    for (int s = 0; s < MAX_OPERANDS; s++)
-        if (other->from[s][j] >= 0) m->from[s][i] = other->from[s][j];
-}
-
-static void insert(meeting *m, int at, const meeting *other, int j)
-{
-    for (int i = m->ndim++; i > at; i--) {
-        m->name[i] = m->name[i - 1];
-        for (int s = 0; s < MAX_OPERANDS; s++) m->from[s][i] = m->from[s][i - 1];
-    }
-    m->name[at] = other->name[j];
-    for (int s = 0; s < MAX_OPERANDS; s++) m->from[s][at] = -1;
-    take_sources(m, at, other, j);
-}
-
-/* The result has the axes of the side that covers the other (the left one if both do).  Otherwise: the left's axes, the
- * right's new names behind the left's last name, its extra anonymous axes before the left's first anonymous one. */
-static meeting joined(const meeting *a, const meeting *b)
-{
-    bool left = covers(a, b) || !covers(b, a);
-    const meeting *lead = left ? a : b, *other = left ? b : a;
-    meeting m = *lead;
-    int named_end = 0, first_anonymous = lead->ndim, added = 0;
-    for (int i = 0; i < lead->ndim; i++) {
-        int j = partner(lead, i, other);
-        if (j >= 0) take_sources(&m, i, other, j);
-        if (lead->name[i])
-            named_end = i + 1;
-        else if (first_anonymous == lead->ndim)
-            first_anonymous = i;
-    }
-    for (int j = 0; j < other->ndim; j++) {
-        if (partner(other, j, lead) >= 0) continue;
-        bool named = other->name[j] != NULL;
-        int at = named ? named_end++ : first_anonymous + added;
-        if (named && at <= first_anonymous) first_anonymous++;
-        if (!named) {
-            if (first_anonymous + added < named_end) named_end++;
-            added++;
-        }
-        insert(&m, at, other, j);
-    }
-    return m;
-}
-
-/* Checks sizes and labels of axes that meet; puts labelled elements into the order of the first operand that has
- * labels. */
-static gd_status match(const char *what, const meeting *m, gd_tensor **in, int count)
-{
-    gd_ctx *ctx = in[0]->head.ctx;
-    for (int k = 0; k < m->ndim; k++) {
-        int first = -1, labelled = -1;
-        for (int s = 0; s < count; s++) {
-            int axis = m->from[s][k];
-            if (axis < 0) continue;
-            char text[64];
-            if (first < 0) first = s;
-            int lead = m->from[first][k];
-            if (m->name[k] && in[s]->size[axis] != in[first]->size[lead])
-                return gd_fail(ctx, GD_SHAPE, "%s: axis %s has %lld on the left and %lld on the right", what,
-                               gd__axis_text(in[s], axis, text), (long long)in[first]->size[lead],
-                               (long long)in[s]->size[axis]);
-            if (labelled >= 0)
-                in[s] = gd__match_labels(what, in[labelled], m->from[labelled][k], in[s], axis);
-            if (!in[s]) return gd_error(ctx);
-            if (labelled < 0 && gd__labels(in[s], axis)) labelled = s;
-        }
-    }
-    return GD_OK;
-}
-
-/* t seen with the axes of the meeting: permuted, with axes of size 1 where it has none. */
-static gd_tensor *seen_as(gd_tensor *t, const meeting *m, int side)
-{
-    int order[GD_MAX_DIMS], n = 0;
-    bool in_order = true;
-    for (int k = 0; k < m->ndim; k++) {
-        int axis = m->from[side][k];
-        if (axis < 0) continue;
-        if (axis != n) in_order = false;
-        order[n++] = axis;
-    }
-    if (!in_order) t = gd_permute(t, order);
-    /* leading missing axes need nothing: the broadcast adds them */
-    int lead = 0;
-    while (lead < m->ndim && m->from[side][lead] < 0) lead++;
-    for (int k = lead; k < m->ndim && t; k++)
-        if (m->from[side][k] < 0) t = gd_unsqueeze(t, k - lead, NULL);
-    return t;
-}
-
-static gd_status meet(const char *what, gd_tensor **in, int count)
-{
-    gd_ctx *ctx = in[0]->head.ctx;
-    meeting m = alone(in[0], 0);
-    for (int s = 1; s < count; s++) {
-        meeting next = alone(in[s], s);
-        m = joined(&m, &next);
-        if (m.ndim > GD_MAX_DIMS)
-            return gd_fail(ctx, GD_SHAPE, "%s: the result would have %d axes, more than %d", what, m.ndim,
-                           GD_MAX_DIMS);
-    }
-    gd_status status = match(what, &m, in, count);
-    for (int s = 0; s < count && !status; s++)
-        if (!(in[s] = seen_as(in[s], &m, s))) status = gd_error(ctx);
-    return status;
-}
-
-gd_status gd__meet(const char *what, gd_tensor **a, gd_tensor **b)
-{
-    if (!(*a)->axes && !(*b)->axes) return GD_OK;
-    if ((*a)->axes == (*b)->axes && gd__same_shape(*a, *b)) return GD_OK;
-    gd_tensor *in[2] = {*a, *b};
-    gd_status status = meet(what, in, 2);
-    if (status) return status;
-    *a = in[0];
-    *b = in[1];
-    return GD_OK;
-}
-
-static bool same_labels(const gd_labels *a, const gd_labels *b)
-{
-    if (a == b || !a || !b) return true;
-    return a->count == b->count && !memcmp(a->text, b->text, (size_t)a->count * sizeof *a->text);
-}
-
-bool gd__same_axes(const gd_tensor *x, const gd_tensor *like)
-{
-    bool same = x->ndim == like->ndim;
-    for (int i = 0; i < x->ndim && same; i++)
-        same = gd__name(x, i) == gd__name(like, i) && same_labels(gd__labels(x, i), gd__labels(like, i));
-    return same;
-}
-
-gd_tensor *gd__aligned_to(const char *what, gd_tensor *x, const gd_tensor *like)
-{
-    if (!gd__may_differ(x, like) || gd__same_axes(x, like)) return x;
-    gd_tensor *lead = (gd_tensor *)(uintptr_t)like; /* only looked at */
-    meeting to = alone(lead, 0), from = alone(x, 1);
-    if (!covers(&to, &from)) {
-        char a[256], b[256];
-        return gd__refuse(x->head.ctx, GD_AXIS, "%s: not every axis of %s is one of %s", what,
-                          gd__shape_text(x, a, sizeof a), gd__shape_text(like, b, sizeof b));
-    }
-    meeting m = joined(&to, &from);
-    for (int k = 0; k < m.ndim && x; k++)
-        if (m.from[1][k] >= 0) x = gd__match_labels(what, lead, k, x, m.from[1][k]);
-    return x ? seen_as(x, &m, 1) : NULL;
-}
 
 /* ---- right-aligned broadcast ---- */
 
@@ -215,10 +23,13 @@ static void broadcast_error(const char *what, gd_tensor *const *in, int k, int p
     int left = 0;
     while (left < k - 1 && size_from_right(in[left], place) == 1) left++;
     const gd_tensor *a = in[left], *b = in[k];
-    char shape_a[256], shape_b[256], name[64];
+    int i = a->ndim - 1 - place, j = b->ndim - 1 - place;
+    char shape_a[256], shape_b[256], name_a[64], name_b[64], other[80] = "";
+    if (gd__name(a, i) != gd__name(b, j)) /* a name on one side only */
+        (void)snprintf(other, sizeof other, "axis %s has ", gd__axis_text(b, j, name_b));
     (void)gd_fail(a->head.ctx, GD_SHAPE,
-                  "%s: axis %s has %lld on the left and %lld on the right; shapes %s and %s", what,
-                  gd__axis_text(a, a->ndim - 1 - place, name), (long long)size_from_right(a, place),
+                  "%s: axis %s has %lld on the left and %s%lld on the right; shapes %s and %s", what,
+                  gd__axis_text(a, i, name_a), (long long)size_from_right(a, place), other,
                   (long long)size_from_right(b, place), gd__shape_text(a, shape_a, sizeof shape_a),
                   gd__shape_text(b, shape_b, sizeof shape_b));
 }
@@ -250,7 +61,7 @@ static gd_status merge_axes(gd_tensor *out, gd_tensor *const *in, int nin)
 {
     gd_tensor *only = NULL;
     for (int k = 0; k < nin; k++)
-        if (in[k]->axes) only = in[k]->axes && only ? out : in[k];
+        if (in[k]->axes) only = only && only->axes != in[k]->axes ? out : in[k];
     if (!only) return GD_OK;
     if (only != out && gd__same_shape(only, out)) {
         gd__axes_retain(out->axes = only->axes);
@@ -347,7 +158,7 @@ gd_tensor *gd__binary(gd_op_id op, gd_tensor *a, gd_tensor *b)
     gd_ctx *ctx = a->head.ctx;
     if (named) gd_scope_begin(ctx);
     gd_tensor *in[2] = {a, b}, *out = NULL;
-    if (!named || gd__meet(what, &in[0], &in[1]) == GD_OK) {
+    if (!named || gd__meet(what, in, 2) == GD_OK) {
         out = broadcast_result(what, in, 2, gd__ops[op].kind == GD_KIND_TEST ? GD_BOOL : a->dtype);
         out = gd__run1(op, in, 2, &no_attrs, out);
     }
@@ -369,7 +180,7 @@ static gd_tensor *ternary(gd_op_id op, gd_tensor *a, gd_tensor *b, gd_tensor *c)
         return NULL;
     gd_scope_begin(ctx);
     gd_status status = GD_OK;
-    if (a->axes || b->axes || c->axes) status = meet(what, in, 3);
+    status = gd__meet(what, in, 3);
     if (!status) out = broadcast_result(what, in, 3, b->dtype);
     return gd__scope_leave(ctx, status ? NULL : gd__run1(op, in, 3, &no_attrs, out));
 }

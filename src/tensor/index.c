@@ -1,5 +1,6 @@
 /* Shape operators that move data: index_select, gather, scatter_add, cat, stack, pad, triangles, diagonals. */
 #include "tensor/device.h"
+#include "tensor/elementwise.h"
 #include "tensor/linalg.h"
 #include "tensor/shape.h"
 
@@ -79,7 +80,7 @@ gd_tensor *gd__index_put(gd_tensor *x, int axis, gd_tensor *index, gd_tensor *va
                     out);
 }
 
-/* gather and scatter: the index has x's axes, sizes equal but on the axis itself. */
+/* gather and scatter: the index has x's axes by place, sizes equal but on the axis itself. */
 static bool index_fits(const char *what, const gd_tensor *x, const gd_tensor *index, int axis)
 {
     bool fits = index->ndim == x->ndim;
@@ -106,7 +107,8 @@ gd_tensor *gd_gather(gd_tensor *x, const char *axis, gd_tensor *index)
     if (at < 0 || !index_fits("gather", x, index, at)) return NULL;
     gd_ctx *ctx = x->head.ctx;
     gd_scope_begin(ctx);
-    return gd__scope_leave(ctx, gd__gather(x, at, gd__as_index("gather", index)));
+    index = gd__placed_in("gather", index, x, at);
+    return gd__scope_leave(ctx, index ? gd__gather(x, at, gd__as_index("gather", index)) : NULL);
 }
 
 gd_tensor *gd__scatter_add(gd_tensor *x, int axis, gd_tensor *index, gd_tensor *values)
@@ -129,7 +131,12 @@ gd_tensor *gd_scatter_add(gd_tensor *x, const char *axis, gd_tensor *index, gd_t
                           "scatter_add: the values must have x's dtype (%s) and the index's shape",
                           gd_dtype_name(x->dtype));
     gd_scope_begin(ctx);
-    return gd__scope_leave(ctx, gd__scatter_add(x, at, gd__as_index("scatter_add", index), values));
+    values = gd__placed_in("scatter_add", values, index, -1);
+    if (values) values = gd__placed_in("scatter_add", values, x, at);
+    index = gd__placed_in("scatter_add", index, x, at);
+    gd_tensor *out = values && index ? gd__scatter_add(x, at, gd__as_index("scatter_add", index), values)
+                                     : NULL;
+    return gd__scope_leave(ctx, out);
 }
 
 /* ---- joining ---- */
@@ -142,8 +149,7 @@ static gd_status cat_fits(gd_tensor *const *pieces, int count, int axis, int64_t
     for (int k = 0; k < count; k++) {
         gd_tensor *t = pieces[k];
         bool fits = t->ndim == first->ndim;
-        for (int i = 0; fits && i < t->ndim; i++)
-            fits = (i == axis || t->size[i] == first->size[i]) && gd__name(t, i) == gd__name(first, i);
+        for (int i = 0; fits && i < t->ndim; i++) fits = i == axis || t->size[i] == first->size[i];
         char a[256], b[256];
         if (!fits)
             return gd_fail(ctx, GD_SHAPE, "cat: piece %d is %s, piece 0 is %s; only axis %d may differ", k,
@@ -175,6 +181,28 @@ static gd_status join_labels(gd_tensor *out, gd_tensor *const *pieces, int count
     return put_labels(out, axis, labels);
 }
 
+/* The axes of pieces that agree: at each place the name, and beside the joined axis the labels, of the first piece that has
+ * some there. */
+static gd_status join_axes(gd_tensor *out, gd_tensor *const *pieces, int count, int axis)
+{
+    for (int k = 0; k < count; k++) {
+        for (int i = 0; pieces[k]->axes && i < out->ndim; i++) {
+            if (!out->axes && !(out->axes = gd__axes_new(out->head.ctx))) return GD_NOMEM;
+            const char *name = gd__name(pieces[k], i);
+            int taken = name && !out->axes->name[i] ? gd_axis_find(out, name) : -1;
+            char shape[256];
+            if (taken >= 0)
+                return gd_fail(out->head.ctx, GD_AXIS,
+                               "cat: axis %d of %s is '%.60s', which is axis %d of pieces before it", i,
+                               gd__shape_text(pieces[k], shape, sizeof shape), name, taken);
+            if (!out->axes->name[i]) out->axes->name[i] = name;
+            if (i != axis && !out->axes->labels[i])
+                out->axes->labels[i] = gd__labels_retain(gd__labels(pieces[k], i));
+        }
+    }
+    return join_labels(out, pieces, count, axis);
+}
+
 static gd_tensor *cat_on(gd_tensor *const *pieces, int count, int axis)
 {
     int64_t size[GD_MAX_DIMS];
@@ -182,29 +210,47 @@ static gd_tensor *cat_on(gd_tensor *const *pieces, int count, int axis)
     if (cat_fits(pieces, count, axis, &size[axis])) return NULL;
     gd_tensor *out = gd__new_checked(pieces[0]->storage->device, "cat", pieces[0]->dtype, pieces[0]->ndim,
                                      size);
-    out = gd__mapped(out, pieces[0], NULL);
-    if (out && join_labels(out, pieces, count, axis)) {
+    if (out && join_axes(out, pieces, count, axis)) {
         gd_release(out);
         return NULL;
     }
     return gd__run1(GD_OP_cat, pieces, count, &(gd_attrs){.ni = 1, .i = {axis}}, out);
 }
 
-/* Pieces with the labels of their other axes in the order of the first piece; what then fits is joined. */
+/* The first piece with a name, and with labels, for each axis; -1: none yet. */
+typedef struct firsts {
+    int name[GD_MAX_DIMS], labels[GD_MAX_DIMS];
+} firsts;
+
+/* Piece k as those before it are: equal names at equal places, labels beside the joined axis in one order. */
+static gd_tensor *matched(gd_tensor *const *piece, int k, int axis, firsts *f)
+{
+    gd_tensor *x = piece[k];
+    for (int i = 0; x && x->axes && i < x->ndim; i++) {
+        if (f->name[i] >= 0 && gd__same_name("cat", piece[f->name[i]], i, x, i)) return NULL;
+        if (f->name[i] < 0 && gd__name(x, i)) f->name[i] = k;
+        if (i == axis || !gd__labels(x, i)) continue;
+        if (f->labels[i] >= 0) x = gd__match_labels("cat", piece[f->labels[i]], i, x, i);
+        if (f->labels[i] < 0) f->labels[i] = k;
+    }
+    return x;
+}
+
+/* Pieces one of which has names or labels. */
 static gd_tensor *cat_matched(gd_tensor *const *pieces, int count, int axis)
 {
-    gd_tensor *first = pieces[0], *out = NULL;
-    gd_ctx *ctx = first->head.ctx;
+    gd_ctx *ctx = pieces[0]->head.ctx;
+    gd_tensor *out = NULL;
     size_t bytes = (size_t)count * sizeof *pieces;
     gd_tensor **piece = gd__alloc(ctx, bytes);
     if (!piece) return NULL;
     gd_scope_begin(ctx);
+    firsts f;
+    memset(&f, 0xff, sizeof f);
     int made = 0;
     for (; made < count; made++) {
         piece[made] = pieces[made];
-        for (int i = 0; i < first->ndim && i < pieces[made]->ndim && piece[made]; i++)
-            if (i != axis) piece[made] = gd__match_labels("cat", first, i, piece[made], i);
-        if (!piece[made]) break;
+        if (!(piece[made] = matched(piece, made, axis, &f))) break;
     }
     if (made == count) out = cat_on(piece, count, axis);
     gd__scope_leave(ctx, out);
@@ -212,12 +258,20 @@ static gd_tensor *cat_matched(gd_tensor *const *pieces, int count, int axis)
     return out;
 }
 
+static gd_tensor *cat(gd_tensor *const *pieces, int count, int axis)
+{
+    for (int k = 0; k < count; k++)
+        if (pieces[k]->axes) return cat_matched(pieces, count, axis);
+    return cat_on(pieces, count, axis);
+}
+
 gd_tensor *gd_cat(gd_tensor *const *pieces, int count, const char *axis)
 {
     if (count <= 0 || !gd__given("cat", pieces, count)) return NULL;
-    int at = gd__parse_axis("cat", pieces[0], axis);
-    if (at < 0) return NULL;
-    return pieces[0]->axes ? cat_matched(pieces, count, at) : cat_on(pieces, count, at);
+    int named = 0; /* the first piece that has an axis of that name; a number is one of any piece */
+    while (named < count && gd_axis_find(pieces[named], axis) < 0) named++;
+    int at = gd__parse_axis("cat", pieces[named < count ? named : 0], axis);
+    return at < 0 ? NULL : cat(pieces, count, at);
 }
 
 gd_tensor *gd_stack(gd_tensor *const *pieces, int count, int position, const char *name)
@@ -232,7 +286,7 @@ gd_tensor *gd_stack(gd_tensor *const *pieces, int count, int position, const cha
     gd_scope_begin(ctx);
     int made = 0;
     while (made < count && (wide[made] = gd_unsqueeze(pieces[made], at, name))) made++;
-    if (made == count) out = wide[0]->axes ? cat_matched(wide, count, at) : cat_on(wide, count, at);
+    if (made == count) out = cat(wide, count, at);
     gd__scope_leave(ctx, out);
     gd__blame(ctx, before, "stack");
     gd__free(ctx, wide, bytes);

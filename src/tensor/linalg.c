@@ -45,8 +45,8 @@ gd_tensor *gd__with_axes(gd_tensor *x, const gd_axis_source *source)
 gd_tensor *gd__match_labels(const char *what, gd_tensor *a, int i, gd_tensor *b, int j)
 {
     gd_labels *want = gd__labels(a, i), *have = gd__labels(b, j);
-    if (!want || !have || want == have || gd__name(a, i) != gd__name(b, j) || want->count != have->count)
-        return b;
+    if (!want || !have || want == have || want->count != have->count) return b;
+    if (gd__name(a, i) != gd__name(b, j) && gd__name(a, i) && gd__name(b, j)) return b;
     gd_ctx *ctx = a->head.ctx;
     gd_tensor *index = gd__new(gd__cpu(ctx), GD_I64, 1, &want->count);
     int64_t *place = index ? (int64_t *)(void *)index->data : NULL;
@@ -118,10 +118,11 @@ static gd_status meet_batches(const char *what, gd_tensor **a, gd_tensor **b)
     l = gd_unsqueeze(gd_unsqueeze(l, -1, NULL), -1, NULL);
     r = gd_unsqueeze(gd_unsqueeze(r, -3, NULL), -3, NULL);
     if (!l || !r) return gd_error(ctx);
-    gd_status status = gd__meet(what, &l, &r);
+    gd_tensor *in[2] = {l, r};
+    gd_status status = gd__meet(what, in, 2);
     if (status) return status;
-    *a = gd_squeeze(l, "-2, -1");
-    *b = gd_squeeze(r, "-4, -3");
+    *a = gd_squeeze(in[0], "-2, -1");
+    *b = gd_squeeze(in[1], "-4, -3");
     return *a && *b ? GD_OK : gd_error(ctx);
 }
 

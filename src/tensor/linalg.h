@@ -14,7 +14,7 @@ typedef struct gd_axis_source {
  * anonymous, labels of another size are dropped.  x itself when there is nothing to put on. */
 gd_tensor *gd__with_axes(gd_tensor *x, const gd_axis_source *source);
 
-/* b with the elements of axis j in the order of a's axis i where both are labelled and have the same name. */
+/* b with the elements of axis j in the order of a's axis i where both are labelled and do not have different names. */
 gd_tensor *gd__match_labels(const char *what, gd_tensor *a, int i, gd_tensor *b, int j);
 
 /* Both of the same dtype, with arithmetic. */

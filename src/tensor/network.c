@@ -2,6 +2,7 @@
  *
  * A convolution copies every window into a column and is one matrix product; a pooling reduces over each window. */
 #include "tensor/device.h"
+#include "tensor/elementwise.h"
 #include "tensor/linalg.h"
 #include "tensor/shape.h"
 
@@ -171,11 +172,11 @@ gd_tensor *gd_avg_pool2d(gd_tensor *x, int size, int stride, int padding)
 
 /* ---- normalisation ---- */
 
-/* A weight on the normalised axes, as a nameless tensor that broadcasts against x: by name if it has names, otherwise its
+/* A weight on the normalised axes, as a nameless tensor that broadcasts against x: by name if both have names, otherwise its
  * axes are the normalised ones in order. */
 static gd_tensor *over_axes(gd_tensor *x, const int *axes, int count, gd_tensor *weight)
 {
-    if (weight->axes) return gd__nameless(gd_align(weight, x));
+    if (gd__has_names(weight) && gd__has_names(x)) return gd__nameless(gd_align(weight, x));
     int64_t size[GD_MAX_DIMS];
     bool fits = weight->ndim == count;
     for (int i = 0; i < x->ndim; i++) size[i] = 1;
@@ -183,7 +184,9 @@ static gd_tensor *over_axes(gd_tensor *x, const int *axes, int count, gd_tensor 
         size[axes[i]] = x->size[axes[i]];
         fits = weight->size[i] == size[axes[i]];
     }
-    if (fits) return gd__reshape(weight, x->ndim, size);
+    for (int i = 0; fits && weight && i < count; i++)
+        weight = gd__match_labels("layer_norm", x, axes[i], weight, i);
+    if (fits) return weight ? gd__reshape(weight, x->ndim, size) : NULL;
     char a[256], b[256];
     return gd__refuse(x->head.ctx, GD_SHAPE,
                       "layer_norm: a weight or bias of %s does not fit the %d normalised axes of %s",
@@ -302,6 +305,7 @@ gd_tensor *gd_cross_entropy(gd_tensor *logits, gd_tensor *classes)
     if (!classes_fit(logits, classes)) return NULL;
     gd_ctx *ctx = logits->head.ctx;
     gd_status before = gd_error(ctx);
+    if (gd__same_name("cross_entropy", logits, 0, classes, 0)) return NULL;
     gd_scope_begin(ctx);
     classes = gd__match_labels("cross_entropy", logits, 0, classes, 0);
     gd_tensor *index = gd__reshape(classes, 2, (int64_t[]){logits->size[0], 1});

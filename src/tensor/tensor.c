@@ -469,7 +469,7 @@ gd_status gd_assign(gd_tensor *dst, const gd_tensor *src)
     if (gd__may_differ(src, dst)) {
         uint8_t grad_off = ctx->grad_off;
         ctx->grad_off = 1;
-        src = gd__aligned_to("assign", (gd_tensor *)(uintptr_t)src, dst);
+        src = gd__placed_in("assign", (gd_tensor *)(uintptr_t)src, dst, -1);
         ctx->grad_off = grad_off;
         if (!src) {
             gd_scope_end(ctx);

@@ -67,13 +67,68 @@ static void anonymous_axes_meet_from_the_right(void **state)
     assert_axes(gd_add(x, row), "batch, _, _", 2, 2, 3);
     assert_values(gd_add(x, row), 0, 2, 4, 3, 5, 7, 6, 8, 10, 9, 11, 13);
     assert_values(gd_add(x, column), 0, 1, 2, 4, 5, 6, 6, 7, 8, 10, 11, 12);
-    /* names between anonymous axes do not count */
+    /* beside another name, names between anonymous axes do not count; new names go behind the last name */
     gd_tensor *mixed = COUNTING("_, name, _", 2, 1, 3);
-    assert_axes(gd_add(mixed, COUNTING("_, _", 2, 3)), "_, name, _", 2, 1, 3);
-    assert_values(gd_add(mixed, COUNTING("_, _", 2, 3)), 0, 2, 4, 6, 8, 10);
-    /* new names go behind the last name, new anonymous axes before the first anonymous one */
-    assert_axes(gd_add(COUNTING("a, _", 2, 3), COUNTING("b, _, _", 2, 2, 3)), "a, b, _, _", 2, 2, 2, 3);
+    assert_axes(gd_add(mixed, COUNTING("_, _, name", 2, 3, 1)), "_, name, _", 2, 1, 3);
+    assert_values(gd_add(mixed, COUNTING("_, _, name", 2, 3, 1)), 0, 2, 4, 6, 8, 10);
     assert_axes(gd_add(COUNTING("_, a", 3, 2), COUNTING("_, b", 3, 2)), "_, a, b", 3, 2, 2);
+}
+
+/* Without names on one side axes meet by place, as in NumPy: never an outer product. */
+static void no_names_meet_names_by_place(void **state)
+{
+    (void)state;
+    gd_tensor *x = COUNTING("i", 3), *y = VECTOR(ctx, 1, 2, 4);
+    assert_axes(gd_sub(x, y), "i", 3);
+    assert_values(gd_sub(x, y), -1, -1, -2);
+    assert_axes(gd_sub(y, x), "i", 3);
+    assert_values(gd_mse(x, y), 2);
+    assert_axes(gd_where(gd_gt(y, x), x, y), "i", 3);
+    gd_tensor *table = COUNTING("row, col", 2, 3), *deep = COUNTING("_, _, _", 2, 2, 3);
+    assert_axes(gd_add(y, table), "row, col", 2, 3);
+    assert_values(gd_add(y, table), 1, 3, 6, 4, 6, 9);
+    assert_axes(gd_add(table, COUNTING("_, _", 2, 1)), "row, col", 2, 3);
+    assert_axes(gd_add(deep, table), "_, row, col", 2, 2, 3);
+    assert_axes(gd_add(COUNTING("_, name, _", 2, 1, 3), COUNTING("_, _", 2, 3)), "_, name, _", 2, 2, 3);
+    /* labels of the side that has some, also without names on both */
+    gd_tensor *abc = gd_with_labels(VECTOR(ctx, 1, 2, 3), "0", (const char *[]){"a", "b", "c"}),
+              *cab = gd_with_labels(COUNTING("i", 3), "i", (const char *[]){"c", "a", "b"});
+    assert_string_equal(gd_axis_label(gd_add(table, abc), 1, 2), "c");
+    assert_axes(gd_add(cab, abc), "i", 3);
+    assert_values(gd_add(cab, abc), 3, 2, 4);
+    assert_values(gd_add(abc, cab), 2, 4, 3);
+    /* with three operands those with names join first: (x + y) + z may be another than x + (y + z) */
+    gd_tensor *column = COUNTING("col", 3), *row = COUNTING("row", 2), *square = COUNTING("_, _", 2, 3);
+    assert_axes(gd_fma(square, row, column), "row, col", 2, 3);
+    assert_axes(gd_fma(column, row, gd_transpose(square, 0, 1)), "col, row", 3, 2);
+}
+
+static void an_axis_without_name_beside_a_name_is_an_error(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *left, *right, *text;
+    } bad[] = {
+        {"batch, _", "batch, feature",
+         "add: axis 1 of [batch=3, 3] has no name and axis 'feature' of [batch=3, feature=3] no partner; name axis 1"},
+        {"batch, feature", "_, batch",
+         "add: axis 0 of [3, batch=3] has no name and axis 'feature' of [batch=3, feature=3] no partner; name axis 0"},
+        {"a, _", "b, _, _", "add: axis 1 of [b=3, 3, 3] has no name and axis 'a' of [a=3, 3] no partner"},
+        {"_, a", "b", "add: axis 0 of [3, a=3] has no name and axis 'b' of [b=3] no partner"},
+    };
+    for (int i = 0; i < COUNT_OF(bad); i++) {
+        gd_tensor *side[2];
+        const char *names[2] = {bad[i].left, bad[i].right};
+        for (int s = 0; s < 2; s++) {
+            int n = 1;
+            for (const char *p = names[s]; *p; p++) n += *p == ',';
+            side[s] = gd_rename(gd_ones(ctx, GD_F64, n, (int64_t[]){3, 3, 3}), names[s]);
+        }
+        assert_null(gd_add(side[0], side[1]));
+        assert_error(ctx, GD_AXIS, bad[i].text);
+    }
+    /* the axes that one side lacks are not beside each other */
+    assert_axes(gd_add(COUNTING("a, b, _", 2, 3, 2), COUNTING("a", 2)), "a, b, _", 2, 3, 2);
 }
 
 static void a_scalar_meets_everything(void **state)
@@ -92,9 +147,13 @@ static void one_name_with_two_sizes_is_an_error(void **state)
     assert_error(ctx, GD_SHAPE, "add: axis 'batch' has 32 on the left and 16 on the right");
     assert_null(gd_lt(COUNTING("feature, batch", 4, 16), a));
     assert_error(ctx, GD_SHAPE, "lt: axis 'batch' has 16 on the left and 32 on the right");
-    /* a name never broadcasts, not even from size 1 */
-    assert_null(gd_mul(a, COUNTING("batch", 1)));
-    assert_error(ctx, GD_SHAPE, "mul: axis 'batch' has 32 on the left and 1 on the right");
+    /* a size of 1 stretches, with a name too: keep_dims */
+    assert_axes(gd_mul(a, COUNTING("batch", 1)), "batch, feature", 32, 4);
+    assert_axes(gd_sub(gd_mean(a, "feature", true), a), "batch, feature", 32, 4);
+    assert_null(gd_add(COUNTING("row, col", 2, 3), COUNTING("_", 4)));
+    assert_error(
+        ctx, GD_SHAPE,
+        "add: axis 'col' has 3 on the left and axis 0 has 4 on the right; shapes [row=2, col=3] and [4]");
     assert_null(gd_fma(a, a, COUNTING("feature", 3)));
     assert_error(ctx, GD_SHAPE, "fma: axis 'feature' has 4 on the left and 3 on the right");
     assert_null(gd_add(COUNTING("_, _", 2, 3), COUNTING("_, _", 2, 4)));
@@ -156,6 +215,10 @@ static void different_labels_are_an_error(void **state)
     assert_error(ctx, GD_LABEL, "add: axis 'k' has the label 'c' only on one side");
     assert_null(gd_add(labelled(abd, 1, 2, 3), labelled(abc, 1, 2, 3)));
     assert_error(ctx, GD_LABEL, "add: axis 'k' has the label 'd' only on one side");
+    /* one labelled element does not stand for others */
+    gd_tensor *one = gd_slice(labelled(abc, 1, 2, 3), "k", 0, 1, 1);
+    assert_null(gd_sub(labelled(abc, 1, 2, 3), one));
+    assert_error(ctx, GD_LABEL, "sub: axis 'k' has the label 'b' only on one side");
     gd_tensor *two = gd_slice(labelled(abc, 1, 2, 3), "k", 0, 2, 1);
     assert_null(gd_mul(labelled(abc, 1, 2, 3), two));
     assert_error(ctx, GD_SHAPE, "mul: axis 'k' has 3 on the left and 2 on the right");
@@ -224,6 +287,45 @@ static void joining_joins_labels(void **state)
     assert_values(rows, 1, 2, 3, 1, 2, 3);
     assert_null(gd_cat((gd_tensor *[]){wide, gd_unsqueeze(labelled(abd, 1, 2, 3), 0, "row")}, 2, "row"));
     assert_error(ctx, GD_LABEL, "cat: axis 'k' has the label 'c' only on one side");
+}
+
+/* By place: names at one place are equal, or one is absent. */
+static void pieces_and_assignments_stand_by_place(void **state)
+{
+    (void)state;
+    gd_tensor *table = COUNTING("row, col", 2, 3), *plain = COUNTING("_, _", 1, 3);
+    gd_tensor *first = gd_cat((gd_tensor *[]){plain, table}, 2, "row"),
+              *last = gd_cat((gd_tensor *[]){table, plain}, 2, "0");
+    assert_axes(first, "row, col", 3, 3);
+    assert_values(first, 0, 1, 2, 0, 1, 2, 3, 4, 5);
+    assert_axes(last, "row, col", 3, 3);
+    assert_axes(gd_cat((gd_tensor *[]){COUNTING("row, _", 1, 3), COUNTING("_, col", 1, 3)}, 2, "0"),
+                "row, col", 2, 3);
+    assert_axes(gd_stack((gd_tensor *[]){VECTOR(ctx, 1, 2), COUNTING("k", 2)}, 2, 0, "pair"), "pair, k", 2,
+                2);
+    assert_null(gd_cat((gd_tensor *[]){table, COUNTING("col, row", 2, 3)}, 2, "0"));
+    assert_error(
+        ctx, GD_AXIS,
+        "cat: axis 'col' of [col=2, row=3] stands where [row=2, col=3] has 'row'; names must be equal");
+    assert_null(gd_cat((gd_tensor *[]){COUNTING("row, _", 2, 2), COUNTING("_, row", 2, 2)}, 2, "0"));
+    assert_error(ctx, GD_AXIS, "cat: axis 1 of [2, row=2] is 'row', which is axis 0 of pieces before it");
+    assert_null(gd_cat((gd_tensor *[]){table, COUNTING("row", 3)}, 2, "0"));
+    assert_error(ctx, GD_SHAPE, "cat: piece 1 is [row=3], piece 0 is [row=2, col=3]");
+    gd_tensor *to = gd_copy(table);
+    assert_int_equal(gd_assign(to, VECTOR(ctx, 7, 8, 9)), GD_OK);
+    assert_int_equal(gd_assign(to, COUNTING("col", 3)), GD_OK);
+    assert_values(to, 0, 1, 2, 0, 1, 2);
+    assert_int_equal(gd_assign(to, COUNTING("row", 3)), GD_AXIS);
+    assert_error(ctx, GD_AXIS, "assign: axis 'row' of [row=3] stands where [row=2, col=3] has 'col'");
+    assert_int_equal(gd_assign(to, COUNTING("depth, row, col", 1, 2, 3)), GD_SHAPE);
+    assert_error(ctx, GD_SHAPE, "assign: [depth=1, row=2, col=3] does not broadcast into [row=2, col=3]");
+    /* picking and placing, classes */
+    gd_tensor *index = gd_rename(gd_zeros(ctx, GD_I64, 2, (int64_t[]){2, 1}), "col, pick");
+    assert_null(gd_gather(table, "col", index));
+    assert_error(ctx, GD_AXIS, "gather: axis 'col' of [col=2, pick=1] stands where [row=2, col=3] has 'row'");
+    assert_null(gd_cross_entropy(table, gd_rename(gd_zeros(ctx, GD_I64, 1, (int64_t[]){2}), "time")));
+    assert_error(ctx, GD_AXIS,
+                 "cross_entropy: axis 'time' of [time=2] stands where [row=2, col=3] has 'row'");
 }
 
 static void labels_are_looked_up(void **state)
@@ -323,163 +425,6 @@ static void align_brings_axes_and_labels_into_order(void **state)
     assert_error(ctx, GD_LABEL, "align: axis 'k' has other labels");
 }
 
-/* ---- against a model ---- */
-
-/* An operand as the model sees it: axes with names ("" anonymous) and labels as numbers. */
-typedef struct model {
-    int ndim;
-    char name[4][2];
-    int64_t size[4];
-    int label[4][4]; /* -1: none */
-    double value[256];
-} model;
-
-static int64_t model_offset(const model *a, const int64_t *index)
-{
-    int64_t at = 0;
-    for (int i = 0; i < a->ndim; i++) at = at * a->size[i] + index[i];
-    return at;
-}
-
-static gd_tensor *model_tensor(const model *a)
-{
-    char names[32] = "";
-    for (int i = 0; i < a->ndim; i++) {
-        strcat(names, i ? "," : "");
-        strcat(names, a->name[i][0] ? a->name[i] : "_");
-    }
-    gd_tensor *t = gd_rename(gd_from_f64(ctx, GD_F64, a->ndim, a->size, a->value), names);
-    for (int i = 0; i < a->ndim; i++) {
-        if (a->label[i][0] < 0) continue;
-        char text[4][4];
-        const char *label[4];
-        for (int64_t k = 0; k < a->size[i]; k++) {
-            snprintf(text[k], sizeof text[k], "l%d", a->label[i][k]);
-            label[k] = text[k];
-        }
-        char axis[2] = {(char)('0' + i), 0};
-        t = gd_with_labels(t, axis, label);
-    }
-    return t;
-}
-
-/* The element of a that belongs to index of the result t: by name and label, or by rank among the
- * anonymous ones. */
-static double model_at(const model *a, const gd_tensor *t, const int64_t *index)
-{
-    int64_t at[4] = {0};
-    for (int i = 0; i < a->ndim; i++) {
-        int axis = -1, rank = 0;
-        if (a->name[i][0])
-            axis = gd_axis_find(t, a->name[i]);
-        else {
-            for (int k = i + 1; k < a->ndim; k++) rank += !a->name[k][0];
-            for (int k = gd_ndim(t) - 1; k >= 0 && axis < 0; k--)
-                if (!gd_axis_name(t, k) && rank-- == 0) axis = k;
-        }
-        assert_true(axis >= 0);
-        at[i] = a->size[i] == 1 ? 0 : index[axis];
-        const char *label = gd_axis_label(t, axis, index[axis]);
-        if (label && a->label[i][0] >= 0 && a->name[i][0]) {
-            int wanted = atoi(label + 1);
-            at[i] = -1;
-            for (int64_t k = 0; k < a->size[i]; k++)
-                if (a->label[i][k] == wanted) at[i] = k;
-            assert_true(at[i] >= 0);
-        }
-    }
-    return a->value[model_offset(a, at)];
-}
-
-static const int64_t pool_size[] = {2, 3, 4};
-
-/* Some of the names a, b, c (sizes 2, 3, 4) and up to two anonymous axes, in a random order. */
-static model random_model(uint64_t *seed)
-{
-    model a = {0};
-    for (int k = 0; k < 5 && a.ndim < 4; k++) {
-        if (random_below(seed, 2)) continue;
-        int i = a.ndim++;
-        a.name[i][0] = k < 3 ? (char)('a' + k) : 0;
-        a.size[i] = k < 3 ? pool_size[k] : random_below(seed, 3) ? 3 : 1;
-        a.label[i][0] = -1;
-        if (k >= 3 || random_below(seed, 2)) continue;
-        for (int64_t l = 0; l < a.size[i]; l++) a.label[i][l] = (int)l;
-        for (int64_t l = a.size[i] - 1; l > 0; l--) {
-            int64_t j = random_below(seed, l + 1);
-            int swap = a.label[i][l];
-            a.label[i][l] = a.label[i][j];
-            a.label[i][j] = swap;
-        }
-    }
-    for (int i = a.ndim - 1; i > 0; i--) { /* shuffle the axes */
-        int j = (int)random_below(seed, i + 1);
-        model copy = a;
-        memcpy(a.name[i], copy.name[j], 2);
-        memcpy(a.name[j], copy.name[i], 2);
-        a.size[i] = copy.size[j];
-        a.size[j] = copy.size[i];
-        memcpy(a.label[i], copy.label[j], sizeof a.label[i]);
-        memcpy(a.label[j], copy.label[i], sizeof a.label[i]);
-    }
-    for (int k = 0; k < 256; k++) a.value[k] = (double)random_below(seed, 1000);
-    return a;
-}
-
-static int64_t axes_in_all(const model *a, int count)
-{
-    int64_t names = 0, anonymous = 0;
-    for (char n = 'a'; n <= 'c'; n++) {
-        bool has = false;
-        for (int k = 0; k < count; k++)
-            for (int i = 0; i < a[k].ndim; i++) has = has || a[k].name[i][0] == n;
-        names += has;
-    }
-    for (int k = 0; k < count; k++) {
-        int64_t own = 0;
-        for (int i = 0; i < a[k].ndim; i++) own += !a[k].name[i][0];
-        anonymous = own > anonymous ? own : anonymous;
-    }
-    return names + anonymous;
-}
-
-static void check_result(const gd_tensor *t, const model *a, int count, double (*value)(const double *))
-{
-    assert_no_error(ctx);
-    assert_int_equal(gd_ndim(t), axes_in_all(a, count));
-    array got = array_of(t);
-    int64_t index[GD_MAX_DIMS] = {0};
-    if (got.numel) do {
-            double operand[3];
-            for (int k = 0; k < count; k++) operand[k] = model_at(&a[k], t, index);
-            assert_true((double)got.v[array_offset(&got, index)] == value(operand));
-        } while (array_next(&got, index));
-    array_free(&got);
-}
-
-static double minus(const double *x) { return x[0] - x[1]; }
-static double fused(const double *x) { return x[0] * x[1] + x[2]; }
-static double chosen(const double *x) { return x[0] > 500 ? x[1] : x[2]; }
-
-static void random_operands_meet_as_in_a_model(void **state)
-{
-    (void)state;
-    uint64_t seed = 77;
-    for (int round = 0; round < 3000; round++) {
-        gd_scope_begin(ctx);
-        model a[3];
-        for (int k = 0; k < 3; k++) a[k] = random_model(&seed);
-        gd_tensor *t[3];
-        for (int k = 0; k < 3; k++) t[k] = model_tensor(&a[k]);
-        assert_no_error(ctx);
-        check_result(gd_sub(t[0], t[1]), a, 2, minus);
-        check_result(gd_fma(t[0], t[1], t[2]), a, 3, fused);
-        gd_tensor *above = gd_gt(t[0], gd_scalar(ctx, GD_F64, 500));
-        check_result(gd_where(above, t[1], t[2]), a, 3, chosen);
-        gd_scope_end(ctx);
-    }
-}
-
 /* ---- gradients ---- */
 
 static void gradients_come_back_on_their_own_axes(void **state)
@@ -527,6 +472,8 @@ int main(void)
         TEST(axes_meet_by_name_whatever_their_order),
         TEST(a_missing_name_broadcasts),
         TEST(anonymous_axes_meet_from_the_right),
+        TEST(no_names_meet_names_by_place),
+        TEST(an_axis_without_name_beside_a_name_is_an_error),
         TEST(a_scalar_meets_everything),
         TEST(one_name_with_two_sizes_is_an_error),
         TEST(too_many_axes_are_an_error),
@@ -535,11 +482,11 @@ int main(void)
         TEST(different_labels_are_an_error),
         TEST(labels_survive_operators),
         TEST(joining_joins_labels),
+        TEST(pieces_and_assignments_stand_by_place),
         TEST(labels_are_looked_up),
         TEST(renaming),
         TEST(axes_are_chosen_by_name_or_number),
         TEST(align_brings_axes_and_labels_into_order),
-        TEST(random_operands_meet_as_in_a_model),
         TEST(gradients_come_back_on_their_own_axes),
         TEST(gradients_of_broadcast_operands_are_summed),
     };

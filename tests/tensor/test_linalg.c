@@ -507,7 +507,8 @@ static gd_tensor *function_of(void *user, gd_tensor *const *in, int count)
     default: break;
     }
     if (gd_svd(in[0], &x, &y, &z)) return NULL;
-    if (s->kind == SVD_ALL) return gd_matmul(gd_mul(x, gd_unsqueeze(gd_square(y), -2, NULL)), z);
+    if (s->kind == SVD_ALL)
+        return gd_matmul(gd_mul(x, gd_unsqueeze(gd_square(y), -2, gd_axis_name(x, -2))), z);
     return s->kind == SVD_U ? x : s->kind == SVD_S ? y : z;
 }
 
