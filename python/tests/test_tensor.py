@@ -123,6 +123,21 @@ def test_axes_meet_by_name_and_labels_by_label():
         a.sum("depth")
 
 
+def test_data_without_names_meets_axes_by_place():
+    y = np.array([1.0, 2.0, 4.0])
+    x = gd.tensor([1.0, 2.0, 3.0], axes="i")
+    assert (x - y).axes == ("i",) and (x - y).tolist() == [0, 0, -1] and (y - x).tolist() == [0, 0, 1]
+    assert gd.minimize(lambda p: ((p - y) ** 2).sum(), gd.tensor([0.0, 0.0, 0.0], axes="i")).x.tolist() == pytest.approx([1, 2, 4], abs=1e-6)
+    assert gd.mse(x, gd.tensor(y)).item() == pytest.approx(1 / 3)
+    table = gd.tensor(np.arange(6.0).reshape(2, 3), axes=("row", "f"))
+    centred = table - table.mean("f", keep_dims=True)
+    assert centred.axes == ("row", "f") and centred.tolist() == [[-1, 0, 1], [-1, 0, 1]]
+    with pytest.raises(gd.AxisError, match="no name.*'f'"):
+        table * gd.ones((2, 3)).rename("row, _")
+    with pytest.raises(gd.AxisError, match="'row' of .* stands where .* has 'f'"):
+        gd.zeros((3, 3)).rename("row, f")[:] = gd.zeros((3, 3)).rename("f, row")
+
+
 KEYS = [0, -1, slice(None), slice(1, 3), slice(None, None, -1), slice(3, 0, -2), slice(5, 1), (1, 2), (slice(None), 1), (..., 0),
         (0, ...), (None, 0), (slice(None), None, slice(1, None)), [0, 2], (slice(None), [3, 0, 0]), (1, slice(None, None, 2), -1)]
 
