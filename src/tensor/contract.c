@@ -421,6 +421,18 @@ static int named_axis(const gd_tensor *t, const key_info *info)
     return -1;
 }
 
+/* Is each of n words the name of an axis of its own? */
+static bool names_all_axes(const contraction *c, const gd_tensor *t, const int *key, int n)
+{
+    unsigned named = 0;
+    for (int i = 0; i < n; i++) {
+        int axis = named_axis(t, &c->info[key[i]]);
+        if (axis < 0 || named >> axis & 1) return false;
+        named |= 1u << axis;
+    }
+    return true;
+}
+
 /* Numbers for the axes of an operand: by name where all words are its names, otherwise by place. */
 static gd_status number_operand(const reader *r, int k, const int *key, int n)
 {
@@ -430,8 +442,8 @@ static gd_status number_operand(const reader *r, int k, const int *key, int n)
     if (n != a->t->ndim)
         return gd_fail(c->ctx, GD_SHAPE, "einsum: term %d has %d axes, operand %s has %d", k, n,
                        gd__shape_text(a->t, shape, sizeof shape), (int)a->t->ndim);
-    bool by_name = r->names;
-    for (int i = 0; i < n && by_name; i++) by_name = named_axis(a->t, &c->info[key[i]]) >= 0;
+    bool by_name = r->names &&
+                   names_all_axes(c, a->t, key, n); /* `j j` is a diagonal, whatever the axes are called */
     for (int i = 0; i < n; i++) a->key[by_name ? named_axis(a->t, &c->info[key[i]]) : i] = key[i];
     return GD_OK;
 }

@@ -253,6 +253,8 @@ static void mistakes_far_down_are_named(void **state)
     fails("train t.csv.gz --target y --stream", 2, "a packed file cannot be read again and again");
     fails("train - --target y --stream <t.csv", 2, "standard input cannot be read again and again");
     fails("train t.csv --target y --stream --encoding latin1", 2, "only UTF-8 can be streamed");
+    put("cr.csv", "x,y\r1,2\r2,3\r3,4\r");
+    fails("train cr.csv --target y --stream", 2, "cr.csv: lines that end in CR alone cannot be streamed");
     fails("train t.csv --target y --stream --folds 3", 2, "--folds wants the data in memory");
     fails("train nowhere.csv --target y --stream", 1, "nowhere.csv: cannot open");
     fails("train t.csv --target z --stream", 2, "t.csv: no column 'z'");

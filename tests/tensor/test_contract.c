@@ -207,6 +207,10 @@ static void words_choose_axes_by_name_in_any_order(void **unused)
     t[1] = gd_rename(gd_permute(b, (int[]){1, 2, 0}), "j, k, batch");
     c = gd_einsum("batch i j, batch j k -> batch i k", t, 2);
     assert_values_at(c, values, 30, 1e-12, __FILE__, __LINE__);
+    /* one word twice is a diagonal, also where an axis has that name */
+    gd_tensor *named = gd_rename(MATRIX(ctx, 2, 2, 1, 2, 3, 4), "row, column");
+    c = gd_einsum("column column ->", &named, 1);
+    assert_values(c, 5);
     c = gd_einsum("time,time->", (gd_tensor *[]){VECTOR(ctx, 1, 2), VECTOR(ctx, 3, 4)}, 2);
     assert_values(c, 11);
     assert_no_error(ctx);

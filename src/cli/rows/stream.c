@@ -79,6 +79,9 @@ static gd_status read_head(gd_row_stream *s, const gd_data_request *q, uint64_t 
     if (size >= 2 &&
         (!memcmp(s->text, "\xff\xfe", 2) || !memcmp(s->text, "\xfe\xff", 2) || q->csv.encoding != GD_UTF8))
         return gd_fail(s->ctx, GD_ARGUMENT, "%s: only UTF-8 can be streamed", s->path);
+    if (memchr(s->text, '\r', size) &&
+        !memchr(s->text, '\n', size)) /* the table's reader takes them in memory */
+        return gd_fail(s->ctx, GD_ARGUMENT, "%s: lines that end in CR alone cannot be streamed", s->path);
     size_t end = size == s->size ? size : head_end(s->text, size);
     s->head = gd__csv_parse(s->ctx, s->path, s->text, end, &q->csv);
     if (!s->head) return gd_error(s->ctx);
