@@ -101,7 +101,7 @@ def same(a, b):
     return a[1:] == b[1:] and all(u == v or math.isnan(u) and math.isnan(v) for u, v in zip(a[0], b[0]))
 
 
-CHAINS = [row["example"] for name in gd.link_names() if (row := gd.link_table(name)) and not name.startswith("print")]
+CHAINS = [row["example"] for name in gd.link_names() if (row := gd.link_table(name)) and row["example"] and not name.startswith("print")]
 # behind "params_difference" nobody asks for a gradient: gradus evaluates nothing then, torch's convention is to call a closure once
 TARGETS = [f'clip_norm(0.5, target="{target}") | lr(0.1)' for target in ("update", "grad", "closure", "params_direct", "update_difference")]
 FIRST = ["direct_weight_decay(0.1) | lr(0.1)", "lr(0.1) | direct_weight_decay(0.1)", "loss_scale | heavy_ball | lr(0.1)",
@@ -118,7 +118,7 @@ def test_every_link_with_a_closure_steps_as_gradus_does(convention):
     usual = gd._core.current_context()
     gd.Context(threads=1).use()  # a second thread for three numbers only waits
     for chain in CHAINS + PRODUCTS + TARGETS + FIRST:
-        if chain in OTHERWISE:
+        if chain in OTHERWISE or (convention == "plain" and "steihaug" in chain):  # whose products are differences without a graph
             continue
         try:
             whole, ours = torched(chain, 4, convention)
