@@ -72,6 +72,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         self._slots = _slot_names(self._links)
         self._needs_closure = any(link.needs_closure for link in self._links)
         self._acts_first = [link.name for link in self._links if link.acts_first]  # before the objective is asked
+        self._torchs = _torchs_keys(text, self._links, self._keys)
         self._pushed: list[dict[str, Any]] = []
         self._group_numbers: list[int] = []
         self._first: list[int] = []
@@ -150,7 +151,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
                 pushed[key] = numbers if key == "betas" else numbers[0]  # not the object, which may change
             elif key in _REFUSED:
                 _refuse(key, value)
-            elif key not in _OTHERS and value is not None and value is not False and key not in self._warned:
+            elif key not in _OTHERS and not _says_nothing(value) and key not in self._warned:
                 self._warned.add(key)
                 warnings.warn(f"gradus.torch: no link of '{self._chain}' has '{key}'; it stays in the group and does nothing",
                               stacklevel=3)
@@ -383,6 +384,8 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         finally:
             self._optimizer_state_dict_post_hooks = after
         text, tensors = self._lent.pack()
+        for group in saved["param_groups"]:
+            group.update(self._torchs)
         saved["param_groups"][0]["gradus"] = text
         for name, t in tensors.items():
             if self._place_of(name) is None:
@@ -417,8 +420,9 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
             hook(self)
 
     def _load(self, state_dict: dict[str, Any]) -> None:
-        groups = [{k: v for k, v in g.items() if k != "gradus"} for g in state_dict["param_groups"]]
         text = state_dict["param_groups"][0].get("gradus") if state_dict["param_groups"] else None
+        left_out = {"gradus", *(self._torchs if text is not None else ())}
+        groups = [{k: v for k, v in g.items() if k not in left_out} for g in state_dict["param_groups"]]
         kept = state_dict["state"]
         names = [n for g in self.param_groups for n in g.get("param_names") or []]
         before = self.param_groups
@@ -586,6 +590,21 @@ def _group_keys(links: list[_Link]) -> tuple[dict[str, list[tuple[int, str, bool
         keys["betas"] = keys.pop("beta1") + keys.pop("beta2")
         values["betas"] = (values.pop("beta1"), values.pop("beta2"))
     return keys, values
+
+
+def _torchs_keys(text: str, links: list[_Link], keys: dict[str, Any]) -> dict[str, Any]:
+    """What torch's Adam reads in a group besides the numbers of a chain that keeps adam's state: the step it makes there is ours."""
+    names = [link.name for link in links if link.path and "." not in link.path]
+    if names.count("adam") != 1 or not {"lr", "betas", "eps"} <= keys.keys():
+        return {}
+    after = names.index("adam") < names.index("weight_decay") if names.count("weight_decay") == 1 else False
+    own = {"amsgrad": "amsgrad=true" in text, "decoupled_weight_decay": after, "maximize": names[0] == "mul" and text.startswith("mul(-1)")}
+    return own if "weight_decay" in keys else {"weight_decay": 0.0, **own}
+
+
+def _says_nothing(value: Any) -> bool:
+    """What an optimizer of torch has switched off."""
+    return value is None or value is False or isinstance(value, (int, float)) and value == 0
 
 
 def _slot_names(links: list[_Link]) -> dict[tuple[int, str], str]:

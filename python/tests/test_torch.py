@@ -536,6 +536,28 @@ def test_torch_loads_our_adam_and_we_load_its():
     assert distance(a, b) <= 1e-12 and distance(c, b) <= 1e-12
 
 
+@pytest.mark.parametrize("chain", [ADAM, ADAMW, 'adam(0.8, 0.9, eps_at="corrected", amsgrad=true) | lr(1e-2)',
+                                   'weight_decay(0.1) | adam(eps_at="corrected") | lr(1e-2)', 'mul(-1) | adam(eps_at="corrected") | lr(1e-2)'])
+@pytest.mark.parametrize("steps", [0, 5])
+@pytest.mark.parametrize("cls", [O.Adam, O.AdamW])
+def test_what_torchs_adam_loads_from_us_steps_there(chain, steps, cls):
+    """Every key its step reads is in the groups, and says what the chain does; AdamW makes one of them what its name says."""
+    if cls is O.AdamW and chain.startswith("weight_decay"):
+        pytest.skip("AdamW decays apart from the gradient whatever it loads")
+    a, b = net(), net()
+    ours, theirs = gt.Optimizer(a.parameters(), chain), cls(b.parameters())
+    train(a, ours, steps)
+    b.load_state_dict(a.state_dict())
+    theirs.load_state_dict(copy.deepcopy(ours.state_dict()))
+    train(a, ours, 5), train(b, theirs, 5)
+    assert distance(a, b) <= 1e-12
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = gt.Optimizer(net().parameters(), chain)
+        again.load_state_dict(ours.state_dict())  # and nothing of it is left over here
+    assert not {"amsgrad", "maximize", "decoupled_weight_decay"} & again.param_groups[0].keys()
+
+
 def test_moments_of_narrow_parameters_stay_wide():
     model, other = net(torch.bfloat16), net(torch.bfloat16)
     oa, ob = gt.Optimizer(model.parameters(), ADAM), gt.Optimizer(other.parameters(), ADAM)
