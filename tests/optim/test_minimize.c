@@ -228,6 +228,41 @@ static void runs_say_why_they_stop(void **state)
     }
 }
 
+/* Rosenbrock in units of a millionth: a first step of length 1 is a million times too long. */
+static gd_tensor *small_rosenbrock(gd_tensor *p) { return rosenbrock(gd_mul_scalar(p, 1e6)); }
+/* The same in units of a million, whose first step is short. */
+static gd_tensor *large_rosenbrock(gd_tensor *p) { return rosenbrock(gd_mul_scalar(p, 1e-6)); }
+
+static void units_do_not_decide_whether_a_run_ends_well(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"lbfgs | strong_wolfe",
+                                         "bfgs | strong_wolfe",
+                                         "lbfgs | backtracking",
+                                         "bfgs | adaptive_backtracking",
+                                         "newton | backtracking",
+                                         "box(-1e9, 1e9) | lbfgs | strong_wolfe",
+                                         "trust_cg(newton)",
+                                         "newton_cg_steihaug",
+                                         "box(-1e9, 1e9) | lbfgs | backtracking"};
+    for (int i = 0; i < 2 * COUNT_OF(chains); i++) {
+        const char *chain = chains[i / 2];
+        double unit = i % 2 ? 1e6 : 1e-6;
+        if (i % 2 && !strcmp(chain, "newton_cg_steihaug")) continue; /* its reg is added to the curvature */
+        gd_solve_options o = gd_solve_defaults();
+        o.gradient_tol = 1e-8 * fmin(1, 1 / unit);
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_scope_begin(ctx);
+        gd_solve_result r = minimise(ctx, i % 2 ? large_rosenbrock : small_rosenbrock, -1.2 * unit, unit,
+                                     chain, &o);
+        if (!r.converged || r.loss > 1e-10 || r.evals > 120)
+            fail_msg("%s, units of %g: %s at %g after %lld evaluations", chain, unit, gd_stop_name(r.reason),
+                     r.loss, (long long)r.evals);
+        gd_scope_end(ctx);
+        end_context(ctx, NULL);
+    }
+}
+
 static void a_failed_search_satisfies_no_tolerance(void **state)
 {
     (void)state;
@@ -663,6 +698,7 @@ int main(void)
         cmocka_unit_test(parameters_that_the_caller_moves_are_evaluated_where_they_are),
         cmocka_unit_test(a_link_that_moves_the_parameters_first_costs_no_evaluation_more),
         cmocka_unit_test(runs_say_why_they_stop),
+        cmocka_unit_test(units_do_not_decide_whether_a_run_ends_well),
         cmocka_unit_test(a_failed_search_satisfies_no_tolerance),
         cmocka_unit_test(a_search_that_fails_for_rounding_has_converged),
         cmocka_unit_test(a_saddle_is_not_called_a_minimum),

@@ -120,8 +120,9 @@ struct gd_optimizer {
     gd_tensor *first_loss; /* owned; what the step returns */
     gd_hook_fn watch;      /* called at the end of every step, NULL: nothing is */
     void *watch_user;
-    bool careful;  /* flags that are left open count as set: searches go downhill, first steps are short */
-    bool steepest; /* and the next search is along the gradient: the last one failed */
+    bool careful;   /* flags that are left open count as set: searches go downhill, first steps are short */
+    bool steepest;  /* and the next search is along the gradient: the last one failed */
+    double shorter; /* a length of its first trial that the values found by the last one suggest; 0: none */
     struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
 };
 

@@ -22,8 +22,9 @@ typedef struct inside {
     gd_line seen;
     gd_layout layout;
     gd_tensor *const *params, *const *update;
-    gd_origin start;   /* kept before the first evaluation */
-    gd_tensor **grads; /* room for gradients */
+    gd_origin start;            /* kept before the first evaluation */
+    gd_tensor **grads;          /* room for gradients */
+    gd_trial shortest, longest; /* of those tried; longest: with a value */
 } inside;
 
 #define DOWNHILL 1e-8 /* least cosine between gradient and update */
@@ -74,15 +75,23 @@ static gd_status ask_again(gd_var *var)
     return status;
 }
 
-/* Down the gradient: a multiple of it, as long as the update was, or a 1-norm of at most 1 where that says nothing. */
+/* Down the gradient: a multiple of it, as long as the update was or as the last search suggests, or a 1-norm of at most 1 where
+ * these say nothing. */
 static gd_status down_the_gradient(inside *line, double length, gd_tensor **out, gd_within *w)
 {
     gd_var *var = line->seen.var;
     const gd_step_share *share = var->share;
-    double r = sqrt(share->kkt_square), t = length / r;
+    double r = sqrt(share->kkt_square);
+    gd_status status = GD_OK;
+    if (var->optimizer && var->optimizer->steepest) {
+        length = var->optimizer->shorter;
+        status = gd__list_dot(&line->layout, var->grad, var->grad, &r);
+        r = sqrt(r);
+    }
+    double t = length / r;
     if (!isfinite(t) || t <= 0) t = share->kkt_sum > 1 ? 1 / share->kkt_sum : 1;
     gd_tensor **scaled = out + line->layout.count;
-    gd_status status = gd__list_scaled(&line->layout, var->grad, t, scaled);
+    if (!status) status = gd__list_scaled(&line->layout, var->grad, t, scaled);
     var->sides = 0; /* only those are held that the gradient holds */
     return status ? status : gd__bounds_within(var, scaled, true, out, w);
 }
@@ -205,17 +214,19 @@ static gd_status look_again(inside *line, bool *downhill)
     return status;
 }
 
-/* The gradient; shortened, to a 1-norm of at most 1, after a search that failed: it may have been far too long. */
+/* The gradient; shortened after a search that failed, for it may have been far too long: to what that one suggests, else to a
+ * 1-norm of at most 1. */
 static gd_status by_gradient(inside *line, bool shorten)
 {
-    double sum = 0;
+    double sum = 0, square = 0, length = line->seen.var->optimizer ? line->seen.var->optimizer->shorter : 0;
     gd_tensor *const *grad = gd_var_grad(line->seen.var);
     gd_tensor **short_one = grad && shorten ? gd_link_scratch(line->seen.link, line->layout.count) : NULL;
     if (!grad || (shorten && !short_one)) return gd_error(line->layout.ctx);
     if (!shorten) return gd_var_set_update(line->seen.var, NULL);
     gd_status status = gd__list_sum(&line->layout, grad, &sum);
-    if (!status)
-        status = gd__list_scaled(&line->layout, grad, sum > 1 && isfinite(sum) ? 1 / sum : 1, short_one);
+    if (!status && length > 0) status = gd__list_dot(&line->layout, grad, grad, &square);
+    double factor = square > 0 ? length / sqrt(square) : sum > 1 && isfinite(sum) ? 1 / sum : 1;
+    if (!status) status = gd__list_scaled(&line->layout, grad, factor, short_one);
     return status ? status : gd_var_set_update(line->seen.var, short_one);
 }
 
@@ -265,6 +276,8 @@ static gd_status go_to(inside *line, double a, bool *there)
 
 static void note(inside *line, const gd_trial *t)
 {
+    if (line->shortest.a == 0 || fabs(t->a) < fabs(line->shortest.a)) line->shortest = *t;
+    if (isfinite(t->f) && fabs(t->a) > fabs(line->longest.a)) line->longest = *t;
     if (t->f < line->seen.best.f) line->seen.best = *t;
 }
 
@@ -314,10 +327,48 @@ static gd_status scale_update(inside *line, double a)
     return status ? status : gd_var_set_update(line->seen.var, scaled);
 }
 
+/* How far a value lies above the tangent at 0. */
+static double rise_of(const inside *line, const gd_trial *t)
+{
+    return t->f - line->seen.value + fabs(line->seen.slope) * fabs(t->a);
+}
+
+/* Where the tangent at 0 and a power of the length, both from what was tried, add up to a minimum: the power that the shortest and
+ * the longest trial show, at least 2. */
+static double suggested(const inside *line)
+{
+    const gd_trial *t = &line->shortest, *far = &line->longest;
+    double a = fabs(t->a), most = fabs(far->a), power = 2, rise = rise_of(line, t);
+    if (!isfinite(t->f)) return 0; /* what is not finite tells no length */
+    if (most > a) power = log(rise_of(line, far) / rise) / log(most / a);
+    if (!(power > 1.5)) return 0; /* it rises from the start on: what stands for the gradient is none */
+    power = power > 2 && power < 100 ? power : 2;
+    double part = pow(fabs(line->seen.slope) * a / (power * rise), 1 / (power - 1));
+    return part < 1.0 / 8 ? part * a : 0; /* else the lengths were not the trouble */
+}
+
+/* A search along the gradient that found nothing lower tried lengths of other units than the parameters have. */
+static gd_status learn_length(inside *line, gd_tensor *const *grad)
+{
+    gd_optimizer *o = line->seen.var->optimizer;
+    double gg = 0, uu = 0, xx = 0, slope = fabs(line->seen.slope);
+    if (!o) return GD_OK;
+    gd_status status = gd__list_dot(&line->layout, grad, grad, &gg);
+    if (!status) status = gd__list_dot(&line->layout, line->update, line->update, &uu);
+    if (!status) status = gd__list_dot(&line->layout, line->params, line->params, &xx);
+    bool along = o->steepest || slope >= (1 - 1e-8) * sqrt(gg) * sqrt(uu);
+    double length = along && line->shortest.a != 0 ? suggested(line) * sqrt(uu) : 0;
+    /* one that rounding would swallow is none */
+    o->shorter = isfinite(length) && length > 16 * epsilon(line->params[0]) * sqrt(xx) ? length : 0;
+    return status;
+}
+
 static gd_status note_failure(inside *line)
 {
     double most = NAN;
-    gd_status status = gd__list_largest(&line->layout, gd_var_grad(line->seen.var), &most);
+    gd_tensor *const *grad = gd_var_grad(line->seen.var);
+    gd_status status = gd__list_largest(&line->layout, grad, &most);
+    if (!status && line->update && isfinite(most)) status = learn_length(line, grad);
     gd_var_note_failed_search(line->seen.var);
     if (most == 0) line->seen.var->share->flat = true;
     return status;
@@ -332,8 +383,8 @@ gd_status gd_line_end(gd_line *of, double a, gd_status status)
         if (!status) status = back;
     }
     gd__origin_free(&line->start);
-    if (!status && a != 1) status = scale_update(line, a);
     if (!status && a == 0) status = note_failure(line);
+    if (!status && a != 1) status = scale_update(line, a);
     if (fabs(a) >= ENDLESS) line->seen.var->share->endless = true;
     gd__layout_free(&line->layout);
     return status;

@@ -533,6 +533,7 @@ static gd_status prepare(run *r)
     o->watch_user = r;
     o->careful = !r->options->plain;
     o->steepest = false;
+    o->shorter = 0;
     if (r->options->noisy) return GD_OK;
     gd_tensor **wanted = gd__tensors_new(r->ctx, r->count);
     o->memo = wanted ? gd__memo_new(r->ctx, wanted, active(r, wanted), r->first_step) : NULL;
