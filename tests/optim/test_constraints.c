@@ -195,6 +195,61 @@ static void what_is_true_or_false_is_neither_a_constraint_nor_a_loss(void **stat
     }
 }
 
+/* ---- what a run says, and the numbers beside it ---- */
+
+static gd_tensor *sum(void *user) { return gd_sum(((run *)user)->p, NULL, false); }
+/* x y >= 0.3 */
+static gd_tensor *hyperbola(void *user)
+{
+    run *r = user;
+    return gd_add_scalar(gd_neg(gd_mul(at(r, 0), at(r, 1))), 0.3);
+}
+static gd_tensor *nothing_below(void *user) { return gd_add_scalar(at(user, 0), -5); }
+
+static void no_outcome_contradicts_the_numbers_beside_it(void **state)
+{
+    (void)state;
+    static const struct {
+        gd_tensor *(*loss)(void *user), *(*equal)(void *user), *(*below)(void *user);
+        double start;
+        const char *box;
+        gd_stop reason; /* GD_STOP_COUNT: whatever is true */
+    } rows[] = {{sum, NULL, hyperbola, 0.9, "", GD_STOP_COUNT},
+                {sum, NULL, hyperbola, 0.9, "box(0, 1) | ", GD_STOP_COUNT},
+                {sum, NULL, hyperbola, 0.9, "box(0.1, 1) | ", GD_STOP_GRADIENT},
+                {sum, NULL, hyperbola, 0, "box(0, 1) | ", GD_STOP_COUNT},
+                {sum, NULL, nothing_below, 1, "", GD_STOP_COUNT},
+                {sum, NULL, impossible, 2, "", GD_STOP_COUNT},
+                {bowl, NULL, impossible, 2, "", GD_STOP_INFEASIBLE},
+                {bowl, impossible, NULL, 2, "", GD_STOP_INFEASIBLE},
+                {bowl, NULL, hyperbola, 2, "box(-0.1, 0.1) | ", GD_STOP_INFEASIBLE},
+                {bowl, NULL, nothing_below, 2, "", GD_STOP_GRADIENT},
+                {loss, equal, below, 2, "", GD_STOP_GRADIENT}};
+    static const char *const chains[] = {"lbfgs | strong_wolfe", "bfgs | backtracking", "trust_cg(newton)"};
+    for (int i = 0; i < COUNT_OF(rows) * COUNT_OF(chains); i++) {
+        int k = i / COUNT_OF(chains);
+        char chain[120];
+        snprintf(chain, sizeof chain, "augmented_lagrangian([%s%s])", rows[k].box,
+                 chains[i % COUNT_OF(chains)]);
+        run r = open_run(chain);
+        gd_no_grad_begin(r.ctx);
+        OK(gd_fill(r.p, rows[k].start));
+        gd_no_grad_end(r.ctx);
+        gd_objective o = {.loss = rows[k].loss, .equal = rows[k].equal, .below = rows[k].below, .user = &r};
+        gd_solve_result is;
+        OK(gd_minimize_with(r.o, &o, NULL, &is));
+        double x[2];
+        OK(gd_read_f64(r.p, x, 2));
+        bool broken = !(is.violation <= 1e-6), far = fmax(fabs(x[0]), fabs(x[1])) > 1e6;
+        bool wrong = rows[k].reason != GD_STOP_COUNT && is.reason != rows[k].reason;
+        if (wrong || (is.converged && (broken || far || !(is.gradient_norm <= 1e-4))) ||
+            (is.reason == GD_STOP_INFEASIBLE && !broken))
+            fail_msg("row %d, %s: %s at %g, %g, loss %g, gradient %g, violation %g", k, chain,
+                     gd_stop_name(is.reason), x[0], x[1], is.loss, is.gradient_norm, is.violation);
+        close_run(&r);
+    }
+}
+
 static void saved_and_loaded_it_goes_on_with_the_same_bits(void **state)
 {
     (void)state;
@@ -235,6 +290,7 @@ int main(void)
         TEST(nothing_converges_while_a_constraint_is_broken),
         TEST(a_constraint_that_is_no_number_counts_as_broken),
         TEST(what_is_true_or_false_is_neither_a_constraint_nor_a_loss),
+        TEST(no_outcome_contradicts_the_numbers_beside_it),
         TEST(saved_and_loaded_it_goes_on_with_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

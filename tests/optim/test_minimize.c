@@ -297,6 +297,42 @@ static void a_search_that_fails_for_rounding_has_converged(void **state)
     end_context(ctx, NULL);
 }
 
+/* A sum over many rows, whose gradient is not below 1e-8 but by rounding: counts of a Poisson distribution. */
+static gd_tensor *counts(gd_tensor *p)
+{
+    enum { ROWS = 20190 };
+    static double x[ROWS], y[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        x[i] = sin(1.0 + 0.37 * i);
+        y[i] = floor(exp(7 + 0.5 * x[i]) * (1 + 0.03 * cos(3.1 * i)));
+    }
+    gd_ctx *ctx = gd_tensor_ctx(p);
+    gd_tensor *xs = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){ROWS}, x),
+              *ys = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){ROWS}, y);
+    gd_tensor *e = gd_add(gd_mul(xs, at(p, 1)), at(p, 0));
+    return gd_sum(gd_sub(gd_exp(e), gd_mul(ys, e)), NULL, false);
+}
+
+static void a_sum_over_many_rows_converges(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"lbfgs | strong_wolfe", "bfgs | backtracking",
+                                         "newton | strong_wolfe", "trust_cg(newton)",
+                                         "box(-20, 20) | lbfgs | strong_wolfe"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_scope_begin(ctx);
+        gd_solve_result r = minimise(ctx, counts, 6, 0, chains[i], NULL);
+        double end[2];
+        assert_int_equal(gd_read_f64(record.p, end, 2), GD_OK);
+        if (!r.converged || r.steps > 100 || fabs(end[0] - 7) > 1e-3 || fabs(end[1] - 0.5) > 1e-3)
+            fail_msg("%s: %s after %lld steps at %g %g, gradient %g", chains[i], gd_stop_name(r.reason),
+                     (long long)r.steps, end[0], end[1], r.gradient_norm);
+        gd_scope_end(ctx);
+        end_context(ctx, NULL);
+    }
+}
+
 /* ---- saddles ---- */
 
 /* x^2 - y^2 + y^4: minima at y = -+1/sqrt(2), a saddle at (0, 0), to which everything without a y goes. */
@@ -699,6 +735,7 @@ int main(void)
         cmocka_unit_test(a_link_that_moves_the_parameters_first_costs_no_evaluation_more),
         cmocka_unit_test(runs_say_why_they_stop),
         cmocka_unit_test(units_do_not_decide_whether_a_run_ends_well),
+        cmocka_unit_test(a_sum_over_many_rows_converges),
         cmocka_unit_test(a_failed_search_satisfies_no_tolerance),
         cmocka_unit_test(a_search_that_fails_for_rounding_has_converged),
         cmocka_unit_test(a_saddle_is_not_called_a_minimum),

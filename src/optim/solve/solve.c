@@ -92,7 +92,9 @@ typedef struct run {
     double start;                   /* time */
     place began, now, lowest;       /* where the last step began and ended, and the best before */
     int small, failures, endless;   /* steps in a row: below a tolerance, failed, as long as can be */
-    double violation_tol;           /* of the link that looks at constraints */
+    int idle;                       /* and that changed nothing but the rounding of loss and gradient */
+    double eps, least_gradient; /* from 1 to the next number of the coarsest parameter; the smallest so far */
+    double violation_tol;       /* of the link that looks at constraints */
     bool constrained, solved, infeasible;
     bool many_minima; /* a link searches among them, and says when it has ended */
     bool was_endless, at_end, failed, weighing;
@@ -310,15 +312,30 @@ static void remember_best(run *r)
 static gd_status at_rounding(run *r, bool *yes)
 {
     place here = nowhere;
-    double eps = 0;
     r->weighing = true;
     gd_status status = look(r, true, false, &here);
     r->weighing = false;
-    for (int i = 0; i < r->count; i++) {
-        gd_dtype dtype = r->params[i]->dtype;
-        eps = fmax(eps, dtype == GD_F64 ? DBL_EPSILON : dtype == GD_F32 ? FLT_EPSILON : 0x1p-7);
-    }
-    *yes = here.gradient <= cbrt(eps) * fmax(fabs(here.loss), 1);
+    *yes = here.gradient <= cbrt(r->eps) * fmax(fabs(here.loss), 1);
+    return status;
+}
+
+#define IDLE 10 /* steps in a row that change nothing that can be told from rounding */
+
+/* A loss of many terms is large, and so is the rounding of its gradient: where the gradient times the parameters is below the
+ * rounding of the loss, or neither of them has fallen for some steps, nothing falls any more. */
+static gd_status check_rounding(run *r, double last, double size)
+{
+    bool known = !isnan(r->now.gradient);
+    double f = fabs(known ? r->now.loss : r->began.loss), g = known ? r->now.gradient : r->began.gradient;
+    double from = known ? r->began.loss : last, to = known ? r->now.loss : r->began.loss;
+    if (r->failed || !isfinite(f) || !isfinite(g)) return GD_OK;
+    bool lower = !(g >= 0.5 * r->least_gradient), same = fabs(from - to) <= 8 * r->eps * f;
+    r->idle = same && !lower ? r->idle + 1 : 0;
+    if (lower) r->least_gradient = g;
+    bool done = g * fmax(size, 1) <= r->eps * f;
+    gd_status status = done || r->idle < IDLE ? GD_OK : at_rounding(r, &done);
+    if (done) stop(r, GD_STOP_LOSS);
+    if (r->idle >= IDLE) r->idle = 0;
     return status;
 }
 
@@ -402,7 +419,9 @@ static gd_status check_descent(run *r, const gd_step_info *info, double last, do
         stop(r, GD_STOP_NOT_FINITE);
     if (diverged(r, info)) stop(r, GD_STOP_DIVERGED);
     if (!r->constrained) check_small(r, last, moved, size);
-    return r->stopped ? GD_OK : after_failure(r, moved);
+    gd_status status = r->constrained || r->stopped || r->options->noisy ? GD_OK
+                                                                         : check_rounding(r, last, size);
+    return r->stopped || status ? status : after_failure(r, moved);
 }
 
 static gd_status check(run *r, const gd_step_info *info, double last, double moved, double size)
@@ -424,17 +443,19 @@ static gd_status one_step(run *r)
     const gd_solve_options *o = r->options;
     gd_step_info info;
     double last = r->failed ? NAN : r->began.loss, moved = 0, size = 0;
+    bool outside = false;
     gd_status status = gd__origin_keep(&r->before, r->ctx, r->params, r->count);
     if (r->optimizer->memo) gd__memo_arrive(r->optimizer->memo);
     if (!status) status = gd_optimizer_step(r->optimizer, r->objective, &info);
     /* where a link with bounds found it: inside */
     if (!status && r->optimizer->bounded)
-        status = gd__bounds_clamp(r->optimizer, r->params, r->before.value, r->count, NULL);
+        status = gd__bounds_clamp(r->optimizer, r->params, r->before.value, r->count, &outside);
     if (status) return status;
     r->began.loss = info.has_loss ? info.loss : NAN;
     r->failed = info.search_failed || info.skipped;
     if ((status = measure(r, &moved, &size))) return status;
-    remember_best(r);
+    /* what looks at constraints did so before a box inside it moved a start from outside */
+    if (!outside || !r->constrained) remember_best(r);
     status = look_after(r);
     if (!status) status = check(r, &info, last, moved, size);
     if (status) return status;
@@ -453,6 +474,15 @@ static gd_status one_step(run *r)
     return stop_together(r);
 }
 
+/* What the run says must be true of the point that it gives. */
+static void settle(run *r)
+{
+    if (!r->constrained || r->options->plain) return;
+    bool broken = !(r->now.violation <= r->violation_tol);
+    if (r->reason == GD_STOP_INFEASIBLE && !broken) r->reason = GD_STOP_STUCK;
+    if (gd_stop_converged(r->reason) && broken) r->reason = GD_STOP_INFEASIBLE;
+}
+
 /* Ends at the better of the last point and the best one before it; with plain, at the last. */
 static gd_status finish(run *r, gd_status status)
 {
@@ -465,7 +495,9 @@ static gd_status finish(run *r, gd_status status)
     if (!status && (isnan(r->now.loss) || (gradient && isnan(r->now.gradient))))
         status = look(r, gradient, false, &r->now);
     /* where the last step did not move, it is known what a link found there */
-    if (!r->constrained && (plain || r->now.loss <= r->lowest.loss)) return status;
+    bool level = r->now.loss <= r->lowest.loss + 8 * r->eps * fabs(r->lowest.loss) &&
+                 r->now.gradient <= r->lowest.gradient; /* rounding does not make the other the better one */
+    if (!r->constrained && (plain || r->now.loss <= r->lowest.loss || level)) return status;
     if (r->constrained && (plain || r->reason == GD_STOP_GRADIENT || !better(r, &r->lowest, &r->now))) {
         r->now.gradient = r->began.gradient;
         return status;
@@ -527,7 +559,12 @@ static gd_status prepare(run *r)
     r->first_eval = gd_optimizer_evals(o);
     r->params = gd__tensors_new(r->ctx, r->count);
     if (!r->params) return GD_NOMEM;
-    for (int i = 0; i < r->count; i++) r->params[i] = gd_optimizer_param(o, i);
+    for (int i = 0; i < r->count; i++) {
+        r->params[i] = gd_optimizer_param(o, i);
+        gd_dtype dtype = r->params[i]->dtype;
+        r->eps = fmax(r->eps, dtype == GD_F64 ? DBL_EPSILON : dtype == GD_F32 ? FLT_EPSILON : 0x1p-7);
+    }
+    r->least_gradient = INFINITY;
     if (r->count && (status = check_params(r))) return status;
     o->watch = watch;
     o->watch_user = r;
@@ -580,6 +617,7 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
         stop(&r, GD_STOP_MAX_STEPS); /* plain steps: exactly none */
     while (!status && !r.stopped) status = one_step(&r);
     if (r.params) status = finish(&r, status);
+    if (!status) settle(&r);
     if (!status) status = look_for_saddle(&r);
     if (result)
         *result = (gd_solve_result){.reason = status ? GD_STOP_ERROR : r.reason,

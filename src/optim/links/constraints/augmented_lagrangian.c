@@ -8,7 +8,8 @@
  * r becomes ten times as large only where the violation did not fall to half of what it was then; w a tenth.  Inner starts anew:
  * no pair of a quasi-Newton link spans two functions.  f and every constraint are divided by the largest element of their
  * gradient at the start, at least 1.  Where no constraint is violated, and none that has a multiplier is left, by more than tol, and
- * the residual of the Lagrangian is at most tol max(1, |f|), nothing moves any more.
+ * the residual of the Lagrangian is at most tol max(1, |f|), nothing moves any more.  It must be small beside |f| / |x| too: far
+ * out on a slope |f| is large, and no minimum is near.
  *
  * Bounds stand as `box` inside inner.  Without constraints it is inner.  The attribute `multipliers` of the optimizer has l, then
  * m >= 0, of the constraints as they were given: the gradient of f is - l grad h - m grad g at the solution.
@@ -29,6 +30,8 @@ static const gd_field fields[] = {
 
 #define FIRST_W 0.1  /* residual of the first function that is small enough */
 #define MOST    1e12 /* of a multiplier */
+#define FLAT \
+    1e-4 /* of the loss, at most, that a change of all parameters by themselves would make at a solution */
 
 /* The constraints at a point, scaled, and what belongs to them. */
 typedef struct state {
@@ -259,9 +262,11 @@ static gd_status constrained_step(state *s)
     if (!status) status = estimate(s, value, &now);
     if (!status) status = publish(s, value);
     if (!status) status = gd_read_f64(gd_slice(s->scales, "0", 0, 1, 1), &f, 1);
-    double loss = gd_var_loss_value(s->var, false), small = tol * fmax(1, fabs(loss));
+    double loss = fmax(1, fabs(gd_var_loss_value(s->var, false))), size = 0;
     if (!status) status = gd_error(ctx);
-    bool done = now.gap <= tol && kkt * f <= small, first = !gd_link_has_global(link, "failed");
+    if (!status) status = gd_list_norm(gd_var_params(s->var), gd_var_count(s->var), INFINITY, &size);
+    bool small = kkt * f <= tol * loss && kkt * f * size <= FLAT * loss;
+    bool done = now.gap <= tol && small, first = !gd_link_has_global(link, "failed");
     bool next = !first && (kkt <= gd_link_kept(link, "w", FIRST_W) || gd_link_kept(link, "failed", 0) != 0);
     if (!status && next && !done) {
         gd_var_free(clone);

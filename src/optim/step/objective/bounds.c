@@ -96,7 +96,8 @@ static double clamp_to(double x, double low, double high) { return x < low ? low
 
 static double residual_at(const strip *s, int64_t i, double x, double g)
 {
-    return x - clamp_to(x - g, low_at(s, i), high_at(s, i));
+    /* of g, not of x - g: far out that is x */
+    return clamp_to(g, x - high_at(s, i), x - low_at(s, i));
 }
 
 void gd__bounds_drop(gd_param *p)
