@@ -1,7 +1,7 @@
 /* libFuzzer target: any bytes as the definitions of --def, used by an expression and without one.
  *
  *   ./dev fuzz definitions 60 */
-#include "cli/expr/expr.h"
+#include "expr/expr.h"
 #include "gradus/autograd.h"
 
 #include <stdlib.h>
@@ -12,13 +12,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void use(gd_ctx *ctx, const char *defined, const char *text, gd_tensor *x)
 {
     static const char *const names[] = {"x"};
-    gd_expr *e = gd__expr_parse_with(ctx, defined, "defs.txt", text, names, 1);
+    const gd_expr_options options = {.names = names, .count = 1, .definitions = defined, .file = "defs.txt"};
+    gd_expr *e = gd_expr_parse(ctx, text, &options);
     if ((e != NULL) != (gd_error(ctx) == GD_OK)) abort();
     gd_scope_begin(ctx);
-    gd_tensor *t = e ? gd__expr_eval(e, &x, GD_F64) : NULL;
+    gd_tensor *t = e ? gd_expr_eval(e, &x, GD_F64) : NULL;
     if ((t != NULL) != (gd_error(ctx) == GD_OK)) abort();
     gd_clear_error(ctx);
-    gd__expr_free(e);
+    gd_expr_free(e);
     gd_scope_end(ctx);
 }
 
