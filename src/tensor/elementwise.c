@@ -204,8 +204,11 @@ gd_tensor *gd_mul_scalar(gd_tensor *x, double value)
     return unary(GD_OP_mul_scalar, x, &(gd_attrs){.nf = 1, .f = {value}});
 }
 
+/* Squares and reciprocals are operators of their own, with cheaper gradients. */
 gd_tensor *gd_pow_scalar(gd_tensor *x, double exponent)
 {
+    if (x && gd__is_float(x) && exponent == 2) return gd_square(x);
+    if (x && gd__is_float(x) && exponent == -1) return gd_reciprocal(x);
     return unary(GD_OP_pow_scalar, x, &(gd_attrs){.nf = 1, .f = {exponent}});
 }
 

@@ -165,7 +165,6 @@ FLOAT1(add_scalar, x + (float)f[0], x + f[0])
 LOOP(add_scalar_i64, int64_t, int64_t, U(x) + U(to_i64(f[0])))
 FLOAT1(mul_scalar, x *(float)f[0], x *f[0])
 LOOP(mul_scalar_i64, int64_t, int64_t, U(x) * U(to_i64(f[0])))
-FLOAT1(pow_scalar, (float)pow((double)x, f[0]), pow(x, f[0]))
 /* a NaN passes through; the bounds are read before, or the loop would have a branch for the second and be no vector loop */
 static inline float cut_f32(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 static inline double cut_f64(double x, double low, double high)
@@ -184,7 +183,7 @@ LOOP2(sub_i64, int64_t, int64_t, U(x) - U(y))
 SAME2(mul, x *y)
 LOOP2(mul_i64, int64_t, int64_t, U(x) * U(y))
 SAME2(div, x / y)
-FLOAT2(pow, (float)pow((double)x, (double)y), pow(x, y))
+#include "tensor/cpu/power_impl.h"
 FLOAT2(atan2, (float)atan2((double)x, (double)y), atan2(x, y))
 FLOAT2(mod, (float)gd__mod((double)x, (double)y), gd__mod(x, y))
 FLOAT2(floor_div, floorf(x / y), floor(x / y))
