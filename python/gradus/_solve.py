@@ -25,6 +25,18 @@ class Result(dict):  # type: ignore[type-arg]
     violation      the largest violation of a constraint
     seconds        the time it took"""
 
+    if TYPE_CHECKING:
+        x: Any
+        fun: float
+        success: bool
+        message: str
+        stop: str
+        nit: int
+        nfev: int
+        gradient_norm: float
+        violation: float
+        seconds: float
+
     def __getattr__(self, name: str) -> Any:
         try:
             return self[name]
@@ -51,7 +63,7 @@ class _Point:
         self.form = "dict" if isinstance(x0, dict) else "tuple" if isinstance(x0, tuple) else "one"
         parts = list(x0.values()) if self.form == "dict" else list(x0) if self.form == "tuple" else [x0]
         self.names = [str(n) for n in x0] if self.form == "dict" else [f"p{i}" for i in range(len(parts))] if len(parts) > 1 else ["x"]
-        self.arrays = [type(p).__module__.split(".")[0] == "numpy" for p in parts]
+        self.arrays = [type(p).__module__.split(".")[0] in ("numpy", "pandas") for p in parts]
         self.tensors = []
         for part in parts:
             t = part.detach().copy() if isinstance(part, Tensor) else tensor(part)
@@ -224,7 +236,19 @@ class CurveFit(Result):
     message, stop   why it stopped, in words and as a name
     nit, nfev       steps and evaluations"""
 
-    def __iter__(self) -> Iterator[Any]:  # popt, pcov
+    if TYPE_CHECKING:
+        popt: Tensor
+        pcov: Tensor
+        names: list[str]
+        params: dict[str, float]
+        stderr: Tensor | None
+        rss: float
+        sigma: float
+        dof: int
+        rank: int
+        r2: float
+
+    def __iter__(self) -> Iterator[Tensor]:  # popt, pcov
         return iter((self["popt"], self["pcov"]))
 
     def __len__(self) -> int:
@@ -374,6 +398,35 @@ class Fit(Result):
     report                   all that the program prints, as text
     names                    the parameters in the order of the matrices"""
 
+    if TYPE_CHECKING:
+        params: dict[str, float]
+        stderr: dict[str, float | None]
+        interval: dict[str, list[float | None]]
+        intervals: str
+        covariance: list[list[float | None]]
+        correlation: list[list[float | None]]
+        derived: dict[str, Any]
+        active: list[str]
+        undetermined: list[str]
+        rss: float
+        sigma: float
+        dof: int
+        points: int
+        rank: int
+        r2: float
+        log_likelihood: float
+        aic: float
+        aicc: float
+        bic: float
+        chi_square_p: float | None
+        loss: str
+        converged: bool
+        reason: str
+        steps: int
+        evals: int
+        report: str
+        names: list[str]
+
     def __repr__(self) -> str:
         return str(self["report"])
 
@@ -403,14 +456,49 @@ def _columns(table: Any, folder: str) -> str:
     if hasattr(table, "dtype") and getattr(table.dtype, "names", None):  # a structured array
         table = {name: table[name] for name in table.dtype.names}
     elif hasattr(table, "columns") and hasattr(table, "__getitem__") and not isinstance(table, dict):  # pandas, polars
+        names = list(map(str, table.columns))
+        if len(set(names)) != len(names):
+            raise ValueError("fit: two columns of the table have the same name")
         table = {str(name): table[name].to_numpy() for name in table.columns}
     if not isinstance(table, dict):
         raise TypeError("fit: a table is a path, a dict of columns, a data frame or a structured array")
-    path = os.path.join(folder, "table.safetensors")
-    from ._tensor import save
+    columns = {str(name): _column(values) for name, values in table.items()}
+    if all(isinstance(c, Tensor) for c in columns.values()):
+        path = os.path.join(folder, "table.safetensors")
+        from ._tensor import save
 
-    save(path, {str(name): tensor(values) for name, values in table.items()})
+        save(path, {name: c for name, c in columns.items() if isinstance(c, Tensor)})
+        return path
+    path = os.path.join(folder, "table.csv")
+    _write_csv(path, {name: c.tolist() if isinstance(c, Tensor) else c for name, c in columns.items()})
     return path
+
+
+def _column(values: Any) -> Tensor | list[str]:
+    """Numbers as a tensor, else dates and texts as the program reads them; what is missing is empty."""
+    try:
+        return tensor(values)
+    except (TypeError, ValueError, _core.Error):
+        pass
+    if str(getattr(values, "dtype", "")).startswith("datetime64") and not hasattr(values, "to_numpy"):
+        import numpy as np
+
+        return ["" if d == "NaT" else d for d in np.datetime_as_string(values, unit="auto").tolist()]
+    return ["" if v is None or v != v or str(v) in ("<NA>", "NaT") else v if isinstance(v, str) else str(v) for v in values]
+
+
+def _write_csv(path: str, columns: dict[str, list[Any]]) -> None:
+    import csv
+
+    rows = {name: len(values) for name, values in columns.items()}
+    first = next(iter(rows))
+    for name, count in rows.items():
+        if count != rows[first]:
+            raise ValueError(f"fit: column '{name}' has {count} rows, '{first}' has {rows[first]}")
+    with open(path, "w", encoding="utf-8", newline="") as f:
+        out = csv.writer(f, quoting=csv.QUOTE_NONNUMERIC)
+        out.writerow(columns)
+        out.writerows(zip(*columns.values()))
 
 
 def _option(key: str, value: Any) -> list[str]:
@@ -430,7 +518,7 @@ def _literal(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, (int, float)):
-        return repr(value)
+        return repr(float(value) if isinstance(value, float) else int(value))  # NumPy's show their type
     items = value.tolist() if hasattr(value, "tolist") else list(value)
     return "[" + ",".join(_literal(v) for v in items) + "]" if isinstance(items, list) else repr(items)
 
@@ -442,6 +530,17 @@ def _in_python(text: str) -> str:
     return re.sub(r"--([a-z][a-z-]*)", lambda o: {"param": "params"}.get(o[1], o[1].replace("-", "_")) + "=", text)
 
 
+def _about_table(text: str, path: str, folder: str) -> str:
+    """The same without the file that the table went through: its lines are rows, of which the first is 1."""
+    import os
+    import re
+
+    if os.path.dirname(path) != folder:
+        return text
+    text = re.sub(re.escape(path) + r": line (\d+)", lambda found: f"the table: row {int(found[1]) - 1}", text)
+    return text.replace(path, "the table").replace(os.path.basename(path), "the table")
+
+
 def _run_fit(model: str, table: Any, options: dict[str, Any], plot: bool = False) -> dict[str, Any]:
     import json
     import os
@@ -451,7 +550,8 @@ def _run_fit(model: str, table: Any, options: dict[str, Any], plot: bool = False
     from .__main__ import environment, program
 
     with tempfile.TemporaryDirectory(prefix="gradus-") as folder:
-        words = ["fit", model, _columns(table, folder)]
+        path = _columns(table, folder)
+        words = ["fit", model, path]
         for key, value in options.items():
             words += _option(key, value)
         picture = os.path.join(folder, "fit.svg")
@@ -461,12 +561,12 @@ def _run_fit(model: str, table: Any, options: dict[str, Any], plot: bool = False
         for form in ([], ["--json"]):
             run = subprocess.run([program(), *words, *form], capture_output=True, text=True, env=environment())
             if run.returncode not in (0, 1) or not run.stdout.strip():
-                text = _in_python(run.stderr.strip().removeprefix("gradus: "))
+                text = _about_table(_in_python(run.stderr.strip().removeprefix("gradus: ")), path, folder)
                 raise _core.ParseError(text) if run.returncode == 2 else _core.Error(text)
             if plot:
                 with open(picture, encoding="utf-8") as f:
                     return {"svg": f.read()}
-            done[form[0] if form else "report"] = run.stdout
+            done[form[0] if form else "report"] = _about_table(run.stdout, path, folder)
         result = json.loads(done["--json"])
         result["report"] = done["report"].strip("\n")
         return dict(result)

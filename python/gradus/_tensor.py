@@ -47,7 +47,8 @@ def eye(rows: int, columns: int | None = None, dtype: str = "f64") -> Tensor:
 
 def tensor(data: Any, dtype: Any = None, axes: Any = None, labels: Any = None, requires_grad: bool = False,
            device: str | None = None) -> Tensor:
-    """A tensor of its own from numbers, nested lists, NumPy arrays, buffers, or anything with __dlpack__.
+    """A tensor of its own from numbers, nested lists, NumPy arrays, columns of pandas, buffers, or anything with __dlpack__ or
+    __array__.
 
     axes    a name for each axis: "batch, feature" or ("batch", None)
     labels  the labels of each axis, {axis: [...]}
@@ -253,3 +254,4 @@ for _method in (numpy, __array__, __iter__, sel, clone, __reduce__, __deepcopy__
     setattr(Tensor, _method.__name__, _method)
 
 Tensor.__array_ufunc__ = None  # NumPy leaves operators with tensors to the tensors
+Tensor.__pandas_priority__ = 10000  # so does pandas, whose frames have 4000

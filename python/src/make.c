@@ -439,6 +439,19 @@ static gd_tensor *from_tensors(gd_py_context *c, PyObject *o, int *is_one)
 
 /* ---- anything ---- */
 
+static gd_tensor *made(gd_py_context *c, PyObject *data, gd_dtype dtype, int share);
+
+/* Of what NumPy makes an array of: columns of pandas and others. */
+static gd_tensor *from_array(gd_py_context *c, PyObject *data, gd_dtype dtype, int share)
+{
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *array = numpy ? PyObject_CallMethod(numpy, "asarray", "O", data) : NULL;
+    gd_tensor *t = array ? made(c, array, dtype, share) : NULL;
+    Py_XDECREF(numpy);
+    Py_XDECREF(array);
+    return t;
+}
+
 static gd_tensor *made(gd_py_context *c, PyObject *data, gd_dtype dtype, int share)
 {
     if (gd_py_is_tensor(data)) {
@@ -474,9 +487,11 @@ static gd_tensor *made(gd_py_context *c, PyObject *data, gd_dtype dtype, int sha
         Py_DECREF(o);
         return t;
     }
+    if (!PyType_Check(data) && PyObject_HasAttrString(data, "__array__"))
+        return from_array(c, data, dtype, share);
     if (is_list(data) || PyNumber_Check(data)) return from_lists(c, data, dtype);
     PyErr_Format(PyExc_NotImplementedError,
-                 "tensor: numbers, lists, buffers and objects with __dlpack__ are fine, not %R",
+                 "tensor: numbers, lists, buffers and objects with __dlpack__ or __array__ are fine, not %R",
                  (PyObject *)Py_TYPE(data));
     return NULL;
 }

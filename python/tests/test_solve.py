@@ -209,3 +209,87 @@ def test_every_entry_of_a_result_is_described():
     for result in (gd.minimize(lambda x: (x ** 2).sum(), [1.0, 2.0]), curve, fit):
         described = set(re.findall(r"\w+", " ".join(re.findall(r"^ *((?:\w+, )*\w+)  +\S", type(result).__doc__, re.M))))
         assert {key for key in result.keys() if not key.startswith("_")} <= described, type(result)
+
+
+# ---- columns of data frames ----
+
+class Column:
+    """What a column of pandas is to others: an array with labels of its own."""
+
+    __module__ = "pandas.tests"
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype)
+
+    def to_numpy(self):
+        return self.values
+
+    def __getitem__(self, label):
+        raise KeyError(label)  # labels are not places
+
+    def __len__(self):
+        return len(self.values)
+
+    def __iter__(self):
+        return iter(self.values)
+
+
+class Frame:
+    def __init__(self, columns):
+        self.data, self.columns = columns, list(columns)
+
+    def __getitem__(self, name):
+        return Column(self.data[name])
+
+
+def series(values):
+    pandas = pytest.importorskip("pandas")
+    return pandas.Series(values, index=range(100, 100 + len(values)))
+
+
+@pytest.mark.parametrize("column", [Column, series])
+def test_columns_of_frames_are_arrays(column):
+    t = np.linspace(0, 4, 20)
+    y = 3 * np.exp(-0.7 * t) + 1
+    a, b = column(t), column(y)
+    assert gd.tensor(b).tolist() == y.tolist() == gd.asarray(b).tolist()
+    x = gd.tensor(y).require_grad()
+    assert isinstance(x - b, gd.Tensor) and (x - b).requires_grad and (x - b).abs().max().item() == 0
+    r = gd.curve_fit(lambda t, a, b, c: a * gd.exp(-b * t) + c, a, b, p0=column([1.0, 1.0, 0.0]), sigma=column(np.ones(20)))
+    assert r.success and r.popt.tolist() == pytest.approx([3, 0.7, 1])
+    r = gd.minimize(lambda p: ((p - b) ** 2).sum(), column(np.zeros(20)), bounds=[(-9, 9)] * 20)
+    assert isinstance(r.x, np.ndarray) and np.allclose(r.x, y)
+    r = gd.minimize(lambda c, d: b - (c + d * a), (0.0, 0.0))
+    assert r.success and [v.item() for v in r.x] == pytest.approx(np.polyfit(t, y, 1)[::-1])
+
+
+def test_pandas_leaves_operators_to_tensors():
+    x = gd.tensor([1.0, 2.0]).require_grad()
+    assert isinstance(series([1.0, 2.0]) - x, gd.Tensor)
+
+
+def test_fit_reads_of_a_table_what_the_model_uses():
+    t = np.linspace(0, 4, 20)
+    y = 3 * np.exp(-0.7 * t) + 1
+    table = {"t": t, "y": y, "who": np.array(["x"] * 20, dtype=object), "day": np.datetime64("2020-01-01") + np.arange(20), "ok": t > 1,
+             'odd,"name"': ["a\nb"] * 20, "missing": np.array([1, None] * 10, dtype=object)}
+    params = {"a": y.max(), "b": np.float32(1), "c": np.int64(0)}
+    want = gd.fit("a*exp(-b*t)+c", {"t": t, "y": y}, params={"a": float(y.max()), "b": 1, "c": 0}).params
+    for given in (table, Frame(table), {**table, "t": Column(t)}):
+        assert gd.fit("a*exp(-b*t)+c", given, params=params).params == want
+    assert gd.fit("a*day+c", {"day": table["day"], "y": 2.0 * np.arange(20)}, params={"a": 1, "c": 0}).params["a"] == pytest.approx(2)
+    with pytest.raises(gd.Error, match="the table: row 1, column 'who': 'x' is not a number"):
+        gd.fit("a*who+c", {k: table[k] for k in ("y", "who")}, params={"a": 1, "c": 0})
+    with pytest.raises(ValueError, match="column 'w' has 2 rows, 'y' has 20"):
+        gd.fit("a*who+c", {"y": y, "w": ["a", "b"]}, params={"a": 1, "c": 0})
+
+
+@pytest.mark.parametrize("wrong", [{"y": "yy"}, {"y": "who"}, {"sigma": "none"}])
+def test_messages_of_fit_name_no_file_of_its_own(wrong):
+    with pytest.raises(gd.Error) as seen:
+        gd.fit("a*t", {"t": [1.0, 2.0], "y": [1.0, 2.0], "who": ["a", "b"]}, params={"a": 1}, **wrong)
+    assert "the table" in str(seen.value) or "column" in str(seen.value)
+    assert "/" not in str(seen.value) and ".csv" not in str(seen.value)
