@@ -6,9 +6,12 @@ from ._core import Context, Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator, Sequence
+    from typing import Any, Callable, Iterator, Sequence, overload
 
     from ._optim import Chain
+else:
+    def overload(fn):
+        return fn
 
 
 class _Definition:
@@ -253,6 +256,10 @@ class Rule:
         return self._call("random", 1)
 
 
+@overload
+def rule(fn: Callable[..., Any], *, state: Sequence[str] = ()) -> Callable[..., Chain]: ...
+@overload
+def rule(fn: None = None, *, state: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Chain]]: ...
 def rule(fn: Callable[..., Any] | None = None, *, state: Sequence[str] = ()) -> Any:
     """An element-wise link from a function that says what it computes.
 
@@ -465,6 +472,11 @@ class Var:
         self._ask("after_step", lambda handle: fn(Var(handle)))
 
 
+@overload
+def link(cls: type, *, state: Sequence[str] = (), uses_grad: bool = False, needs_closure: bool = False) -> Callable[..., Chain]: ...
+@overload
+def link(cls: None = None, *, state: Sequence[str] = (), uses_grad: bool = False,
+         needs_closure: bool = False) -> Callable[[type], Callable[..., Chain]]: ...
 def link(cls: type | None = None, *, state: Sequence[str] = (), uses_grad: bool = False, needs_closure: bool = False) -> Any:
     """A link from a class with apply(self, t) and, if it likes, update(self, t); or with step(self, var).
 

@@ -150,6 +150,21 @@ static int refuse_other_interpreters(void)
     return 1;
 }
 
+/* __all__: what `import *` takes; tensor() of the package is another, with names of axes and more. */
+static int add_public_names(PyObject *module)
+{
+    PyObject *all = PyList_New(0), *name, *value;
+    Py_ssize_t at = 0;
+    int fine = all != NULL;
+    while (fine && PyDict_Next(PyModule_GetDict(module), &at, &name, &value)) {
+        const char *text = gd_py_text(name);
+        fine = text && (*text == '_' || !strcmp(text, "tensor") || PyList_Append(all, name) == 0);
+    }
+    fine = fine && PyList_Sort(all) == 0 && PyModule_AddObjectRef(module, "__all__", all) == 0;
+    Py_XDECREF(all);
+    return fine;
+}
+
 static int fill_module(PyObject *module)
 {
     if (!refuse_other_interpreters()) return -1;
@@ -166,6 +181,7 @@ static int fill_module(PyObject *module)
                PyModule_AddFunctions(module, gd_py_link_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_timing_functions) == 0 &&
                PyModule_AddStringConstant(module, "__version__", gd_version()) == 0;
+    fine = fine && add_public_names(module);
     if (fine) gd_py.module = module;
     return fine ? 0 : -1;
 }

@@ -11,6 +11,8 @@ import gradus as gd
 PACKAGE = Path(gd.__file__).parent
 pytestmark = pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="mypy runs no C of ours")
 USER = '''
+from typing import assert_type
+
 import gradus as gd
 from gradus import m
 
@@ -28,6 +30,32 @@ q, r = gd.qr(x)
 chain: gd.Chain = m.clip_norm(1) | m.adam(beta1=0.8) | m.lr(1e-3)
 loss: float | None = gd.Optimizer(Net(), chain).step(lambda: (x * x).sum())
 result: gd.Result = gd.minimize(lambda x: x.sum(), [1.0], chain)
+named: gd.Tensor = gd.tensor([1.0, 2.0], requires_grad=True, axes="i", labels={"i": ["a", "b"]})
+typed: tuple[float, bool, str, int] = result.fun, result.success, result.message, result.nit
+fitted = gd.curve_fit(lambda t, a: a * t, [1.0], [2.0])
+popt, pcov = fitted
+both: tuple[gd.Tensor, float] = popt, fitted.rss
+table = gd.fit("a*t", {"t": [1.0], "y": [2.0]}, params={"a": 1})
+parameters: tuple[dict[str, float], float, str] = table.params, table.r2, table.report
+assert_type(fitted.popt, gd.Tensor)
+assert_type(result.fun, float)
+assert_type(table.params, dict[str, float])
+
+@gd.rule(state=["v"])
+def momentum(r: gd.Rule, update: gd.Value, beta: float = 0.9) -> gd.Value:
+    return update * beta
+
+@gd.rule
+def same(r: gd.Rule, update: gd.Value) -> gd.Value:
+    return update
+
+assert_type(momentum(0.8) | same() | m.lr(0.1), gd.Chain)
+
+class Ema:
+    def apply(self, t: gd.Transform) -> list[gd.Tensor]:
+        return t.tensors
+
+assert_type(gd.link(Ema, state=["average"])(), gd.Chain)
 try:
     pass
 except (gd.ShapeError, gd.Error):
