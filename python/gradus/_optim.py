@@ -196,6 +196,10 @@ class Optimizer(_core._Optimizer):
         self.regroup(selection, _settings(settings))
         return self
 
+    def attr(self, name: str, /) -> Any:
+        """A number, a tensor or a dict of tensors by parameter that a link has left for the user, or None: attr("best_params")."""
+        return attr_of(self, name)
+
     def __repr__(self) -> str:
         return f"<Optimizer {self.chain}: {len(self.parameters)} parameters, {self.steps} steps>"
 
@@ -203,18 +207,31 @@ class Optimizer(_core._Optimizer):
         return f"{Chain(self.chain)._repr_html_()}<br>{len(self.parameters)} parameters, {self.steps} steps"
 
 
+def attr_of(optimizer: _core._Optimizer, name: str) -> Any:
+    found = _core._Optimizer.attr(optimizer, name)
+    if found is not None:
+        return found
+    of_each = {p: _core._Optimizer.attr(optimizer, f"{name}.{p}") for p in optimizer.parameters}
+    return {p: t for p, t in of_each.items() if t is not None} or None
+
+
 def _named(tensors: Any, count: int) -> dict[str, Tensor]:
     if isinstance(tensors, Tensor):
         tensors = [tensors]
-    if isinstance(tensors, dict):
-        return dict(tensors)
     named: dict[str, Tensor] = {}
-    for p in tensors:
+    for p in tensors.items() if isinstance(tensors, dict) else tensors:
         name, p = p if isinstance(p, tuple) else (f"p{count + len(named)}", p)
         if not isinstance(p, Tensor):
-            raise TypeError(f"Optimizer: a parameter is a Tensor, not {type(p).__name__}")
+            raise TypeError(_no_tensor(name, p))
         named[name] = p
     return named
+
+
+def _no_tensor(name: Any, given: Any) -> str:
+    kind = type(given)
+    what = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    hint = "; gradus.torch.Optimizer takes those" if kind.__module__.split(".")[0] == "torch" else ""
+    return f"Optimizer: parameter '{name}' is to be a gradus.Tensor, a {what} was given{hint}"
 
 
 def _groups_of(params: Any, module_type: type) -> list[tuple[dict[str, Any], dict[str, Tensor]]]:

@@ -22,7 +22,7 @@ import torch  # type: ignore[import-not-found, unused-ignore]
 from torch.optim import optimizer as _base  # type: ignore[import-not-found, unused-ignore]
 
 from . import _core
-from ._optim import Chain, takes_backward
+from ._optim import Chain, attr_of, takes_backward
 from ._torch_closure import Evaluations, Nothing, SumOfSquares
 
 __all__ = ["Optimizer"]
@@ -336,8 +336,10 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         return self._core.should_terminate
 
     def attr(self, name: str) -> Any:
-        """A number or tensor that a link has left for the user, or None."""
-        value = self._core.attr(name)
+        """A number, a tensor or a dict of tensors by parameter that a link has left for the user, or None: attr("best_params")."""
+        value = attr_of(self._core, name)
+        if isinstance(value, dict):
+            return {p: torch.from_dlpack(t) for p, t in value.items()}
         return torch.from_dlpack(value) if isinstance(value, _core.Tensor) else value
 
     def explain(self, source: bool = False) -> str:

@@ -170,15 +170,20 @@ PyObject *gd_py_fail(gd_status status, const char *format, ...)
 static void in_python(const char *text, char *out, size_t size)
 {
     static const char flag[] = "GD_RETAIN_GRAPH", python_flag[] = "retain_graph=True";
+    static const char *const owners[] = {"gd_optimizer_", "gd_module_", "gd_virtual_",
+                                         "gd_"}; /* methods have none */
     size_t used = 0;
     for (const char *at = text; *at && used + sizeof python_flag < size;) {
-        int begins = at == text || at[-1] == ' ' || at[-1] == '(';
+        int begins = at == text || at[-1] == ' ' || at[-1] == '(' || at[-1] == '\'';
+        size_t owner = 0;
+        for (size_t i = 0; begins && !owner && i < sizeof owners / sizeof *owners; i++)
+            if (!strncmp(at, owners[i], strlen(owners[i]))) owner = strlen(owners[i]);
         if (begins && !strncmp(at, flag, sizeof flag - 1)) {
             memcpy(out + used, python_flag, sizeof python_flag - 1);
             used += sizeof python_flag - 1;
             at += sizeof flag - 1;
-        } else if (begins && !strncmp(at, "gd_", 3))
-            at += 3;
+        } else if (owner)
+            at += owner;
         else
             out[used++] = *at++;
     }
@@ -194,6 +199,11 @@ static void show_before_failure(gd_py_context *c)
     PyErr_Restore(type, value, trace);
 }
 
+void gd_py_error_text(gd_py_context *c, char *out, size_t size)
+{
+    in_python(gd_error(c->ctx) ? gd_error_text(c->ctx) : "out of memory", out, size);
+}
+
 PyObject *gd_py_raise(gd_py_context *c)
 {
     char text[2048];
@@ -204,7 +214,7 @@ PyObject *gd_py_raise(gd_py_context *c)
     if (raised && status == GD_CALLBACK) {
         PyErr_SetObject((PyObject *)Py_TYPE(raised), raised);
     } else if (!PyErr_Occurred()) {
-        in_python(status ? gd_error_text(c->ctx) : "out of memory", text, sizeof text);
+        gd_py_error_text(c, text, sizeof text);
         PyErr_SetString(gd_py.error[status ? status : GD_NOMEM], text);
     }
     Py_XDECREF(raised);
@@ -290,8 +300,10 @@ static Py_ssize_t level_of_caller(void)
 
 static int show(const gd_py_message *m)
 {
+    char text[2048];
     if (!m->is_warning) return show_line(m->text);
-    return PyErr_WarnEx(gd_py.warning, m->text, level_of_caller()) == 0;
+    in_python(m->text, text, sizeof text);
+    return PyErr_WarnEx(gd_py.warning, text, level_of_caller()) == 0;
 }
 
 int gd_py_flush(gd_py_context *c)

@@ -144,6 +144,8 @@ void gd_py_keep_exception(gd_py_context *c);
 gd_tensor *gd_py_returned(gd_py_context *c, PyObject **value, const char *wanted);
 /* Raises what the context has recorded, or the exception a function of the user left; always NULL. */
 PyObject *gd_py_raise(gd_py_context *c);
+/* What the context has recorded, with Python's names. */
+void gd_py_error_text(gd_py_context *c, char *out, size_t size);
 /* Shows messages; false with an exception where a warning is an error. */
 int gd_py_flush(gd_py_context *c);
 static inline int gd_py_done(gd_py_context *c) { return c->messages ? gd_py_flush(c) : 1; }
@@ -191,6 +193,8 @@ static inline int gd_py_is_tensor_like(PyObject *o) { return gd_py_is_tensor(o) 
 PyObject *gd_py_as_tensor(PyObject *o);
 /* A scalar of NumPy as a number of Python, new; NULL where it is none, with an exception where it fails. */
 PyObject *gd_py_plain_number(PyObject *o);
+/* TypeError: `what` needs a tensor of gradus, and which type was given.  Always NULL. */
+PyObject *gd_py_no_tensor(const char *what, PyObject *given);
 /* The tensor in it; NULL with an exception where its context is closed. */
 gd_tensor *gd_py_tensor_of(PyObject *o);
 /* A number for an operator with `like`; 0 with an exception where it does not fit the dtype. */

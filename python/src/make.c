@@ -38,7 +38,11 @@ gd_dtype gd_py_dtype(PyObject *o)
     }
     const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     gd_dtype dtype = text ? dtype_of_text(text) : GD_DTYPE_COUNT;
-    if (dtype == GD_DTYPE_COUNT && !PyErr_Occurred())
+    if (dtype == GD_DTYPE_COUNT && !PyErr_Occurred() && PyNumber_Check(o))
+        PyErr_Format(
+            gd_py.error[GD_DTYPE],
+            "a dtype is a name such as 'f64', not the number %R; sizes are given together, as (2, 3)", o);
+    else if (dtype == GD_DTYPE_COUNT && !PyErr_Occurred())
         (void)gd_py_fail(GD_DTYPE, "no dtype %R: there are f32, f64, f16, bf16, i32, i64, u8 and bool", o);
     Py_XDECREF(name);
     return dtype;

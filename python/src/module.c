@@ -307,6 +307,7 @@ static PyObject *load_state(PyObject *o, PyObject *args)
         PyObject *held = text ? gd_py_as_tensor(tensor) : NULL;
         gd_tensor *t = held ? gd_py_tensor_of(held) : NULL;
         if (!t) {
+            if (!PyErr_Occurred() && text) gd_py_no_tensor("load_state_dict", tensor);
             if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a state is a dict of tensors by name");
             Py_XDECREF(held);
             gd_archive_free(archive);

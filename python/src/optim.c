@@ -247,7 +247,8 @@ static PyObject *optimizer_add(PyObject *o, PyObject *args)
     const char *name;
     PyObject *tensor;
     OPTIMIZER_OR_RETURN(o);
-    if (!PyArg_ParseTuple(args, "sO!:add", &name, gd_py.tensor_type, &tensor)) return NULL;
+    if (!PyArg_ParseTuple(args, "sO:add", &name, &tensor)) return NULL;
+    if (!gd_py_is_tensor(tensor)) return gd_py_no_tensor("add", tensor);
     gd_tensor *t = gd_py_tensor_of(tensor);
     return t ? done(c, gd_optimizer_add(optimizer, name, t)) : NULL;
 }
@@ -269,10 +270,11 @@ static PyObject *optimizer_add_group(PyObject *o, PyObject *args)
     int fine = t && text;
     for (Py_ssize_t i = 0; i < n && fine; i++) {
         PyObject *item = PyTuple_GetItem(tensors, i);
-        fine = gd_py_is_tensor(item) && (t[i] = gd_py_tensor_of(item)) &&
+        if (item && !gd_py_is_tensor(item)) gd_py_no_tensor("add_group", item);
+        fine = item && gd_py_is_tensor(item) && (t[i] = gd_py_tensor_of(item)) &&
                (text[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), NULL));
     }
-    if (!fine && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "add_group: tensors are needed");
+    if (!fine && !PyErr_Occurred()) PyErr_NoMemory();
     if (fine && gd_py_group_options(c, &options, optimizer, settings)) {
         gd_status status = options.text
                                ? gd_optimizer_add_group(optimizer, text, t, (int)n, options.text, &group)
@@ -357,7 +359,9 @@ static PyObject *optimizer_set(PyObject *o, PyObject *args, PyObject *keywords)
         return schedule ? done(c, gd_optimizer_schedule(optimizer, group, key, schedule)) : NULL;
     }
     double number = PyFloat_AsDouble(value);
-    if (number == -1.0 && PyErr_Occurred()) return NULL;
+    if (number == -1.0 && PyErr_Occurred())
+        return PyErr_Format(PyExc_TypeError, "set: '%s' is a number or the text of a schedule, not %R", key,
+                            value);
     return done(c, gd_optimizer_set(optimizer, group, key, number));
 }
 

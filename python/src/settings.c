@@ -64,7 +64,9 @@ static PyObject *raise_about(gd_py_context *c, const char *field)
 {
     gd_status status = gd_error(c->ctx);
     if (!status) return gd_py_raise(c);
-    PyErr_Format(gd_py.error[status], "'%s': %s", field, gd_error_text(c->ctx));
+    char text[2048];
+    gd_py_error_text(c, text, sizeof text);
+    PyErr_Format(gd_py.error[status], "'%s': %s", field, text);
     gd_clear_error(c->ctx);
     return NULL;
 }

@@ -55,6 +55,18 @@ static void tensor_dealloc(PyObject *o)
     Py_DECREF(type);
 }
 
+PyObject *gd_py_no_tensor(const char *what, PyObject *given)
+{
+    PyObject *type = (PyObject *)Py_TYPE(given);
+    PyObject *module = PyObject_GetAttrString(type, "__module__"),
+             *name = PyObject_GetAttrString(type, "__name__");
+    if (module && name)
+        PyErr_Format(PyExc_TypeError, "%s: a gradus.Tensor is needed, a %S.%S was given", what, module, name);
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    return NULL;
+}
+
 gd_tensor *gd_py_tensor_of(PyObject *o)
 {
     gd_py_tensor *self = (gd_py_tensor *)o;

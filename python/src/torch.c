@@ -139,9 +139,10 @@ static int make_room(py_borrower *self, Py_ssize_t more)
 
 PyObject *gd_py_raise_for(gd_py_context *c, PyObject *name)
 {
+    char text[2048];
     gd_status status = gd_error(c->ctx);
-    PyErr_Format(gd_py.error[status ? status : GD_NOMEM], "gradus.torch: parameter '%U': %s", name,
-                 status ? gd_error_text(c->ctx) : "out of memory");
+    gd_py_error_text(c, text, sizeof text);
+    PyErr_Format(gd_py.error[status ? status : GD_NOMEM], "gradus.torch: parameter '%U': %s", name, text);
     gd_clear_error(c->ctx);
     return NULL;
 }

@@ -154,6 +154,54 @@ def test_what_links_leave_for_the_user_is_read():
     assert optimizer.attr("best_loss") is None
     optimizer.step(lambda: (x**2).sum())
     assert optimizer.attr("best_loss") == 1.0
+    assert {n: t.tolist() for n, t in optimizer.attr("best_params").items()} == {"p0": [1]} and x.item() == pytest.approx(0.8)
+    assert optimizer.attr("nothing") is None
+
+
+def test_what_was_best_is_known_after_loading(tmp_path):
+    x = parameter(0.0)
+    one, other = (gd.Optimizer({"x": x}, "save_best | lr(-1)") for _ in range(2))
+    for _ in range(3):
+        one.step(lambda: ((x - 0.25) ** 2).sum())
+    one.save(tmp_path / "state")
+    other.load(tmp_path / "state")
+    other.step(lambda: ((x - 0.25) ** 2).sum())
+    assert other.attr("best_loss") == 0.0625 and other.attr("best_params")["x"].tolist() == [0]
+
+
+class Tensor:  # of somebody else
+    pass
+
+
+Tensor.__module__ = "torch"
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda: gd.Optimizer([Tensor()], "lr(1)"), lambda: gd.Optimizer({"a": Tensor()}, "lr(1)"), lambda: gd.Optimizer([("a", Tensor())], "lr(1)"),
+    lambda: gd.Optimizer([parameter(1.0)], "lr(1)").add("a", Tensor()),
+    lambda: gd.Optimizer([parameter(1.0)], "lr(1)").add_group(("a",), (Tensor(),)), lambda: gd.Module().load_state_dict({"a": Tensor()})])
+def test_tensors_of_others_are_named(wrong):
+    with pytest.raises(TypeError, match="gradus.Tensor.*a torch.Tensor was given"):
+        wrong()
+
+
+@pytest.mark.parametrize("wrong", [lambda: gd.zeros(2, 3), lambda: gd.ones(2, 3), lambda: gd.randn(2, 3), lambda: gd.tensor([1.0], 3)])
+def test_a_number_for_a_dtype_is_told(wrong):
+    with pytest.raises(gd.DtypeError, match=r"not the number 3; sizes are given together, as \(2, 3\)"):
+        wrong()
+
+
+def test_messages_have_the_names_of_python():
+    x = parameter(1.0)
+    optimizer = gd.Optimizer([x], "adam | lr(0.1) | ema(0.5)" if "ema" in gd.link_names() else "adam | lr(0.1)")
+    optimizer.step(lambda: (x**2).sum())
+    optimizer.evaluate(True)
+    try:
+        optimizer.step(lambda: (x**2).sum())
+    except gd.StateError as e:
+        assert "until evaluate has put" in str(e) and "gd_" not in str(e) and "optimizer_" not in str(e)
+    with pytest.raises(TypeError, match="'lr' is a number or the text of a schedule, not None"):
+        optimizer.set("lr", None)
 
 
 def test_a_loss_that_would_not_be_used_is_told():

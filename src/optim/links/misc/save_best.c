@@ -15,7 +15,7 @@ static gd_status publish(gd_link *link, gd_var *var, double loss)
         const char *param = gd_var_param_name(var, i);
         char name[256];
         snprintf(name, sizeof name, "best_params.%s", param ? param : "");
-        if (param)
+        if (param && gd_link_has_state(link, gd_var_params(var)[i], "best"))
             status = gd_var_set_attr_tensor(var, name, gd_link_state(link, gd_var_params(var)[i], "best"));
     }
     return status;
@@ -26,7 +26,9 @@ static gd_status save_best_step(gd_link *link, gd_var *var)
     /* with its gradient: the chain will most likely need that too */
     double loss = gd_var_loss_value(var, gd_var_wants_gradient(var));
     gd_status status = gd_error(gd_var_ctx(var));
-    if (status || !(loss < gd_link_kept(link, "best_loss", INFINITY))) return status;
+    double best = gd_link_kept(link, "best_loss", INFINITY);
+    if (status || (!(loss < best) && best == INFINITY)) return status;
+    if (!(loss < best)) return publish(link, var, best); /* after loading nobody has said it yet */
     for (int i = 0; i < gd_var_count(var) && !status; i++)
         status = gd_link_set_state(link, gd_var_params(var)[i], "best", gd_var_params(var)[i]);
     if (!status) status = gd_link_keep(link, "best_loss", loss);
