@@ -500,6 +500,16 @@ static gd_status begin(flow *w, bool *hopeless)
     return status;
 }
 
+/* Steps that get nowhere cost as much as those that arrive: after so many, a solution that has come less than this part of its way is
+ * given up, long before the last step that would be allowed.  A fit takes that as a point not to go to. */
+#define EARLY   2000
+#define ARRIVES 0.01
+
+static bool gets_nowhere(const flow *w, double begun, int steps)
+{
+    return steps == EARLY && fabs(w->t - begun) < ARRIVES * fabs(w->end - begun);
+}
+
 /* From the start through all points on one side of it; what cannot be reached is NaN. */
 static gd_status integrate(flow *w)
 {
@@ -508,9 +518,12 @@ static gd_status integrate(flow *w)
     memset(w->sens, 0, (size_t)(states * w->wide) * sizeof(double));
     for (int s = 0; s < states && w->wide; s++) w->sens[s * w->wide + s] = 1;
     w->end = w->point[w->points - 1].time;
+    double begun = w->t;
     gd_status status = from_here(w, begin, &hopeless);
-    for (int i = 0; i < STEPS && !status && w->next < w->points && !hopeless; i++)
+    for (int i = 0; i < STEPS && !status && w->next < w->points && !hopeless; i++) {
         status = from_here(w, attempt, &hopeless);
+        hopeless = hopeless || gets_nowhere(w, begun, i);
+    }
     for (int64_t i = w->next * states; i < w->points * states; i++) w->value[i] = w->rate[i] = NAN;
     for (int64_t i = w->next * states * w->wide; i < w->points * states * w->wide; i++) w->slope[i] = 0;
     return status;

@@ -4,6 +4,8 @@
 #include "gradus/autograd.h"
 #include "in_context.h"
 
+#include <time.h>
+
 static const char *const names[] = {"k", "x0", "s"};
 enum { NAMES = 3 };
 
@@ -141,6 +143,24 @@ static void what_blows_up_is_nan_beyond(void **state)
     }
 }
 
+static double seconds_of(const char *text)
+{
+    gd_tensor *values[NAMES];
+    make_values(values, at);
+    clock_t begun = clock();
+    assert_true(isnan(gd_item(value_at(text, values))));
+    return (double)(clock() - begun) / CLOCKS_PER_SEC;
+}
+
+/* Both take more steps than are allowed; one that has hardly moved after a tenth of them need not take the others. */
+static void what_gets_nowhere_is_given_up_early(void **state)
+{
+    (void)state;
+    double far = seconds_of("ode(\"x' = v; v' = -x\", [1, 0], 2500)[0]"),
+           nowhere = seconds_of("ode(\"x' = v; v' = -x\", [1, 0], 1e9)[0]");
+    if (!(nowhere < 0.5 * far)) fail_msg("%g s, the other %g s", nowhere, far);
+}
+
 /* Data made of the closed form: x0 exp(-k t). */
 static void a_rate_is_fitted(void **state)
 {
@@ -238,6 +258,7 @@ int main(void)
         TEST(lotka_and_volterra_agree_with_solve_ivp),
         TEST(gradients_agree_with_differences),
         TEST(what_blows_up_is_nan_beyond),
+        TEST(what_gets_nowhere_is_given_up_early),
         TEST(a_rate_is_fitted),
         TEST(mistakes_in_equations_are_pointed_at),
         TEST(every_allocation_may_fail),
