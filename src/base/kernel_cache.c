@@ -214,10 +214,10 @@ typedef struct seal {
 
 static const char seal_word[8] = "gradus2";
 
-/* A regular file of ours that only we can write, opened; -1 if it is not that. */
+/* A regular file of ours that only we can write, opened; -1 if it is not that.  Opening a FIFO would wait for its other end. */
 static int open_ours(const gd_cache *cache, const char *name, int flags, struct stat *s)
 {
-    int fd = openat(cache->fd, name, flags | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(cache->fd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return -1;
     if (fstat(fd, s) == 0 && S_ISREG(s->st_mode) && s->st_uid == geteuid() && !(s->st_mode & 022) &&
         s->st_size > 0 && s->st_size < LONGEST)

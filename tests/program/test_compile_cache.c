@@ -65,6 +65,12 @@ static void replace_by_link(const char *path)
     assert_int_equal(symlink(other, path), 0);
 }
 
+/* Opening it to read waits for whoever writes. */
+static void replace_by_fifo(const char *path)
+{
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+}
 static void replace_by_folder(const char *path)
 {
     assert_int_equal(unlink(path), 0);
@@ -113,9 +119,9 @@ static void write_nonsense(const char *path)
 static void damaged_files_are_compiled_again(void **state)
 {
     place *at = *state;
-    static void (*const damages[])(const char *) = {flip_a_byte,      cut_short,       make_empty,
-                                                    let_others_write, replace_by_link, write_nonsense,
-                                                    replace_by_folder};
+    static void (*const damages[])(const char *) = {replace_by_fifo, flip_a_byte,      cut_short,
+                                                    make_empty,      let_others_write, replace_by_link,
+                                                    write_nonsense,  replace_by_folder};
     char file[512];
     ask_anew(at, GD_EXEC_COMPILED);
     assert_int_equal(count_files(at->cache, "gd-", file, sizeof file), 1);
