@@ -204,6 +204,12 @@ static void text_for_people_steers_no_terminal(void **state)
         {"\xE2\x80\xAE"
          "desrever",
          "\\u202edesrever"},
+        {"a\xE2\x80\xA8"
+         "b\xE2\x80\xA9",
+         "a\\u2028b\\u2029"},
+        {"a\xE2\x80\x8B\xE2\x80\x8D\xE2\x81\xA0\xEF\xBB\xBF\xC2\xAD.",
+         "a\\u200b\\u200d\\u2060\\ufeff\\u00ad."},
+        {"tag\xF3\xA0\x81\xA1\xF0\x9F\x98\x80", "tag\\U000e0061\xF0\x9F\x98\x80"},
         {"\xFFx\xE9", "\\xffx\\xe9"},
         {"tab\tend\n", "tab\\u0009end\\u000a"},
     };

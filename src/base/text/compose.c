@@ -49,12 +49,19 @@ static uint32_t code_of(const char *text, size_t length)
     return code;
 }
 
+/* Ranges that end a line, change the direction of writing, or show nothing at all: what hides a name inside another. */
+static const uint32_t controls[][2] = {{0x00, 0x1F},     {0x7F, 0x9F},      {0xAD, 0xAD},
+                                       {0x061C, 0x061C}, {0x180E, 0x180E},  {0x200B, 0x200F},
+                                       {0x2028, 0x202E}, {0x2060, 0x206F},  {0xFEFF, 0xFEFF},
+                                       {0xFFF9, 0xFFFB}, {0xE0000, 0xE0FFF}};
+
 bool gd__is_control(const char *character, size_t length)
 {
     if (!length) return true;
     uint32_t c = code_of(character, length);
-    bool turns = c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
-    return c < 0x20 || (c >= 0x7F && c < 0xA0) || turns;
+    for (size_t i = 0; i < sizeof controls / sizeof *controls; i++)
+        if (c >= controls[i][0] && c <= controls[i][1]) return true;
+    return false;
 }
 
 size_t gd__plain_piece(const char *text, size_t size, size_t *at, bool lines, char out[GD_PLAIN_PIECE])
@@ -67,8 +74,9 @@ size_t gd__plain_piece(const char *text, size_t size, size_t *at, bool lines, ch
         memcpy(out, few, length);
         return length;
     }
-    int written = length ? snprintf(out, GD_PLAIN_PIECE, "\\u%04x", code_of(few, length))
-                         : snprintf(out, GD_PLAIN_PIECE, "\\x%02x", (unsigned)(unsigned char)few[0]);
+    int written = length == 4 ? snprintf(out, GD_PLAIN_PIECE, "\\U%08x", code_of(few, length))
+                  : length    ? snprintf(out, GD_PLAIN_PIECE, "\\u%04x", code_of(few, length))
+                              : snprintf(out, GD_PLAIN_PIECE, "\\x%02x", (unsigned)(unsigned char)few[0]);
     return (size_t)written;
 }
 
