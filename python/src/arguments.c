@@ -224,7 +224,8 @@ static int read_value(gd_py_call *call, int k, PyObject *o)
     case GD_PY_TEXTS: return read_texts(call, k, o);
     case GD_PY_DEVICE:
         if (!PyUnicode_Check(o)) return wrong(call, k, "a device such as 'gpu:0'", o);
-        v->device = gd_py_device(call->context, PyUnicode_AsUTF8AndSize(o, NULL));
+        if (!(v->text = PyUnicode_AsUTF8AndSize(o, NULL))) return 0;
+        v->device = gd_py_device(call->context, v->text);
         return v->device || gd_py_raise(call->context);
     default: return 1;
     }

@@ -246,6 +246,7 @@ static int read_fit_options(PyObject *options, gd_fit_options *o)
     PyObject *loss = PyDict_GetItemString(options, "loss");
     const char *name = loss && PyUnicode_Check(loss) ? PyUnicode_AsUTF8AndSize(loss, NULL) : "squares";
     int found = 0;
+    if (!name) return 0;
     for (int i = 0; name && i < GD_FIT_LOSS_COUNT; i++)
         if (!strcmp(name, gd_fit_loss_name((gd_fit_loss)i))) o->loss = (gd_fit_loss)i, found = 1;
     if (!found)

@@ -661,6 +661,10 @@ static PyObject *tensor_to(PyObject *o, PyObject *const *args, Py_ssize_t n, PyO
     for (Py_ssize_t i = 0; i < n + named && result; i++) {
         const char *key = i < n ? NULL : PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i - n), NULL);
         const char *text = PyUnicode_Check(args[i]) ? PyUnicode_AsUTF8AndSize(args[i], NULL) : NULL;
+        if ((i >= n && !key) || (PyUnicode_Check(args[i]) && !text)) { /* a text that is no UTF-8 */
+            gd_release(result);
+            return NULL;
+        }
         int is_device = key ? !strcmp(key, "device")
                             : text && (!strncmp(text, "cpu", 3) || !strncmp(text, "gpu", 3));
         gd_tensor *next = NULL;

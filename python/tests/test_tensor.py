@@ -250,3 +250,14 @@ def test_every_status_of_the_library_is_a_class_of_its_own():
         assert c.__mro__[1] is gd.Error and issubclass(c, Exception) and c.__doc__
     assert issubclass(gd.ShapeError, ValueError) and issubclass(gd.DtypeError, TypeError)
     assert issubclass(gd.AxisError, KeyError) and issubclass(gd.OutOfMemoryError, MemoryError)
+
+
+@pytest.mark.parametrize("call", [
+    lambda t, s: t.to(s), lambda t, s: t.to(device=s), lambda t, s: t.to(dtype=s), lambda t, s: t.to(**{s: 1}),
+    lambda t, s: gd.tensor([1.0], dtype=s), lambda t, s: gd.tensor([1.0], axes=s), lambda t, s: gd.zeros(2, device=s),
+    lambda t, s: t.sum(s), lambda t, s: t[s], lambda t, s: gd.chain(s), lambda t, s: gd.load(s + "/\0"),
+    lambda t, s: gd.einsum(s, t), lambda t, s: gd.curve_fit(lambda x, a: a * x, [1.0, 2.0], [1.0, 2.0], loss=s)])
+def test_a_text_that_is_no_utf8_is_an_error_that_says_so(call):
+    with pytest.raises(Exception) as error:
+        call(gd.tensor([1.0, 2.0], axes="i"), "\ud800")
+    assert not isinstance(error.value, SystemError), error.value
