@@ -56,7 +56,8 @@ gd_tensor *gd_module_call_with(gd_module *module, gd_tensor *x, const gd_kwargs 
 /* ---- assigning; the same name again replaces, whatever it was, and keeps its place in the order ---- */
 
 /* Moves the tensor to the module's device, copies it without its history, and registers the copy.  The copy wants
- * gradients if the source did (a buffer never does).  Axis names, labels and the tensor's class are kept. */
+ * gradients if the source did (a buffer never does).  Axis names, labels and the tensor's class are kept.  The tensor that the
+ * attribute has already stays, nothing is copied. */
 GD_NODISCARD gd_status gd_module_set_tensor(gd_module *module, const char *name, gd_tensor *tensor);
 
 /* The same, and the copy wants gradients: a parameter to optimise.  DTYPE for a dtype that is not floating; ARGUMENT

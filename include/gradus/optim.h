@@ -166,8 +166,8 @@ GD_NODISCARD gd_status gd_optimizer_add_module(gd_optimizer *optimizer, gd_modul
 /* The module its parameters were taken from; borrowed, held by the optimizer.  NULL: none was given, or two. */
 gd_module *gd_optimizer_model(const gd_optimizer *optimizer);
 /* Takes the tensors that a module has now for the parameters of their names, with groups, settings and state: after an
- * attribute was assigned again.  Until then the optimizer goes on with the tensor that the module had before, and
- * gd_step_info counts it in detached_params.  Parameters of other names stay.  ATTRIBUTE when the module has none of them,
+ * attribute was assigned again.  Until then the optimizer goes on with the tensor that the module had before, warns at its next
+ * step, and gd_step_info counts it in detached_params.  Parameters of other names stay.  ATTRIBUTE when the module has none of them,
  * SHAPE when one has other sizes, axis names or labels than before; nothing changes then. */
 GD_NODISCARD gd_status gd_optimizer_rebind(gd_optimizer *optimizer, gd_module *module);
 /* Does a parameter match a selection?  A selection is a glob of names ("*.bias") or a condition

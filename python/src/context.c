@@ -169,22 +169,22 @@ PyObject *gd_py_fail(gd_status status, const char *format, ...)
 /* The library's sentence with Python's names for what it tells to do: detach, not gd_detach. */
 static void in_python(const char *text, char *out, size_t size)
 {
-    static const char flag[] = "GD_RETAIN_GRAPH", python_flag[] = "retain_graph=True";
-    static const char *const owners[] = {"gd_optimizer_", "gd_module_", "gd_virtual_",
-                                         "gd_"}; /* methods have none */
+    static const struct {
+        const char *here, *python;
+    } words[] = {{"GD_RETAIN_GRAPH", "retain_graph=True"},
+                 {"gd_optimizer_", "optimizer."},
+                 {"gd_module_", ""},
+                 {"gd_virtual_", ""},
+                 {"gd_", ""}};
     size_t used = 0;
-    for (const char *at = text; *at && used + sizeof python_flag < size;) {
+    for (const char *at = text; *at && used + 32 < size;) {
         int begins = at == text || at[-1] == ' ' || at[-1] == '(' || at[-1] == '\'';
-        size_t owner = 0;
-        for (size_t i = 0; begins && !owner && i < sizeof owners / sizeof *owners; i++)
-            if (!strncmp(at, owners[i], strlen(owners[i]))) owner = strlen(owners[i]);
-        if (begins && !strncmp(at, flag, sizeof flag - 1)) {
-            memcpy(out + used, python_flag, sizeof python_flag - 1);
-            used += sizeof python_flag - 1;
-            at += sizeof flag - 1;
-        } else if (owner)
-            at += owner;
-        else
+        size_t w = 0, count = sizeof words / sizeof *words;
+        while (w < count && !(begins && !strncmp(at, words[w].here, strlen(words[w].here)))) w++;
+        if (w < count) {
+            used += (size_t)snprintf(out + used, size - used, "%s", words[w].python);
+            at += strlen(words[w].here);
+        } else
             out[used++] = *at++;
     }
     out[used] = 0;

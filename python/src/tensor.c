@@ -298,6 +298,88 @@ static PyObject *tensor_compare(PyObject *a, PyObject *b, int how)
     return gd_py_binary(fn[how], a, b, 0);
 }
 
+/* ---- in place: x += y ---- */
+
+/* The handles change tensors, and with them who holds those: this one gets what operators have just recorded. */
+static void exchange_tensors(gd_py_tensor *self, gd_py_tensor *made)
+{
+    gd_py_context *c = self->head.owner;
+    gd_tensor *old = self->t;
+    int16_t in_scope = self->head.in_scope;
+    Py_INCREF((PyObject *)c);
+    gd_py_leave(self); /* among the newest, whom gd_py_callback_end looks at */
+    gd_py_join(c, self, drop_tensor);
+    Py_DECREF((PyObject *)c);
+    self->t = made->t;
+    self->head.in_scope = made->head.in_scope;
+    made->t = old;
+    made->head.in_scope = in_scope;
+}
+
+/* Does the result fit into the tensor?  False with an exception. */
+static int fits_in_place(const gd_tensor *t, const gd_tensor *r)
+{
+    int same = gd_ndim(t) == gd_ndim(r);
+    for (int i = 0; same && i < gd_ndim(t); i++) same = gd_size(t, i) == gd_size(r, i);
+    if (!same)
+        return gd_py_fail(GD_SHAPE, "in place: the result has other axes than the tensor; write x = x + y") !=
+               NULL;
+    if (gd_dtype_is_float(gd_tensor_dtype(r)) && !gd_dtype_is_float(gd_tensor_dtype(t)))
+        return gd_py_fail(GD_DTYPE, "in place: the result is %s, which a tensor of dtype %s cannot hold",
+                          gd_dtype_name(gd_tensor_dtype(r)), gd_dtype_name(gd_tensor_dtype(t))) != NULL;
+    return 1;
+}
+
+/* While operators record, the result takes the place of the tensor in its handle: gradients flow through old and new value, and
+ * views that were made before keep theirs.  Else elements change where they lie, which graphs that need them notice. */
+static int put_in_place(gd_py_tensor *self, PyObject *made)
+{
+    gd_tensor *t = self->t, *r = ((gd_py_tensor *)made)->t;
+    gd_py_context *c = self->head.owner;
+    int recorded = gd_grad_enabled(c->ctx) && gd_requires_grad(t);
+    if (!fits_in_place(t, r)) return 0;
+    if (recorded && gd_is_leaf(t))
+        return gd_py_fail(GD_GRAPH,
+                          "in place: the tensor wants gradients and operators record; change it inside "
+                          "no_grad(), or write x = x + y") != NULL;
+    if (gd_is_read_only(t) || (!recorded && !gd_requires_grad(r)))
+        return gd_assign(t, r) == GD_OK || gd_py_raise(c) != NULL;
+    int cast = gd_tensor_dtype(r) != gd_tensor_dtype(t);
+    PyObject *kept = cast ? gd_py_new_tensor(c, gd_cast(r, gd_tensor_dtype(t))) : Py_NewRef(made);
+    if (!kept) return 0;
+    exchange_tensors(self, (gd_py_tensor *)kept);
+    Py_DECREF(kept);
+    return 1;
+}
+
+static PyObject *in_place(PyObject *o, PyObject *made)
+{
+    if (!made || made == Py_NotImplemented || !gd_py_is_tensor(made)) return made;
+    int fine = gd_py_tensor_of(o) && gd_py_tensor_of(made) && put_in_place((gd_py_tensor *)o, made);
+    Py_DECREF(made);
+    return fine ? Py_NewRef(o) : NULL;
+}
+
+#define IN_PLACE(name)                                                \
+    static PyObject *tensor_in_place_##name(PyObject *a, PyObject *b) \
+    {                                                                 \
+        return in_place(a, tensor_##name(a, b));                      \
+    }
+IN_PLACE(add)
+IN_PLACE(sub)
+IN_PLACE(mul)
+IN_PLACE(div)
+IN_PLACE(floor_div)
+IN_PLACE(mod)
+IN_PLACE(matmul)
+IN_PLACE(and)
+IN_PLACE(or)
+IN_PLACE(xor)
+static PyObject *tensor_in_place_pow(PyObject *a, PyObject *b, PyObject *modulus)
+{
+    return in_place(a, tensor_pow(a, b, modulus));
+}
+
 /* ---- operators on one ---- */
 
 PyObject *gd_py_unary(gd_tensor *(*fn)(gd_tensor *), PyObject *o)
@@ -758,6 +840,17 @@ static PyType_Slot tensor_slots[] = {
     {Py_nb_xor, tensor_xor},
     {Py_nb_lshift, tensor_lshift},
     {Py_nb_rshift, tensor_rshift},
+    {Py_nb_inplace_add, tensor_in_place_add},
+    {Py_nb_inplace_subtract, tensor_in_place_sub},
+    {Py_nb_inplace_multiply, tensor_in_place_mul},
+    {Py_nb_inplace_true_divide, tensor_in_place_div},
+    {Py_nb_inplace_floor_divide, tensor_in_place_floor_div},
+    {Py_nb_inplace_remainder, tensor_in_place_mod},
+    {Py_nb_inplace_power, tensor_in_place_pow},
+    {Py_nb_inplace_matrix_multiply, tensor_in_place_matmul},
+    {Py_nb_inplace_and, tensor_in_place_and},
+    {Py_nb_inplace_or, tensor_in_place_or},
+    {Py_nb_inplace_xor, tensor_in_place_xor},
     {Py_nb_negative, tensor_neg},
     {Py_nb_positive, tensor_pos},
     {Py_nb_absolute, tensor_abs},

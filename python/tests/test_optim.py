@@ -199,7 +199,7 @@ def test_messages_have_the_names_of_python():
     try:
         optimizer.step(lambda: (x**2).sum())
     except gd.StateError as e:
-        assert "until evaluate has put" in str(e) and "gd_" not in str(e) and "optimizer_" not in str(e)
+        assert "until optimizer.evaluate has put" in str(e) and "gd_" not in str(e) and "optimizer_" not in str(e)
     with pytest.raises(TypeError, match="'lr' is a number or the text of a schedule, not None"):
         optimizer.set("lr", None)
 
@@ -229,3 +229,38 @@ def test_a_closure_that_takes_backward_and_leaves_no_gradients_is_told():
         with pytest.raises(gd.StateError, match="the closure left no gradients"):
             gd.Optimizer([p], chain).step(lambda backward=True: (p**2).sum())
     assert p.tolist() == [1, 2]
+
+
+# ---- parameters of modules that are changed or replaced ----
+
+class Weighted(gd.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = gd.tensor([4.0, -4.0], requires_grad=True)
+
+
+def test_parameters_changed_in_place_stay_in_the_optimizer(recwarn):
+    net = Weighted()
+    optimizer, w = gd.Optimizer(net, "lr(0.25)"), net.w
+    with gd.no_grad():
+        net.w *= 0.5
+        net.w[0] += 1
+    net.w = net.w  # the tensor it has already
+    assert net.w.tolist() == [3.0, -2.0] and net.w.requires_grad
+    optimizer.step(lambda: net.w.square().sum())
+    assert net.w.tolist() == [1.5, -1.0] == w.tolist()
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("replace", [lambda net: setattr(net, "w", net.w.clamp(-1, 1)), lambda net: delattr(net, "w")])
+def test_an_optimizer_says_that_a_module_has_replaced_its_parameter(replace):
+    net, other = Weighted(), gd.ones(1).require_grad()
+    whole, single = gd.Optimizer(net, "lr(0.25)"), gd.Optimizer({"w": net.w, "other": other}, "lr(0.25)")
+    with gd.no_grad():
+        replace(net)
+    for optimizer in (whole, single):
+        with pytest.warns(gd.GradusWarning, match="'w' has replaced or deleted it.* optimizer.rebind "):
+            optimizer.step(lambda: other.sum() + optimizer.parameters["w"].sum())
+        with warnings.catch_warnings():  # once
+            warnings.simplefilter("error")
+            optimizer.step(lambda: other.sum() + optimizer.parameters["w"].sum())

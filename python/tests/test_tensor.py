@@ -1,4 +1,6 @@
 """Tensors: making, looking, operators between tensors and numbers, indexing, errors."""
+import operator
+
 import numpy as np
 import pytest
 
@@ -261,3 +263,109 @@ def test_a_text_that_is_no_utf8_is_an_error_that_says_so(call):
     with pytest.raises(Exception) as error:
         call(gd.tensor([1.0, 2.0], axes="i"), "\ud800")
     assert not isinstance(error.value, SystemError), error.value
+
+
+# ---- in place ----
+
+IN_PLACE = {"+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv, "//=": operator.ifloordiv,
+            "%=": operator.imod, "**=": operator.ipow}
+
+
+@pytest.mark.parametrize("sign", IN_PLACE)
+@pytest.mark.parametrize("other", [2.0, 3, np.float32(2), np.array([2.0, 3.0]), [2.0, 3.0]])
+def test_in_place_operators_change_the_tensor(sign, other):
+    x, array = gd.tensor([5.0, 7.0]), np.array([5.0, 7.0])
+    view, same = x[1:], x
+    wanted = IN_PLACE[sign](array, np.asarray(other))
+    x = IN_PLACE[sign](x, gd.tensor(other) if isinstance(other, list) else other)
+    assert x is same and x.tolist() == wanted.tolist() and view.tolist() == wanted[1:].tolist()
+
+
+def test_in_place_operators_keep_dtype_and_shape():
+    x = gd.ones(2, dtype="f32")
+    x *= 2.5
+    assert x.dtype == "f32"
+    i = gd.tensor([1, 2])
+    i += 1
+    assert i.tolist() == [2, 3] and i.dtype == "i64"
+    with pytest.raises((gd.DtypeError, TypeError)):
+        i += 0.5
+    with pytest.raises(gd.ShapeError, match="other axes"):
+        x += gd.ones((3, 2), dtype="f32")
+    flags = gd.tensor([True, False])
+    flags |= gd.tensor([False, False])
+    assert flags.tolist() == [True, False] and flags.dtype == "bool"
+    m = gd.ones((2, 2))
+    m[0] += 3
+    m[:, 1] *= 2
+    m @= gd.tensor([[0.0, 1.0], [1.0, 0.0]])
+    assert m.tolist() == [[8.0, 4.0], [2.0, 1.0]] and i.tolist() == [2, 3]
+
+
+def test_a_parameter_is_changed_in_place_only_where_nothing_records():
+    w = gd.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(gd.GraphError, match="inside no_grad"):
+        w *= 0.5
+    before = w
+    with gd.no_grad():
+        w *= 0.5
+    assert w is before and w.requires_grad and w.is_leaf and w.tolist() == [0.5, 1.0]
+
+
+def test_graphs_notice_what_was_changed_in_place():
+    x, w = gd.tensor([1.0, 2.0]), gd.tensor([3.0, 4.0], requires_grad=True)
+    y = (x * w).sum()
+    x += 1
+    with pytest.raises(gd.GraphError, match="changed"):
+        y.backward()
+
+
+def test_gradients_flow_through_what_is_added_in_place():
+    w = gd.tensor([1.0, 2.0], requires_grad=True)
+
+    def loss():
+        total = gd.zeros(())
+        for i in range(2):
+            total += w[i] * w[i]
+        other = w.sum()
+        other *= other
+        return total + other
+
+    assert gd.grad(loss(), w).tolist() == [8.0, 10.0]
+
+    def outside(total):
+        total += w.sum()
+
+    total = gd.zeros(())
+    outside(total)
+    assert total.item() == 3 and gd.grad(total, w).tolist() == [1.0, 1.0]
+    kept = [gd.zeros(()) for _ in range(3)]  # outlive the function that changes them
+    optimizer = gd.Optimizer([w], "lr(0)")
+    for total in kept:
+        def closure():
+            outside(total)
+            outside(total)
+            return total * 1.0
+        assert optimizer.step(closure) == 6
+    assert [total.item() for total in kept] == [6.0, 6.0, 6.0]
+
+
+def test_elements_changed_in_place_lose_no_gradient_in_silence():
+    w, y = gd.tensor([1.0, 2.0], requires_grad=True), gd.zeros(2)
+    with pytest.raises(gd.GraphError, match="it is a view, or something else holds it too"):
+        y[0] += w.sum()
+    y[0] = y[0].item() + w.sum()
+    assert y.tolist() == [3.0, 0.0] and gd.grad(y.sum(), w).tolist() == [1.0, 1.0]
+    z = gd.zeros(2)
+    with gd.no_grad():
+        z[0] += w.sum()
+    assert z.tolist() == [3.0, 0.0]
+
+
+def test_what_only_reads_is_not_changed_in_place():
+    array = np.ones(2)
+    array.flags.writeable = False
+    x = gd.asarray(array)
+    with pytest.raises(gd.StateError):
+        x += 1
+    assert array.tolist() == [1.0, 1.0]

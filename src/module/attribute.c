@@ -147,7 +147,7 @@ static void end_value(gd_module *module, gd_attribute *a)
 {
     switch ((gd_attribute_kind)a->kind) {
     case GD_ATTRIBUTE_TENSOR:
-        a->tensor->dropped = true; /* an optimizer that still holds it says so */
+        gd__put_dropped(a->tensor);
         gd__release(a->tensor);
         break;
     case GD_ATTRIBUTE_MODULE:
@@ -249,6 +249,11 @@ static gd_status put_tensor(gd_module *module, const char *name, gd_tensor *tens
     bool buffer = role == BUFFER || !gd_dtype_is_float(tensor->dtype) ||
                   gd_class_is_no_grad(module->head.cls, name);
     bool wants_grad = !buffer && (role == PARAMETER || gd_requires_grad(tensor));
+    const gd_attribute *there = gd__attribute_find(module, name);
+    if (there && there->kind == GD_ATTRIBUTE_TENSOR && there->tensor == tensor && there->buffer == buffer) {
+        if (wants_grad != tensor->leaf_grad) gd__put_wants_grad(tensor, wants_grad);
+        return GD_OK; /* the one it has already stays */
+    }
     gd_attribute value = {.kind = GD_ATTRIBUTE_TENSOR, .buffer = buffer};
     value.tensor = gd__own_copy(tensor, tensor->dtype, module->device);
     if (!value.tensor) return gd__failure(module, GD_NOMEM);

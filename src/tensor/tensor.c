@@ -70,6 +70,12 @@ void gd__put_wants_grad(gd_tensor *t, bool on)
     t->head.ctx->changes++;
 }
 
+void gd__put_dropped(gd_tensor *t)
+{
+    t->dropped = true;
+    t->head.ctx->changes++;
+}
+
 void gd__swap_storage(gd_tensor *t, gd_tensor *with)
 {
     gd_tensor old = *t;

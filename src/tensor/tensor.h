@@ -114,6 +114,8 @@ static inline void gd__put_checked_grad(gd_tensor *t, gd_tensor *grad, bool stre
     t->head.ctx->changes++;
 }
 void gd__put_wants_grad(gd_tensor *t, bool on);
+/* Its module has replaced or deleted it: an optimizer that still holds it says so at its next step. */
+void gd__put_dropped(gd_tensor *t);
 /* Gives `t` the storage, dtype and strides of `with` (same shape), which is left with the old ones.  Counts as a change in
  * place too. */
 void gd__swap_storage(gd_tensor *t, gd_tensor *with);

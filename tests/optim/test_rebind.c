@@ -113,8 +113,16 @@ static void a_parameter_that_its_module_replaced_is_counted(void **state)
     life l = begin_life(ctx, "adam | lr(0.05)");
     step(&l);
     assert_int_equal(l.info.detached_params, 0);
+    gd_tensor *b = gd_module_get_tensor(l.m, "b");
+    OK(gd_module_set_tensor(l.m, "b", b)); /* the tensor that is there stays */
+    OK(gd_module_set_parameter(l.m, "b", b));
+    assert_ptr_equal(gd_module_get_tensor(l.m, "b"), b);
+    step(&l);
+    assert_int_equal(gd_warning_count(ctx), 0);
     OK(gd_module_set_parameter(l.m, "b", VECTOR(ctx, 5, 5)));
     step(&l);
+    assert_int_equal(gd_warning_count(ctx), 1);
+    assert_non_null(strstr(gd_warning_text(ctx), "'b'"));
     assert_int_equal(l.info.detached_params, 1);
     assert_values(gd_module_get_tensor(l.m, "b"), 5, 5); /* the optimizer has the old one */
     OK(gd_module_delete(l.m, "a"));

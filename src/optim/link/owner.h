@@ -98,6 +98,7 @@ struct gd_optimizer {
         gd_tensor **active; /* parameters that want gradients */
         gd_tensor **grad;   /* theirs, borrowed; behind them in the same block */
         int count, room;
+        int dropped;                          /* parameters that modules have replaced or deleted */
         bool streams;                         /* every gradient is there, and programs can read it as it is */
         bool skips;                           /* those without a gradient are not in it */
         uint64_t changes, layouts, structure; /* the counts when it was so */

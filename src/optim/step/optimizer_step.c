@@ -46,6 +46,18 @@ static bool look_at_memory(const gd_param *p, gd_tensor *t, bool *other)
     return t->storage->device != p->device || t->dtype != p->dtype;
 }
 
+/* Parameters that modules no longer have; one more than at the last look is worth a word. */
+static void look_at_dropped(gd_optimizer *o, const gd_param *last, int dropped)
+{
+    if (dropped > o->looked.dropped)
+        gd_warn(
+            o->ctx,
+            "optimizer: the module of parameter '%s' has replaced or deleted it: steps change a tensor that the module no "
+            "longer has; gd_optimizer_rebind takes the new one",
+            last->name);
+    o->looked.dropped = dropped;
+}
+
 /* Which parameters want gradients, and which they have.  That a list is another one is found here; that it is not may be known
  * from the counts of changes, and then a thousand small tensors need not be looked at. */
 static __attribute__((noinline)) gd_status look_again(gd_optimizer *o, bool skips, bool known)
@@ -56,10 +68,12 @@ static __attribute__((noinline)) gd_status look_again(gd_optimizer *o, bool skip
     bool same_memory = !formed && o->looked.structure == o->structure, laid = false;
     bool look = !same_memory || o->always_look;
     gd_tensor **active = o->looked.active, **grads = o->looked.grad;
-    int count = 0;
+    int count = 0, dropped = 0;
+    const gd_param *last_dropped = NULL;
     for (int i = 0; i < o->count; i++) { /* none: there is no list */
         gd_param *p = &o->param[i];
         gd_tensor *t = p->tensor, *grad = t->grad;
+        if (t->dropped) dropped++, last_dropped = p;
         int form = form_of(t, grad);
         if (look) moved |= look_at_memory(p, t, &laid);
         formed |= form != p->form;
@@ -78,6 +92,7 @@ static __attribute__((noinline)) gd_status look_again(gd_optimizer *o, bool skip
     o->looked.skips = skips;
     status = moved ? gd__state_follow(o) : GD_OK;
     if (status) return status;
+    look_at_dropped(o, last_dropped, dropped);
     o->looked.changes = o->ctx->changes;
     o->looked.layouts = o->ctx->layouts;
     o->looked.structure = o->structure;
