@@ -30,7 +30,7 @@ SMALL = 784 * 256 + 256 + 256 * 10 + 10  # parameters of the network of the benc
 def measured(path):
     """The inputs from the lines of the benchmark."""
     rows = {row["name"]: row for row in json.loads(Path(path).read_text(encoding="utf-8"))}
-    train = rows["784-256-10, batch 1024, 8 grains"]["value"] * 1e-3
+    train = rows["784-256-10, batch 1024, 8 microbatches"]["value"] * 1e-3
     return {
         "latency_s": rows["message of nothing, one way"]["value"] * 1e-6,
         # of two processes each sends half of the bytes twice

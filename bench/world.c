@@ -1,5 +1,5 @@
 /* Several processes: exact sums against MPI_Allreduce, steps with state shared and whole, training against PyTorch's
- * DistributedDataParallel with ZeroRedundancyOptimizer; what grains cost one process; and what bench/scale_model.py wants to know.
+ * DistributedDataParallel with ZeroRedundancyOptimizer; what microbatches cost one process; and what bench/scale_model.py wants to know.
  * Processes are those of bench/world/ranks.c, started by the launcher of MPI. */
 #include "bench.h"
 #include "gradus/layers.h"
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- one process: grains against none ---- */
+/* ---- one process: microbatches against none ---- */
 
-enum { BATCH = 1024, INPUTS = 784, HIDDEN = 256, CLASSES = 10, GRAIN = BATCH / 8 };
+enum { BATCH = 1024, INPUTS = 784, HIDDEN = 256, CLASSES = 10, MICROBATCH = BATCH / 8 };
 
 typedef struct training {
     gd_ctx *ctx;
@@ -38,13 +38,13 @@ static gd_tensor *whole_loss(void *user)
 static void step(void *arg)
 {
     training *t = arg;
-    gd_objective grains = {.batch = &t->batch}, whole = {.loss = whole_loss, .user = t};
+    gd_objective microbatches = {.batch = &t->batch}, whole = {.loss = whole_loss, .user = t};
     gd_scope_begin(t->ctx);
-    if (gd_optimizer_step(t->opt, t->batch.grain ? &grains : &whole, NULL)) bench_check(t->ctx);
+    if (gd_optimizer_step(t->opt, t->batch.microbatch ? &microbatches : &whole, NULL)) bench_check(t->ctx);
     gd_scope_end(t->ctx);
 }
 
-static training open_training(gd_ctx *ctx, int64_t grain)
+static training open_training(gd_ctx *ctx, int64_t microbatch)
 {
     training t = {.ctx = ctx};
     int64_t classes[BATCH];
@@ -54,7 +54,7 @@ static training open_training(gd_ctx *ctx, int64_t grain)
     t.net = gd_mlp_new(ctx, (int64_t[]){INPUTS, HIDDEN, CLASSES}, 3, NULL);
     t.opt = gd_optimizer_new(ctx, gd_chain(ctx, "adam | lr(0.001)"));
     if (!t.opt || gd_optimizer_add_module(t.opt, t.net, NULL, NULL)) bench_check(ctx);
-    t.batch = (gd_batch){.rows = BATCH, .grain = grain, .loss = mean_loss};
+    t.batch = (gd_batch){.rows = BATCH, .microbatch = microbatch, .loss = mean_loss};
     return t;
 }
 
@@ -66,17 +66,17 @@ static void close_training(training *t)
     gd_release(t->classes);
 }
 
-static void compare_grains(void)
+static void compare_microbatches(void)
 {
     gd_ctx *ctx = bench_context(bench_threads());
-    training with = open_training(ctx, GRAIN), without = open_training(ctx, 0);
+    training with = open_training(ctx, MICROBATCH), without = open_training(ctx, 0);
     double ours, whole;
     with.batch.user = &with;
     bench_compare(step, &with, step, &without, &ours, &whole);
-    bench_report((report){.name = "784-256-10, batch 1024, 8 grains",
+    bench_report((report){.name = "784-256-10, batch 1024, 8 microbatches",
                           .value = 1e3 * ours,
                           .unit = "ms",
-                          .against = "no grains",
+                          .against = "no microbatches",
                           .other = 1e3 * whole,
                           .ratio_limit = 1 / 1.1});
     close_training(&with);
@@ -196,7 +196,7 @@ static void report_wires(void)
 
 void bench_world(void)
 {
-    compare_grains();
+    compare_microbatches();
 #ifdef GD_BENCH_RANKS
     compare_sums();
     compare_steps();

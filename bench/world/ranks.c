@@ -129,7 +129,7 @@ static void wires(gd_world *w)
 
 /* ---- training ---- */
 
-enum { BATCH = 1024, INPUTS = 784, HIDDEN = 256, CLASSES = 10, GRAIN = BATCH / 8, LAYERS = 32 };
+enum { BATCH = 1024, INPUTS = 784, HIDDEN = 256, CLASSES = 10, MICROBATCH = BATCH / 8, LAYERS = 32 };
 
 typedef struct training {
     gd_ctx *ctx;
@@ -177,7 +177,7 @@ static training open_training(gd_world *w)
     t.net = gd_mlp_new(ctx, (int64_t[]){INPUTS, HIDDEN, CLASSES}, 3, NULL);
     t.opt = gd_optimizer_new(ctx, gd_chain(ctx, "adam | lr(0.001)"));
     check(ctx, t.opt && gd_optimizer_add_module(t.opt, t.net, NULL, NULL) == GD_OK);
-    t.batch = (gd_batch){.rows = BATCH, .grain = GRAIN, .world = w, .loss = mean_loss};
+    t.batch = (gd_batch){.rows = BATCH, .microbatch = MICROBATCH, .world = w, .loss = mean_loss};
     return t;
 }
 

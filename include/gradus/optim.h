@@ -52,29 +52,29 @@ typedef struct gd_rows {
  * have multiples of 1024 rows, as alike as that allows.  world NULL: all of them. */
 void gd_rows_share(const gd_world *world, int64_t count, int64_t *first, int64_t *own);
 
-/* A loss over the rows of a batch, given by ranges of them.  A grain is a fixed number of rows (the last may have fewer); every
- * grain is evaluated by itself, by the rank of `world` that gd_world_share gives it to, and the gradients and losses of all are added
- * in one order over their numbers (gd_grains): equal grains give equal bits with any number of ranks, and alone.
+/* A loss over the rows of a batch, given by ranges of them.  A microbatch is a fixed number of rows (the last may have fewer); every
+ * microbatch is evaluated by itself, by the rank of `world` that gd_world_share gives it to, and the gradients and losses of all are added
+ * in one order over their numbers (gd_microbatches): equal microbatches give equal bits with any number of ranks, and alone.
  *
  *     static gd_tensor *mean_loss(void *user, int64_t first, int64_t count)
  *     {
  *         return gd_mean(gd_square(gd_slice(user, "0", first, first + count, 1)), NULL, false);
  *     }
- *     gd_batch batch = {.rows = 256, .grain = 32, .user = p, .loss = mean_loss};
+ *     gd_batch batch = {.rows = 256, .microbatch = 32, .user = p, .loss = mean_loss};
  *     gd_status status = gd_minimize(&p, 1, &(gd_objective){.batch = &batch}, "lbfgs", NULL, NULL);
  *
  * Every rank has the same parameters, and a context whose generator is at the same place (gd_seed): inside the function random
- * operators draw from a stream of the grain and the evaluation.  Where a rank fails all get its error; where they differ in rows,
- * grain, generator or, at the first evaluation, in the parameters, MISMATCH names who. */
+ * operators draw from a stream of the microbatch and the evaluation.  Where a rank fails all get its error; where they differ in rows,
+ * microbatch, generator or, at the first evaluation, in the parameters, MISMATCH names who. */
 typedef struct gd_batch {
-    int64_t rows;    /* of the whole batch, on all ranks together */
-    int64_t grain;   /* rows of a grain; 0: all of them */
-    gd_world *world; /* NULL: this process has all grains; borrowed */
-    gd_reduce how;   /* FAST: sums of the ranks in any order, which promises nothing about bits */
+    int64_t rows;       /* of the whole batch, on all ranks together */
+    int64_t microbatch; /* rows of a microbatch; 0: all of them */
+    gd_world *world;    /* NULL: this process has all microbatches; borrowed */
+    gd_reduce how;      /* FAST: sums of the ranks in any order, which promises nothing about bits */
     bool sums; /* `loss` gives sums over its rows; else the mean, which counts by how many rows it has */
     void *user;
     /* The loss of some rows of the batch, made of operators: a number, or a vector, which means residuals: the sum of the squares of
-     * all rows is minimised.  It runs once for each grain of this rank, in their order. */
+     * all rows is minimised.  It runs once for each microbatch of this rank, in their order. */
     gd_tensor *(*loss)(void *user, int64_t first, int64_t count);
 } gd_batch;
 
@@ -284,7 +284,7 @@ gd_distribute_options gd_distribute_defaults(void); /* as the comments above say
  *     gd_optimizer_step(opt, NULL, ..)   the gradients on the parameters are this rank's share (of a mean, each row's by the
  *                                        number of all rows): the step adds those of all ranks, and leaves the sums there, with
  *                                        STATE and EXACT those of the elements that this rank owns.  With `joined` it adds
- *                                        nothing: they are sums already (gd_grains_sum).  With GRADIENTS they leave
+ *                                        nothing: they are sums already (gd_microbatches_sum).  With GRADIENTS they leave
  *                                        the parameters in gd_backward, as soon as each is complete, are summed on the way, and
  *                                        used up by the step
  *     with an objective                  it gives every rank the same loss and gradient, as a gd_objective whose batch has this

@@ -27,9 +27,9 @@
 extern "C" {
 #endif
 
-typedef struct gd_world gd_world;       /* the processes or threads that compute together */
-typedef struct gd_exchange gd_exchange; /* a collective under way */
-typedef struct gd_grains gd_grains;     /* a sum over the pieces of a batch */
+typedef struct gd_world gd_world;               /* the processes or threads that compute together */
+typedef struct gd_exchange gd_exchange;         /* a collective under way */
+typedef struct gd_microbatches gd_microbatches; /* a sum over the pieces of a batch */
 
 /* Start from gd_world_defaults(). */
 typedef struct gd_world_options {
@@ -121,8 +121,8 @@ typedef struct gd_collective {
                             until gd_world_wait; NULL: as many for each.  An all_gather without a tensor then has this rank's
                             stretch of `out` in its place */
     const int64_t *out_cuts; /* of all_to_all, as cuts: what of `out` comes from each rank */
-    gd_grains *
-        grains; /* all_reduce: the sum over these goes into `tensor`; reduce_scatter with cuts and without a tensor: each
+    gd_microbatches *
+        microbatches; /* all_reduce: the sum over these goes into `tensor`; reduce_scatter with cuts and without a tensor: each
                         * rank's stretch of it into `out`.  NULL: over the ranks' tensors */
     gd_reduce how;
     int root;         /* of a broadcast */
@@ -138,25 +138,25 @@ gd_exchange *gd_world_start(gd_world *world, const gd_collective *what);
 GD_NODISCARD gd_status gd_world_wait(gd_exchange *work);
 
 /* ---- sums over a batch that do not depend on the number of processes ----
- * A batch is cut into `total` grains, pieces of a fixed number of rows; this rank computes those that gd_world_share gives
- * it, one after the other.  Their values are added in one binary tree over the grains' numbers, in f32 (f64: in f64) and
- * rounded once, so that equal grains give equal bits with any number of processes:
+ * A batch is cut into `total` microbatches, pieces of a fixed number of rows; this rank computes those that gd_world_share gives
+ * it, one after the other.  Their values are added in one binary tree over the microbatches' numbers, in f32 (f64: in f64) and
+ * rounded once, so that equal microbatches give equal bits with any number of processes:
  *
  *     gd_world *world = gd_world_open(ctx, "mpi", NULL);
- *     gd_grains *sum = gd_grains_new(world, x, 8);
+ *     gd_microbatches *sum = gd_microbatches_new(world, x, 8);
  *     int64_t first, count;
  *     gd_status status = GD_OK;
  *     gd_world_share(world, 8, &first, &count);
- *     for (int64_t g = first; g < first + count && !status; g++) status = gd_grains_add(sum, loss(&g));
- *     if (!status) status = gd_grains_sum(sum, x);           it is empty again, for the next batch */
+ *     for (int64_t g = first; g < first + count && !status; g++) status = gd_microbatches_add(sum, loss(&g));
+ *     if (!status) status = gd_microbatches_sum(sum, x);           it is empty again, for the next batch */
 
-/* For values of the shape and dtype of `like`.  New; end it with gd_grains_free, before the world. */
-gd_grains *gd_grains_new(gd_world *world, const gd_tensor *like, int64_t total);
-void gd_grains_free(gd_grains *grains);
-/* The value of the next grain of this rank, which is copied.  STATE when all were there. */
-GD_NODISCARD gd_status gd_grains_add(gd_grains *grains, gd_tensor *value);
-/* The sum over all grains of all ranks, in every rank's `out`. */
-GD_NODISCARD gd_status gd_grains_sum(gd_grains *grains, gd_tensor *out);
+/* For values of the shape and dtype of `like`.  New; end it with gd_microbatches_free, before the world. */
+gd_microbatches *gd_microbatches_new(gd_world *world, const gd_tensor *like, int64_t total);
+void gd_microbatches_free(gd_microbatches *microbatches);
+/* The value of the next microbatch of this rank, which is copied.  STATE when all were there. */
+GD_NODISCARD gd_status gd_microbatches_add(gd_microbatches *microbatches, gd_tensor *value);
+/* The sum over all microbatches of all ranks, in every rank's `out`. */
+GD_NODISCARD gd_status gd_microbatches_sum(gd_microbatches *microbatches, gd_tensor *out);
 
 #ifdef __cplusplus
 }

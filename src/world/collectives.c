@@ -47,7 +47,7 @@ static bool by_transport(const gd_exchange *k)
     bool on_device = k->at != gd__cpu(k->world->ctx);
     switch (k->what.kind) {
     case GD_ALL_REDUCE:
-        return t->sum && k->what.how == GD_REDUCE_FAST && !k->what.grains &&
+        return t->sum && k->what.how == GD_REDUCE_FAST && !k->what.microbatches &&
                k->partial == k->what.tensor->dtype;
     case GD_ALL_GATHER: return t->gather && on_device && k->host && !k->what.cuts;
     case GD_BROADCAST: return t->spread && on_device;
@@ -55,16 +55,16 @@ static bool by_transport(const gd_exchange *k)
     }
 }
 
-static int64_t grains_of(const gd_exchange *k)
+static int64_t microbatches_of(const gd_exchange *k)
 {
-    return k->what.grains ? k->what.grains->total : k->world->end.size;
+    return k->what.microbatches ? k->what.microbatches->total : k->world->end.size;
 }
 
 static void subtrees_of(const gd_exchange *k, int rank, gd_tree *tree)
 {
     int64_t first, count;
-    gd__share(rank, k->world->end.size, grains_of(k), &first, &count);
-    gd__tree_of(tree, grains_of(k), first, count);
+    gd__share(rank, k->world->end.size, microbatches_of(k), &first, &count);
+    gd__tree_of(tree, microbatches_of(k), first, count);
 }
 
 /* ---- before ---- */
@@ -107,7 +107,7 @@ static gd_status check_out(gd_exchange *k, const char *what)
     bool gather = k->what.kind == GD_ALL_GATHER;
     if (!t) {
         int rank = k->world->end.rank;
-        const gd_grains *g = k->what.grains;
+        const gd_microbatches *g = k->what.microbatches;
         int64_t numel = 1;
         for (int i = 0; g && i < g->ndim; i++) numel *= g->size[i];
         if (g) return check_cuts(k, what, numel, out->numel);
@@ -132,24 +132,25 @@ static gd_status check_out(gd_exchange *k, const char *what)
                    (long long)t->numel, (long long)out->numel, (long long)size);
 }
 
-static gd_status check_grains(const gd_exchange *k)
+static gd_status check_microbatches(const gd_exchange *k)
 {
-    gd_grains *g = k->what.grains;
+    gd_microbatches *g = k->what.microbatches;
     bool scatter = k->what.kind == GD_REDUCE_SCATTER;
     const gd_tensor *t = scatter ? k->what.out : k->what.tensor;
     bool fits = g->world == k->world && t->dtype == g->dtype && (scatter || t->ndim == g->ndim);
     const gd_device *cpu = gd__cpu(k->world->ctx), *device = t->storage->device;
     if (device != g->at && device != cpu && g->at != cpu)
-        return gd_fail(k->world->ctx, GD_DEVICE, "grains: the result is on %s and the sum on %s",
+        return gd_fail(k->world->ctx, GD_DEVICE, "microbatches: the result is on %s and the sum on %s",
                        device->name, g->at->name);
     for (int i = 0; fits && !scatter && i < t->ndim; i++) fits = t->size[i] == g->size[i];
     if (!fits)
         return gd_fail(k->world->ctx, GD_SHAPE,
-                       "grains: the result has another shape, dtype or world than the sum");
+                       "microbatches: the result has another shape, dtype or world than the sum");
     if (g->failed) return g->failed;
-    if (g->added == g->count) return gd__grains_settle(g);
-    return gd_fail(k->world->ctx, GD_STATE, "grains: %lld of the %lld grains of rank %d are there",
-                   (long long)g->added, (long long)g->count, k->world->end.rank);
+    if (g->added == g->count) return gd__microbatches_settle(g);
+    return gd_fail(k->world->ctx, GD_STATE,
+                   "microbatches: %lld of the %lld microbatches of rank %d are there", (long long)g->added,
+                   (long long)g->count, k->world->end.rank);
 }
 
 static gd_status check(gd_exchange *k)
@@ -161,7 +162,7 @@ static gd_status check(gd_exchange *k)
     if ((unsigned)c->kind > GD_ALL_TO_ALL)
         return gd_fail(ctx, GD_VALUE, "world: there is no collective %d", (int)c->kind);
     if (c->kind == GD_BARRIER) return GD_OK;
-    bool scattered = c->kind == GD_REDUCE_SCATTER && c->cuts && c->grains && !c->tensor;
+    bool scattered = c->kind == GD_REDUCE_SCATTER && c->cuts && c->microbatches && !c->tensor;
     bool placed = c->kind == GD_ALL_GATHER && c->cuts && !c->tensor;
     gd_status status = placed || scattered ? GD_OK : check_tensor(ctx, what, c->tensor, !out);
     if (!status && each && (!c->cuts || !c->out_cuts))
@@ -169,10 +170,10 @@ static gd_status check(gd_exchange *k)
     if (!status && c->cuts && !out) status = gd_fail(ctx, GD_ARGUMENT, "%s: it takes no cuts", what);
     if (!status && out) status = check_tensor(ctx, what, c->out, true);
     if (!status && out) status = check_out(k, what);
-    if (!status && c->grains)
+    if (!status && c->microbatches)
         status = c->kind == GD_ALL_REDUCE || scattered
-                     ? check_grains(k)
-                     : gd_fail(ctx, GD_ARGUMENT, "%s: it takes no grains%s", what,
+                     ? check_microbatches(k)
+                     : gd_fail(ctx, GD_ARGUMENT, "%s: it takes no microbatches%s", what,
                                c->kind == GD_REDUCE_SCATTER ? " beside a tensor, or without cuts" : "");
     if (status || placed) return status;
     if (c->kind == GD_BROADCAST && (c->root < 0 || c->root >= k->world->end.size))
@@ -192,7 +193,7 @@ static gd_device *place_of(const gd_exchange *k)
 {
     const gd_tensor *t = k->what.tensor ? k->what.tensor : k->what.out, *out = k->what.out;
     gd_device *device = t->storage->device;
-    if (k->what.grains) return k->what.grains->at;
+    if (k->what.microbatches) return k->what.microbatches->at;
     if (out && out->storage->device != device) return gd__cpu(k->world->ctx);
     return gd__world_place(k->world, device);
 }
@@ -220,7 +221,7 @@ static gd_tensor *new_owned(gd_device *device, gd_dtype dtype, int ndim, const i
     return t;
 }
 
-/* This rank's tensor as its only grain. */
+/* This rank's tensor as its only microbatch. */
 static bool take_tensor(gd_exchange *k)
 {
     gd_tensor *sum = k->host;
@@ -233,10 +234,10 @@ static bool take_tensor(gd_exchange *k)
     return sum != NULL;
 }
 
-/* Only once all ranks agree: the grains are empty then. */
-static void take_grains(gd_exchange *k)
+/* Only once all ranks agree: the microbatches are empty then. */
+static void take_microbatches(gd_exchange *k)
 {
-    gd_grains *g = k->what.grains;
+    gd_microbatches *g = k->what.microbatches;
     if (!g) return;
     k->own = g->tree;
     g->tree.count = 0;
@@ -287,7 +288,8 @@ static size_t payload_of(const gd_exchange *k, int rank)
     if (k->what.kind == GD_BROADCAST) return rank == k->what.root ? bytes : 0;
     if (k->what.kind == GD_ALL_GATHER) return (void)stretch_of(k, rank, &bytes), bytes;
     gd_tree tree;
-    if (bytes > GD_PAYLOAD || grains_of(k) > GD_PAYLOAD * (int64_t)k->world->end.size) return GD_PAYLOAD + 1;
+    if (bytes > GD_PAYLOAD || microbatches_of(k) > GD_PAYLOAD * (int64_t)k->world->end.size)
+        return GD_PAYLOAD + 1;
     subtrees_of(k, rank, &tree);
     return (size_t)tree.count * (size_t)k->host->numel * gd_dtype_size(k->partial);
 }
@@ -311,7 +313,7 @@ static void write_payload(gd_exchange *k)
         memcpy(to, from, bytes);
         return;
     }
-    const gd_tree *own = k->what.grains ? &k->what.grains->tree : &k->own;
+    const gd_tree *own = k->what.microbatches ? &k->what.microbatches->tree : &k->own;
     for (int i = 0; i < own->count; i++, to += bytes / (size_t)own->count)
         memcpy(to, ((gd_tensor *)own->node[i].sum)->data, bytes / (size_t)own->count);
 }
@@ -346,7 +348,7 @@ static bool make_memory(gd_exchange *k)
     if (elsewhere && !gd__contiguous(result) && !(k->twin = new_like(result->storage->device, result)))
         return false;
     k->small = is_small(k);
-    bool made = !sums_up(k) || by_transport(k) || (make_inbox(k) && (k->what.grains || take_tensor(k)));
+    bool made = !sums_up(k) || by_transport(k) || (make_inbox(k) && (k->what.microbatches || take_tensor(k)));
     if (made && k->small) write_payload(k);
     return made;
 }
@@ -452,7 +454,7 @@ static void *join_slices(void *user, void *left, void *right)
     return out->data;
 }
 
-/* The whole tree over this rank's slice, from the subtrees of all in the order of their grains: where its sum is. */
+/* The whole tree over this rank's slice, from the subtrees of all in the order of their microbatches: where its sum is. */
 static char *finish_slice(gd_exchange *k, int64_t from, slices *s)
 {
     const gd_endpoint *e = &k->world->end;
@@ -468,7 +470,7 @@ static char *finish_slice(gd_exchange *k, int64_t from, slices *s)
             gd_tensor *sum = own ? k->own.node[i].sum : NULL;
             tree.node[i].sum = own ? sum->data + (size_t)from * item : at;
             if (!own) at += (size_t)count * item;
-            gd__tree_push(&all, grains_of(k), tree.node[i], join_slices, s);
+            gd__tree_push(&all, microbatches_of(k), tree.node[i], join_slices, s);
         }
     }
     return all.node[0].sum;
@@ -527,7 +529,7 @@ static gd_status post_to_transport(gd_exchange *k)
 static gd_status post_sum(gd_exchange *k)
 {
     if (k->stage == GD_FIRST) {
-        take_grains(k);
+        take_microbatches(k);
         return k->small ? GD_OK : post_slices(k);
     }
     gd_status status = settle_slice(k);

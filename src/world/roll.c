@@ -41,7 +41,7 @@ void gd__sheet_fill(gd_exchange *work)
     s->kind = (int32_t)what->kind;
     s->root = what->kind == GD_BROADCAST ? what->root : 0;
     s->how = sums(s) ? (int32_t)what->how : 0;
-    s->total = what->grains ? what->grains->total : 0;
+    s->total = what->microbatches ? what->microbatches->total : 0;
     s->dtype = -1;
     /* where stretches differ, the whole is what all have */
     const gd_tensor *t = what->cuts && what->kind == GD_ALL_GATHER ? what->out : what->tensor;
@@ -49,10 +49,10 @@ void gd__sheet_fill(gd_exchange *work)
         s->dtype = (int32_t)t->dtype;
         s->ndim = t->ndim;
         if (what->kind != GD_ALL_TO_ALL) memcpy(s->size, t->size, (size_t)s->ndim * sizeof *s->size);
-    } else if (what->grains) {
-        s->dtype = (int32_t)what->grains->dtype;
-        s->ndim = what->grains->ndim;
-        memcpy(s->size, what->grains->size, (size_t)s->ndim * sizeof *s->size);
+    } else if (what->microbatches) {
+        s->dtype = (int32_t)what->microbatches->dtype;
+        s->ndim = what->microbatches->ndim;
+        memcpy(s->size, what->microbatches->size, (size_t)s->ndim * sizeof *s->size);
     }
     bool each = what->kind == GD_ALL_TO_ALL; /* all have tensors of their own */
     if (each) s->ndim = 0;
@@ -106,8 +106,8 @@ static void compare(const gd_sheet *a, const gd_sheet *b, int rank, gd_verdict *
         JUDGE(GD_MISMATCH, "%s: rank %d asks for a%s sum, rank 0 for a%s one", what, rank,
               b->how == GD_REDUCE_FAST ? " fast" : "n exact", a->how == GD_REDUCE_FAST ? " fast" : "n exact");
     else if (a->total != b->total)
-        JUDGE(GD_MISMATCH, "%s: rank %d sums over %lld grains, rank 0 over %lld (0: over ranks)", what, rank,
-              (long long)b->total, (long long)a->total);
+        JUDGE(GD_MISMATCH, "%s: rank %d sums over %lld microbatches, rank 0 over %lld (0: over ranks)", what,
+              rank, (long long)b->total, (long long)a->total);
     else if (strcmp(a->machine, b->machine))
         JUDGE(GD_MISMATCH,
               "%s: rank %d computes with %s, rank 0 with %s: an exact sum needs the same everywhere", what,

@@ -1,10 +1,10 @@
-/* The one tree that sums over grains are made in.
+/* The one tree that sums over microbatches are made in.
  *
- *     level 2   (2,0)                        total = 5: grain 4 has no sibling at any level, and stands for
+ *     level 2   (2,0)                        total = 5: microbatch 4 has no sibling at any level, and stands for
  *     level 1   (1,0)       (1,1)       (1,2)          its parents as it is
  *     level 0   0     1     2     3     4
  *
- * A process has the largest subtrees that its grains fill, from left to right; another goes on with them.  The value of a
+ * A process has the largest subtrees that its microbatches fill, from left to right; another goes on with them.  The value of a
  * node is left + right, never in another order, so that it does not matter who computes it. */
 #ifndef GD_WORLD_TREE_H
 #define GD_WORLD_TREE_H
@@ -29,7 +29,7 @@ typedef void *(*gd_join_fn)(void *user, void *left, void *right);
 
 /* Puts a subtree behind those that are there, and joins what are siblings.  join NULL: sums are not looked at. */
 void gd__tree_push(gd_tree *tree, int64_t total, gd_subtree node, gd_join_fn join, void *user);
-/* The subtrees that grains first ... first + count - 1 fill, without sums. */
+/* The subtrees that microbatches first ... first + count - 1 fill, without sums. */
 void gd__tree_of(gd_tree *tree, int64_t total, int64_t first, int64_t count);
 
 #endif

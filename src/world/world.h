@@ -33,7 +33,7 @@
 /* What a rank is about to do. */
 typedef struct gd_sheet {
     int64_t size[GD_MAX_DIMS];
-    int64_t total; /* grains */
+    int64_t total; /* microbatches */
     int64_t cuts;  /* a number made of them */
     int32_t kind, dtype, ndim, root, how;
     int32_t failed; /* gd_status: it cannot take part, `why` */
@@ -71,7 +71,7 @@ struct gd_exchange {
     gd_tensor *host; /* `tensor` in row-major order there: itself, or a copy */
     gd_tensor *host_out; /* the same of `out` */
     gd_tensor *twin;     /* beside a result that has its elements in another order or place */
-    gd_tree own;         /* sums of this rank's grains, gd_tensor */
+    gd_tree own;         /* sums of this rank's microbatches, gd_tensor */
     gd_tensor *inbox;    /* slices of the others' sums */
     gd_dtype partial;    /* dtype of partial sums */
 };
@@ -97,9 +97,9 @@ struct gd_world {
     char why[512];              /* it was */
 };
 
-#define GD_GRAINS_WAIT 4 /* each more saves passes over memory, and has a copy of all numbers */
+#define GD_MICROBATCHES_WAIT 4 /* each more saves passes over memory, and has a copy of all numbers */
 
-struct gd_grains {
+struct gd_microbatches {
     gd_world *world;
     gd_dtype dtype, partial;
     gd_device *at;    /* where the sums are */
@@ -108,8 +108,8 @@ struct gd_grains {
     int64_t size[GD_MAX_DIMS];
     int64_t total, first, count, added;
     gd_tree tree; /* of gd_tensor */
-    gd_tensor
-        *waiting[GD_GRAINS_WAIT]; /* the last that were added: they are joined with the tree in one pass */
+    gd_tensor *waiting
+        [GD_MICROBATCHES_WAIT]; /* the last that were added: they are joined with the tree in one pass */
     int waits;
 };
 
@@ -165,7 +165,7 @@ gd_status gd__transport_status(gd_exchange *work, gd_status status);
 bool gd__exchange_is_over(gd_exchange *work);
 gd_status gd__message(gd_exchange *work, int peer, bool sends, int part, void *data, size_t bytes);
 
-/* ---- grains.c ---- */
+/* ---- microbatches.c ---- */
 
 /* The dtype that sums of a dtype are made in; GD_DTYPE_COUNT: there are none. */
 gd_dtype gd__partial_dtype(gd_dtype dtype);
@@ -174,18 +174,18 @@ gd_status gd__add_partial(gd_tensor *out, gd_tensor *a, gd_tensor *b);
 const char *gd__isa_of(gd_ctx *ctx); /* the instruction set that it computes with */
 /* A copy in row-major order on a device, owned by the caller. */
 gd_tensor *gd__copy_at(gd_device *device, gd_tensor *t, gd_dtype dtype);
-/* As gd_grains_new, for values of a dtype on a device. */
-gd_grains *gd__grains_of(gd_world *world, gd_dtype dtype, gd_device *device, int ndim, const int64_t *size,
-                         int64_t total);
-/* As gd_grains_add, of a value that is the caller's own: of the shape, in row-major order where sums are made (`at`) and of the
+/* As gd_microbatches_new, for values of a dtype on a device. */
+gd_microbatches *gd__microbatches_of(gd_world *world, gd_dtype dtype, gd_device *device, int ndim,
+                                     const int64_t *size, int64_t total);
+/* As gd_microbatches_add, of a value that is the caller's own: of the shape, in row-major order where sums are made (`at`) and of the
  * dtype of partial sums.  Consumed. */
-GD_NODISCARD gd_status gd__grains_take(gd_grains *grains, gd_tensor *value);
+GD_NODISCARD gd_status gd__microbatches_take(gd_microbatches *microbatches, gd_tensor *value);
 /* Joins what waits. */
-gd_status gd__grains_settle(gd_grains *grains);
-/* Where a sum over grains of the dtype of partial sums may go without another copy: into this rank's first subtree; NULL: it has
- * none.  Borrowed; once all grains are there. */
-gd_tensor *gd__grains_room(gd_grains *grains);
-/* All grains of this rank at once: the sums of its subtrees (gd__tree_of) in their order, as above.  Consumed. */
-void gd__grains_fill(gd_grains *grains, gd_tensor *const *sums);
+gd_status gd__microbatches_settle(gd_microbatches *microbatches);
+/* Where a sum over microbatches of the dtype of partial sums may go without another copy: into this rank's first subtree; NULL: it has
+ * none.  Borrowed; once all microbatches are there. */
+gd_tensor *gd__microbatches_room(gd_microbatches *microbatches);
+/* All microbatches of this rank at once: the sums of its subtrees (gd__tree_of) in their order, as above.  Consumed. */
+void gd__microbatches_fill(gd_microbatches *microbatches, gd_tensor *const *sums);
 
 #endif

@@ -33,7 +33,7 @@ static struct {
     gd_var *var;
     gd_rule *rule;
     gd_world *alone;
-    gd_grains *grains;
+    gd_microbatches *microbatches;
     gd_expr *expr;
     gd_plot *plot;
     bool lends; /* what is counted is lent, not given */
@@ -59,7 +59,7 @@ static gd_states *some_gd_states(void) { return world.states; }
 static gd_var *some_gd_var(void) { return world.var; }
 static gd_rule *some_gd_rule(void) { return world.rule; }
 static gd_world *some_gd_world(void) { return world.alone; }
-static gd_grains *some_gd_grains(void) { return world.grains; }
+static gd_microbatches *some_gd_microbatches(void) { return world.microbatches; }
 static gd_expr *some_gd_expr(void) { return world.expr; }
 static gd_plot *some_gd_plot(void) { return world.plot; }
 static gd_exchange *some_gd_exchange(void)
@@ -182,7 +182,7 @@ static void make_world(memory *m)
     failed |= gd_optimizer_add(world.optimizer, "p", world.tensor);
     world.linop = gd_linop_dense(world.tensor);
     world.alone = gd_world_open(ctx, "self", NULL);
-    world.grains = gd_grains_new(world.alone, world.tensor, 1);
+    world.microbatches = gd_microbatches_new(world.alone, world.tensor, 1);
     world.expr = gd_expr_parse(world.ctx, "2*x", NULL);
     world.plot = gd_plot_new(world.ctx, "some", "x", "y");
     if (failed || gd_error(ctx)) fail_msg("%s", gd_error_text(ctx));
@@ -190,7 +190,7 @@ static void make_world(memory *m)
 
 static void end_world(void)
 {
-    gd_grains_free(world.grains);
+    gd_microbatches_free(world.microbatches);
     gd_expr_free(world.expr);
     gd_plot_free(world.plot);
     gd_world_free(world.alone);

@@ -28,7 +28,7 @@ typedef enum kind {
     VAR,
     WORLD,
     EXCHANGE,
-    GRAINS,
+    MICROBATCHES,
     EXPR,
     PLOT,
     OTHER
@@ -50,25 +50,25 @@ static void note(kind k, void *handle)
     got.handle[got.count++] = handle;
 }
 
-#define KIND_OF(pointer)               \
-    _Generic((pointer), gd_tensor *    \
-             : TENSOR, gd_module *     \
-             : MODULE, gd_object *     \
-             : OBJECT, gd_virtual *    \
-             : VIRTUAL, gd_named *     \
-             : NAMED, gd_load_report * \
-             : REPORT, gd_archive *    \
-             : ARCHIVE, gd_link *      \
-             : LINK, gd_linop *        \
-             : LINOP, gd_optimizer *   \
-             : OPTIMIZER, gd_states *  \
-             : STATES, gd_var *        \
-             : VAR, gd_world *         \
-             : WORLD, gd_exchange *    \
-             : EXCHANGE, gd_grains *   \
-             : GRAINS, gd_expr *       \
-             : EXPR, gd_plot *         \
-             : PLOT, default           \
+#define KIND_OF(pointer)                   \
+    _Generic((pointer), gd_tensor *        \
+             : TENSOR, gd_module *         \
+             : MODULE, gd_object *         \
+             : OBJECT, gd_virtual *        \
+             : VIRTUAL, gd_named *         \
+             : NAMED, gd_load_report *     \
+             : REPORT, gd_archive *        \
+             : ARCHIVE, gd_link *          \
+             : LINK, gd_linop *            \
+             : LINOP, gd_optimizer *       \
+             : OPTIMIZER, gd_states *      \
+             : STATES, gd_var *            \
+             : VAR, gd_world *             \
+             : WORLD, gd_exchange *        \
+             : EXCHANGE, gd_microbatches * \
+             : MICROBATCHES, gd_expr *     \
+             : EXPR, gd_plot *             \
+             : PLOT, default               \
              : OTHER)
 
 static void end_handle(kind k, void *handle)
@@ -88,7 +88,7 @@ static void end_handle(kind k, void *handle)
     case VAR: gd_var_free(handle); break;
     case WORLD: gd_world_free(handle); break;
     case EXCHANGE: (void)!gd_world_wait(handle); break;
-    case GRAINS: gd_grains_free(handle); break;
+    case MICROBATCHES: gd_microbatches_free(handle); break;
     case EXPR: gd_expr_free(handle); break;
     case PLOT: gd_plot_free(handle); break;
     case OTHER: break;

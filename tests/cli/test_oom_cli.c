@@ -171,7 +171,7 @@ static void bounds_and_constraints_survive(void **state)
         "minimize 'x^2' --param x=1 --chain 'adam | lr(0.1)' --steps 1 --resume s.safetensors --save t.safetensors");
     exhaust("minimize 'x^2' --param x=1 --gradient differences --chain 'lr(0.1)' --steps 1");
     exhaust(
-        "minimize 'mean((a*v)^2)' --param a=1 --data v=[1,2,3] --split v --grain 2 --chain 'lr(0.1)' --steps 1");
+        "minimize 'mean((a*v)^2)' --param a=1 --data v=[1,2,3] --split v --microbatch 2 --chain 'lr(0.1)' --steps 1");
 }
 
 static void rows_constants_and_derived_quantities_survive(void **state)
@@ -218,7 +218,7 @@ static void training_survives(void **state)
         "balanced",
         "train d.csv --target z --ignore y --model linear --epochs 1 --loss poisson",
         "train d.csv --target y --model linear --find-lr --plot l.svg",
-        "train d.csv --target y --model linear --epochs 1 --grain 3 --validation 0.4",
+        "train d.csv --target y --model linear --epochs 1 --microbatch 3 --validation 0.4",
         "predict m.safetensors d.csv --score --roc r.svg --calibration c.svg",
         "train d.csv --resume m.safetensors --epochs 3 --chain 'adam | lr(0.1)' --out n.safetensors",
         "train d.csv --target y --stream --model linear --epochs 1",

@@ -20,7 +20,7 @@ static gd_status count_and_post(gd_endpoint *e, gd_message *m)
 /* ---- an epoch ---- */
 
 typedef struct table {
-    int64_t rows, width, batch, grain;
+    int64_t rows, width, batch, microbatch;
 } table;
 
 /* An order of its own for each number of rows: a number that has no factor with it goes round. */
@@ -32,12 +32,13 @@ static int64_t row_at(const table *of, int64_t place)
 
 static gd_status check_rows(gd_world *w, gd_trainer *t, const table *of)
 {
-    int64_t first, grains, seen = 0;
+    int64_t first, microbatches, seen = 0;
     for (int64_t at = 0; at < of->rows; at += of->batch) {
         int64_t length = at + of->batch < of->rows ? of->batch : of->rows - at;
-        gd_world_share(w, (length + of->grain - 1) / of->grain, &first, &grains);
-        for (int64_t g = first; g < first + grains; g++) {
-            int64_t from = g * of->grain, end = from + of->grain < length ? from + of->grain : length;
+        gd_world_share(w, (length + of->microbatch - 1) / of->microbatch, &first, &microbatches);
+        for (int64_t g = first; g < first + microbatches; g++) {
+            int64_t from = g * of->microbatch,
+                    end = from + of->microbatch < length ? from + of->microbatch : length;
             gd_tensor *rows = gd__part_rows(t, at + from, end - from);
             EXPECT(t->ctx, rows && gd_size(rows, 0) == end - from);
             for (int64_t i = 0; i < end - from; i++)
@@ -61,7 +62,7 @@ static gd_status an_epoch(gd_world *w, void *user)
     counting.post = count_and_post;
     t.point = (gd_checkpoint){.ctx = ctx, .world = w};
     t.point.recipe.batch = of->batch;
-    t.point.recipe.grain = of->grain;
+    t.point.recipe.microbatch = of->microbatch;
     gd_scope_begin(ctx);
     gd_tensor *all = gd_arange(ctx, GD_F64, 0, (double)(of->rows * of->width), 1);
     t.x = gd_keep(gd_copy(gd_reshape(all, 2, (int64_t[]){of->rows, of->width})));
@@ -79,19 +80,19 @@ static gd_status an_epoch(gd_world *w, void *user)
     return status;
 }
 
-static void each_rank_has_the_rows_of_its_grains(void **state)
+static void each_rank_has_the_rows_of_its_microbatches(void **state)
 {
-    static const table tables[] = {{.rows = 5000, .width = 3, .batch = 700, .grain = 64},
-                                   {.rows = 130, .width = 2, .batch = 130, .grain = 130},
-                                   {.rows = 1, .width = 4, .batch = 16, .grain = 4},
-                                   {.rows = 3001, .width = 1, .batch = 5, .grain = 1}};
+    static const table tables[] = {{.rows = 5000, .width = 3, .batch = 700, .microbatch = 64},
+                                   {.rows = 130, .width = 2, .batch = 130, .microbatch = 130},
+                                   {.rows = 1, .width = 4, .batch = 16, .microbatch = 4},
+                                   {.rows = 3001, .width = 1, .batch = 5, .microbatch = 1}};
     for (int k = 0; k < COUNT_OF(tables); k++)
         for (int n = 1; n <= 8; n++) run_in(CTX(state), n, an_epoch, (void *)&tables[k]);
 }
 
 static void a_row_travels_once(void **state)
 {
-    table of = {.rows = 5000, .width = 60, .batch = 640, .grain = 40};
+    table of = {.rows = 5000, .width = 60, .batch = 640, .microbatch = 40};
     for (int n = 2; n <= 8; n *= 2) {
         sent = 0;
         run_in(CTX(state), n, an_epoch, &of);
@@ -105,6 +106,7 @@ static void a_row_travels_once(void **state)
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, end_test)
-    const struct CMUnitTest tests[] = {TEST(each_rank_has_the_rows_of_its_grains), TEST(a_row_travels_once)};
+    const struct CMUnitTest tests[] = {TEST(each_rank_has_the_rows_of_its_microbatches),
+                                       TEST(a_row_travels_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,6 +171,8 @@ static const char recipe_text[] =
     "\"at\": 0, \"loss_sum\": 0, \"last_loss\": 1, \"best_loss\": \"Infinity\", \"best_epoch\": 0, \"bad\": 0}";
 
 /* Loads a file with that description and the tensors of mlp(4) for rows of 3 and 2 classes. */
+static int64_t loaded_microbatch;
+
 static gd_status load_described(const char *description)
 {
     char path[] = "/tmp/gradus_recipe_XXXXXX";
@@ -194,10 +196,23 @@ static gd_status load_described(const char *description)
     gd_archive_free(archive);
     gd_checkpoint point;
     gd_status status = gd__checkpoint_load(ctx, path, false, &point, &loaded);
+    loaded_microbatch = status ? -1 : point.recipe.microbatch;
     gd__checkpoint_close(&point);
     gd_archive_free(loaded);
     remove(path);
     return status;
+}
+
+static void the_older_name_of_a_microbatch_is_read(void **state)
+{
+    (void)state;
+    static const char *const more[] = {", \"microbatch\": 8}", ", \"grain\": 8}", ", \"grain\": 5, \"microbatch\": 8}"};
+    for (int i = 0; i < COUNT_OF(more); i++) {
+        char text[2048];
+        snprintf(text, sizeof text, "%.*s%s", (int)strlen(recipe_text) - 1, recipe_text, more[i]);
+        assert_int_equal(load_described(text), GD_OK);
+        assert_int_equal(loaded_microbatch, 8);
+    }
 }
 
 /* Every value of the description replaced by every kind of JSON: an error that names the file, or a model that fits. */
@@ -310,6 +325,7 @@ int main(void)
         TEST(the_corpus_holds_the_property),
         TEST(an_mlp_computes_what_it_should),
         TEST(a_convolution_computes_what_it_should),
+        TEST(the_older_name_of_a_microbatch_is_read),
         TEST(any_description_is_read_or_refused),
         TEST(a_shuffle_is_a_permutation_of_its_own),
         TEST(standardised_numbers_have_mean_0_and_deviation_1),

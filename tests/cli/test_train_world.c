@@ -74,8 +74,8 @@ static void put_images(int64_t rows)
 static const char *const shards[] = {"none", "state", "gradients"};
 static const int sizes[] = {1, 2, 3, 4, 8};
 static const char *const models[] = {
-    "table.csv --target y --model 'mlp(9, dropout=0.2)' --batch 50 --grain 7 --validation 0.4 --epochs 2",
-    "images.npy --target labels.npy --model 'conv(4, dense=5)' --grain 7 --batch 40 --epochs 2"};
+    "table.csv --target y --model 'mlp(9, dropout=0.2)' --batch 50 --microbatch 7 --validation 0.4 --epochs 2",
+    "images.npy --target labels.npy --model 'conv(4, dense=5)' --microbatch 7 --batch 40 --epochs 2"};
 
 static size_t read_file(const char *path, char **data)
 {
@@ -145,15 +145,15 @@ static double bytes_beside(int ranks, const char *options)
     return (double)(most[1] - most[0]) / parameters - 4;
 }
 
-/* adam, grains as many as ranks: state and gradients are 12 bytes, of four ranks 3 each; the largest of 15 matrices is whole while
+/* adam, microbatches as many as ranks: state and gradients are 12 bytes, of four ranks 3 each; the largest of 15 matrices is whole while
  * its gradient is made, in the buckets on their way and in those of the parameters that come back. */
 static void four_ranks_hold_a_quarter_of_state_and_gradients(void **state)
 {
     (void)state;
     put_table(8);
-    double one = bytes_beside(1, "--batch 8 --grain 2"),
-           four = bytes_beside(4, "--batch 8 --grain 2 --shard gradients"),
-           whole = bytes_beside(4, "--batch 8 --grain 2 --shard none");
+    double one = bytes_beside(1, "--batch 8 --microbatch 2"),
+           four = bytes_beside(4, "--batch 8 --microbatch 2 --shard gradients"),
+           whole = bytes_beside(4, "--batch 8 --microbatch 2 --shard none");
     assert_true(one >= 12 && whole >= 12);
     if (four > 0.27 * one || four > 0.3 * 12)
         fail_msg("%.2f bytes a parameter, one process has %.2f", four, one);

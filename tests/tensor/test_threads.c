@@ -145,11 +145,11 @@ static void large_cases_use_several_threads(void **state)
         for (int i = 0; i < c->operands; i++) elements += gd_numel(inputs.leaf[i]);
         gd_tensor *y = case_apply(&inputs, ctx, inputs.leaf);
         elements += gd_numel(y);
-        large += elements > 3 * GD_GRAIN;
+        large += elements > 3 * GD_MICROBATCH;
         cases++;
         gd_scope_end(ctx);
     }
-    print_message("%d of %d cases have more than %d elements\n", large, cases, 3 * GD_GRAIN);
+    print_message("%d of %d cases have more than %d elements\n", large, cases, 3 * GD_MICROBATCH);
     assert_true(large * 100 >= cases * 75);
     end_context(ctx, NULL);
 }

@@ -108,7 +108,7 @@ const int model_count = (int)(sizeof model_classes / sizeof *model_classes);
 
 /* ---- tensors alone ---- */
 
-/* Not a square: curvature differs from place to place, and from grain to grain. */
+/* Not a square: curvature differs from place to place, and from microbatch to microbatch. */
 static gd_tensor *tensors_loss(void *user, int64_t first, int64_t count)
 {
     const model *m = user;

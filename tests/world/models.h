@@ -4,7 +4,7 @@
 
 #include <gradus/gradus.h>
 
-enum { MODEL_ROWS = 10, MODEL_GRAIN = 3, MODEL_TENSORS = 3 };
+enum { MODEL_ROWS = 10, MODEL_MICROBATCH = 3, MODEL_TENSORS = 3 };
 
 typedef struct model {
     gd_ctx *ctx;

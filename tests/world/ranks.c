@@ -20,13 +20,13 @@
     } while (0)
 
 /* Depends on the order in which it is summed. */
-static double value_of(int64_t grain, int64_t i)
+static double value_of(int64_t microbatch, int64_t i)
 {
-    uint64_t h = (uint64_t)(grain * 7919 + i * 104729 + 1) * 0x9E3779B97F4A7C15u;
+    uint64_t h = (uint64_t)(microbatch * 7919 + i * 104729 + 1) * 0x9E3779B97F4A7C15u;
     return ((double)(h >> 11) / 9007199254740992.0 - 0.5) * (double)(1 << (h % 20));
 }
 
-static gd_tensor *grain_of(gd_device *device, gd_ctx *ctx, gd_dtype dtype, int64_t numel, int64_t g)
+static gd_tensor *microbatch_of(gd_device *device, gd_ctx *ctx, gd_dtype dtype, int64_t numel, int64_t g)
 {
     double *x = malloc((size_t)(numel + 1) * sizeof *x);
     for (int64_t i = 0; i < numel; i++) x[i] = value_of(g, i);
@@ -39,13 +39,13 @@ static gd_tensor *sum_of(gd_world *w, gd_device *device, gd_dtype dtype, int64_t
 {
     gd_ctx *ctx = gd_world_ctx(w);
     gd_tensor *out = gd_to_device(gd_zeros(ctx, dtype, 1, &numel), device);
-    gd_grains *sum = gd_grains_new(w, out, total);
+    gd_microbatches *sum = gd_microbatches_new(w, out, total);
     int64_t first, count;
     gd_world_share(w, total, &first, &count);
     for (int64_t g = first; g < first + count; g++)
-        CHECK(gd_grains_add(sum, grain_of(device, ctx, dtype, numel, g)) == GD_OK);
-    CHECK(gd_grains_sum(sum, out) == GD_OK);
-    gd_grains_free(sum);
+        CHECK(gd_microbatches_add(sum, microbatch_of(device, ctx, dtype, numel, g)) == GD_OK);
+    CHECK(gd_microbatches_sum(sum, out) == GD_OK);
+    gd_microbatches_free(sum);
     return gd_to_device(out, gd_device_get(ctx, "cpu"));
 }
 

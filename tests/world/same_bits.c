@@ -88,7 +88,8 @@ static gd_status make_steps(const trial *t, model *m, gd_world *w, gd_shard shar
 {
     gd_link *chain = gd_chain(m->ctx, t->chain);
     gd_optimizer *o = chain ? gd_optimizer_new(m->ctx, chain) : NULL;
-    gd_batch batch = {.rows = MODEL_ROWS, .grain = MODEL_GRAIN, .world = w, .user = m, .loss = m->loss};
+    gd_batch batch = {
+        .rows = MODEL_ROWS, .microbatch = MODEL_MICROBATCH, .world = w, .user = m, .loss = m->loss};
     gd_objective objective = {.user = m, .batch = t->by_rows ? &batch : NULL};
     gd_distribute_options options = gd_distribute_defaults();
     options.shard = shard;

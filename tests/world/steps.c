@@ -1,4 +1,4 @@
-/* A training that is killed by tests/world/kill.py: steps over grains in the world of MPI, state over all ranks, and a checkpoint
+/* A training that is killed by tests/world/kill.py: steps over microbatches in the world of MPI, state over all ranks, and a checkpoint
  * after each into which every rank writes its own.
  *
  *     mpirun -n 3 test_world_steps train FILE STEPS TIMEOUT    prints "step N" from rank 0
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INPUTS = 24, HIDDEN = 1024, CLASSES = 4, BATCH = 48, GRAINS = 6, MOST_PARAMETERS = 16 };
+enum { INPUTS = 24, HIDDEN = 1024, CLASSES = 4, BATCH = 48, MICROBATCHES = 6, MOST_PARAMETERS = 16 };
 
 typedef struct training {
     gd_ctx *ctx;
@@ -18,7 +18,7 @@ typedef struct training {
     gd_module *net;
     gd_optimizer *opt;
     gd_named *params;
-    gd_grains *sum[MOST_PARAMETERS];
+    gd_microbatches *sum[MOST_PARAMETERS];
     int count;
 } training;
 
@@ -67,14 +67,14 @@ static void open_training(training *t, gd_ctx *ctx, gd_world *world)
         float *data = gd_data_mut(p);
         for (int64_t k = 0; k < gd_numel(p); k++)
             data[k] = (float)(0.3 * number((uint64_t)(k + 1000003 * i)));
-        t->sum[i] = gd_grains_new(world, p, GRAINS);
+        t->sum[i] = gd_microbatches_new(world, p, MICROBATCHES);
     }
     CHECK(ctx, !gd_error(ctx));
 }
 
 static void close_training(training *t)
 {
-    for (int i = 0; i < t->count; i++) gd_grains_free(t->sum[i]);
+    for (int i = 0; i < t->count; i++) gd_microbatches_free(t->sum[i]);
     gd_optimizer_free(t->opt);
     gd_named_release(t->params);
     gd_module_release(t->net);
@@ -82,28 +82,28 @@ static void close_training(training *t)
 
 /* ---- steps ---- */
 
-static void one_grain(training *t, int64_t step, int64_t grain)
+static void one_microbatch(training *t, int64_t step, int64_t microbatch)
 {
-    enum { ROWS = BATCH / GRAINS };
+    enum { ROWS = BATCH / MICROBATCHES };
     gd_scope_begin(t->ctx);
-    gd_tensor *logits = gd_module_call(t->net, rows_of(t->ctx, step, grain * ROWS, ROWS));
-    gd_tensor *loss = gd_cross_entropy(logits, classes_of(t->ctx, grain * ROWS, ROWS));
+    gd_tensor *logits = gd_module_call(t->net, rows_of(t->ctx, step, microbatch * ROWS, ROWS));
+    gd_tensor *loss = gd_cross_entropy(logits, classes_of(t->ctx, microbatch * ROWS, ROWS));
     gd_optimizer_zero_grad(t->opt);
-    CHECK(t->ctx, gd_backward(loss, gd_scalar(t->ctx, GD_F32, 1.0 / GRAINS), 0) == GD_OK);
+    CHECK(t->ctx, gd_backward(loss, gd_scalar(t->ctx, GD_F32, 1.0 / MICROBATCHES), 0) == GD_OK);
     for (int i = 0; i < t->count; i++)
-        CHECK(t->ctx, gd_grains_add(t->sum[i], gd_grad_of(gd_named_tensor(t->params, i))) == GD_OK);
+        CHECK(t->ctx, gd_microbatches_add(t->sum[i], gd_grad_of(gd_named_tensor(t->params, i))) == GD_OK);
     gd_scope_end(t->ctx);
 }
 
 static void one_step(training *t, int64_t step)
 {
     int64_t first, count;
-    gd_world_share(t->world, GRAINS, &first, &count);
-    for (int64_t g = first; g < first + count; g++) one_grain(t, step, g);
+    gd_world_share(t->world, MICROBATCHES, &first, &count);
+    for (int64_t g = first; g < first + count; g++) one_microbatch(t, step, g);
     gd_scope_begin(t->ctx);
     for (int i = 0; i < t->count; i++) {
         gd_tensor *p = gd_named_tensor(t->params, i), *grad = gd_zeros_like(p);
-        CHECK(t->ctx, gd_grains_sum(t->sum[i], grad) == GD_OK && gd_set_grad(p, grad) == GD_OK);
+        CHECK(t->ctx, gd_microbatches_sum(t->sum[i], grad) == GD_OK && gd_set_grad(p, grad) == GD_OK);
     }
     CHECK(t->ctx, gd_optimizer_step(t->opt, NULL, NULL) == GD_OK);
     gd_scope_end(t->ctx);
@@ -163,7 +163,7 @@ static int train(gd_ctx *ctx, char **arg)
     open_training(&t, ctx, world);
     gd_distribute_options options = gd_distribute_defaults();
     options.shard = GD_SHARD_STATE;
-    options.joined = true; /* the grains are */
+    options.joined = true; /* the microbatches are */
     CHECK(ctx, gd_optimizer_distribute(t.opt, world, &options) == GD_OK);
     for (int64_t s = 0; s < steps; s++) {
         one_step(&t, s);

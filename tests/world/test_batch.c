@@ -1,4 +1,4 @@
-/* Losses by grains of a batch: the same bits with any number of ranks, and what they mean alone. */
+/* Losses by microbatches of a batch: the same bits with any number of ranks, and what they mean alone. */
 #include "support/ranks.h"
 
 #include <math.h>
@@ -59,7 +59,7 @@ static gd_optimizer *optimizer_of(gd_ctx *ctx, net *n, const char *chain)
 typedef struct bits_case {
     const char *chain;
     gd_dtype dtype, second;
-    int64_t grain;
+    int64_t microbatch;
     double dropout;
     gd_shard shard;
     unsigned char want[1024];
@@ -72,7 +72,7 @@ static gd_status train_here(gd_world *w, const bits_case *c, unsigned char *out,
     net n;
     TRY(open_net(ctx, &n, c->dtype, c->second, c->dropout));
     gd_optimizer *o = optimizer_of(ctx, &n, c->chain);
-    gd_batch batch = {.rows = ROWS, .grain = c->grain, .world = w, .user = &n, .loss = mean_loss};
+    gd_batch batch = {.rows = ROWS, .microbatch = c->microbatch, .world = w, .user = &n, .loss = mean_loss};
     gd_distribute_options options = gd_distribute_defaults();
     options.shard = c->shard;
     gd_status status = o ? gd_error(ctx) : GD_NOMEM;
@@ -111,15 +111,19 @@ static gd_status same_bits(gd_world *w, void *user)
     return GD_OK;
 }
 
-static void steps_over_grains_have_the_same_bits_with_1_to_8_ranks(void **state)
+static void steps_over_microbatches_have_the_same_bits_with_1_to_8_ranks(void **state)
 {
     bits_case cases[] = {
-        {.chain = "adam | lr(0.1)", .dtype = GD_F32, .second = GD_F32, .grain = 5, .dropout = 0.3},
-        {.chain = "adam | lr(0.1)", .dtype = GD_F64, .second = GD_F64, .grain = 5, .dropout = 0.3},
-        {.chain = "adam | lr(0.1)", .dtype = GD_F32, .second = GD_BF16, .grain = 1},
-        {.chain = "clip_norm(1) | lr(0.1)", .dtype = GD_F32, .second = GD_F64, .grain = 0, .dropout = 0.3},
-        {.chain = "lbfgs | strong_wolfe", .dtype = GD_F64, .second = GD_F64, .grain = 8},
-        {.chain = "newton_cg | backtracking", .dtype = GD_F64, .second = GD_F64, .grain = 8},
+        {.chain = "adam | lr(0.1)", .dtype = GD_F32, .second = GD_F32, .microbatch = 5, .dropout = 0.3},
+        {.chain = "adam | lr(0.1)", .dtype = GD_F64, .second = GD_F64, .microbatch = 5, .dropout = 0.3},
+        {.chain = "adam | lr(0.1)", .dtype = GD_F32, .second = GD_BF16, .microbatch = 1},
+        {.chain = "clip_norm(1) | lr(0.1)",
+         .dtype = GD_F32,
+         .second = GD_F64,
+         .microbatch = 0,
+         .dropout = 0.3},
+        {.chain = "lbfgs | strong_wolfe", .dtype = GD_F64, .second = GD_F64, .microbatch = 8},
+        {.chain = "newton_cg | backtracking", .dtype = GD_F64, .second = GD_F64, .microbatch = 8},
     };
     for (int i = 0; i < COUNT_OF(cases); i++)
         for (int n = 1; n <= 8; n += n < 4 ? 1 : 4) {
@@ -130,7 +134,7 @@ static void steps_over_grains_have_the_same_bits_with_1_to_8_ranks(void **state)
         }
 }
 
-/* The grain is part of what is computed: another one has other last digits. */
+/* The microbatch is part of what is computed: another one has other last digits. */
 /* Large parameters, whose gradients are summed where they lie: two of them have one gradient in one memory. */
 typedef struct pair {
     gd_tensor *x, *p, *q;
@@ -153,7 +157,7 @@ static gd_status large_ones(gd_world *w, void *user)
     pair t = {.x = gd_randn(ctx, GD_F32, 2, (int64_t[]){ROWS, SIZE})};
     t.p = gd_require_grad(gd_randn(ctx, GD_F32, 2, (int64_t[]){SIZE, SIZE}));
     t.q = gd_require_grad(gd_detach(gd_copy(t.p)));
-    gd_batch batch = {.rows = ROWS, .grain = 5, .world = w, .user = &t, .loss = pair_loss};
+    gd_batch batch = {.rows = ROWS, .microbatch = 5, .world = w, .user = &t, .loss = pair_loss};
     gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "lr(0.1)"));
     gd_status status = o ? gd_optimizer_add(o, "p", t.p) : gd_error(ctx);
     if (!status) status = gd_optimizer_add(o, "q", t.q);
@@ -175,11 +179,15 @@ static void gradients_of_large_parameters_have_the_same_bits_too(void **state)
     free(want);
 }
 
-static void another_grain_may_have_other_bits(void **state)
+static void another_microbatch_may_have_other_bits(void **state)
 {
-    bits_case a = {.chain = "adam | lr(0.1)", .dtype = GD_F32, .second = GD_F32, .grain = 5, .dropout = 0.3},
+    bits_case a = {.chain = "adam | lr(0.1)",
+                   .dtype = GD_F32,
+                   .second = GD_F32,
+                   .microbatch = 5,
+                   .dropout = 0.3},
               b = a;
-    b.grain = 7;
+    b.microbatch = 7;
     run_in(CTX(state), 1, same_bits, &a);
     run_in(CTX(state), 1, same_bits, &b);
     assert_memory_not_equal(a.want, b.want, 64);
@@ -209,22 +217,22 @@ static void assert_near(gd_tensor *a, gd_tensor *b, double factor)
     assert_true(off < 1e-13);
 }
 
-/* The sum over grains of share times mean is the mean over all rows, whatever the last grain has. */
-static void grains_add_up_to_the_loss_of_all_rows(void **state)
+/* The sum over microbatches of share times mean is the mean over all rows, whatever the last microbatch has. */
+static void microbatches_add_up_to_the_loss_of_all_rows(void **state)
 {
     gd_ctx *ctx = CTX(state);
     net n;
     assert_int_equal(open_net(ctx, &n, GD_F64, GD_F64, 0), GD_OK);
     evaluation want = evaluate(ctx, &(gd_objective){.loss = whole_loss, .user = &n}, &n, "lr(0.01)");
-    for (int64_t grain = 0; grain < 40; grain += 4) {
+    for (int64_t microbatch = 0; microbatch < 40; microbatch += 4) {
         net m;
         assert_int_equal(open_net(ctx, &m, GD_F64, GD_F64, 0), GD_OK);
-        gd_batch batch = {.rows = ROWS, .grain = grain, .user = &m, .loss = mean_loss};
+        gd_batch batch = {.rows = ROWS, .microbatch = microbatch, .user = &m, .loss = mean_loss};
         evaluation got = evaluate(ctx, &(gd_objective){.batch = &batch}, &m, "lr(0.01)");
         assert_true(fabs(got.loss - want.loss) < 1e-14 * want.loss);
         assert_near(got.w1, want.w1, 1);
         assert_near(got.w2, want.w2, 1);
-        assert_int_equal(m.calls, grain ? (ROWS + grain - 1) / grain : 1);
+        assert_int_equal(m.calls, microbatch ? (ROWS + microbatch - 1) / microbatch : 1);
     }
 }
 
@@ -238,7 +246,7 @@ static void sums_and_residuals_add_up_without_shares(void **state)
     assert_int_equal(open_net(ctx, &n, GD_F64, GD_F64, 0), GD_OK);
     evaluation want = evaluate(ctx, &(gd_objective){.loss = whole_loss, .user = &n}, &n, "lr(0.01)");
     assert_int_equal(open_net(ctx, &m, GD_F64, GD_F64, 0), GD_OK);
-    gd_batch batch = {.rows = ROWS, .grain = 6, .user = &m, .loss = sum_loss, .sums = true};
+    gd_batch batch = {.rows = ROWS, .microbatch = 6, .user = &m, .loss = sum_loss, .sums = true};
     evaluation got = evaluate(ctx, &(gd_objective){.batch = &batch}, &m, chain);
     assert_true(fabs(got.loss - 2 * ROWS * want.loss) < 1e-12 * got.loss);
     assert_near(got.w1, want.w1, 1);
@@ -252,13 +260,13 @@ static gd_tensor *line_residuals(void *user, int64_t first, int64_t count)
     return gd_sub(line, gd_add_scalar(gd_mul_scalar(t, 3), -2));
 }
 
-static void residuals_by_grains_are_a_sum_of_squares(void **state)
+static void residuals_by_microbatches_are_a_sum_of_squares(void **state)
 {
     gd_ctx *ctx = CTX(state);
     gd_tensor *p = gd_require_grad(gd_zeros(ctx, GD_F64, 1, (int64_t[]){2}));
-    gd_batch batch = {.rows = 10, .grain = 3, .user = p, .loss = line_residuals};
+    gd_batch batch = {.rows = 10, .microbatch = 3, .user = p, .loss = line_residuals};
     gd_solve_result result;
-    /* newton: the Hessian comes from products grain by grain, and a line is at its minimum after one step */
+    /* newton: the Hessian comes from products microbatch by microbatch, and a line is at its minimum after one step */
     assert_int_equal(gd_minimize(&p, 1, &(gd_objective){.batch = &batch}, "newton", NULL, &result), GD_OK);
     assert_true(fabs(gd_at(p, (int64_t[]){0}) + 2) < 1e-9 && fabs(gd_at(p, (int64_t[]){1}) - 3) < 1e-9);
     assert_true(result.loss < 1e-15);
@@ -268,8 +276,8 @@ static void residuals_by_grains_are_a_sum_of_squares(void **state)
 
 typedef struct draws {
     gd_tensor *p;
-    double first[2][5]; /* of each evaluation and grain */
-    int evaluation, grain;
+    double first[2][5]; /* of each evaluation and microbatch */
+    int evaluation, microbatch;
 } draws;
 
 static gd_tensor *random_loss(void *user, int64_t first, int64_t count)
@@ -282,7 +290,7 @@ static gd_tensor *random_loss(void *user, int64_t first, int64_t count)
     return gd_mul(u, gd_sum(gd_square(d->p), NULL, false));
 }
 
-static void every_grain_and_evaluation_has_a_stream_of_its_own(void **state)
+static void every_microbatch_and_evaluation_has_a_stream_of_its_own(void **state)
 {
     gd_ctx *ctx = CTX(state);
     draws d[2] = {{0}, {0}};
@@ -291,7 +299,7 @@ static void every_grain_and_evaluation_has_a_stream_of_its_own(void **state)
         d[k].p = gd_require_grad(gd_ones(ctx, GD_F64, 1, (int64_t[]){2}));
         gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "lr(0.1)"));
         assert_int_equal(gd_optimizer_add(o, "p", d[k].p), GD_OK);
-        gd_batch batch = {.rows = 5, .grain = 1, .user = &d[k], .loss = random_loss};
+        gd_batch batch = {.rows = 5, .microbatch = 1, .user = &d[k], .loss = random_loss};
         for (; d[k].evaluation < 2; d[k].evaluation++)
             assert_int_equal(gd_optimizer_step(o, &(gd_objective){.batch = &batch}, NULL), GD_OK);
         gd_optimizer_free(o);
@@ -324,7 +332,7 @@ static gd_status one_fails(gd_world *w, void *user)
     gd_optimizer *o = optimizer_of(ctx, &n, "adam");
     TRY(gd_optimizer_distribute(o, w, &options));
     double before = gd_at(n.w1, (int64_t[]){0, 0});
-    gd_batch batch = {.rows = ROWS, .grain = 5, .world = w, .user = &n, .loss = fails_late};
+    gd_batch batch = {.rows = ROWS, .microbatch = 5, .world = w, .user = &n, .loss = fails_late};
     gd_status status = gd_optimizer_step(o, &(gd_objective){.batch = &batch}, NULL);
     const char *want = gd_world_rank(w) == 2 ? "row 30 is broken"
                                              : "rank 2 cannot take part: row 30 is broken";
@@ -354,9 +362,9 @@ static void broken_batches_are_refused(void **state)
     gd_optimizer *o = optimizer_of(ctx, &n, "adam");
     gd_batch bad[] = {{.rows = ROWS, .user = &n},
                       {.rows = 0, .user = &n, .loss = mean_loss},
-                      {.rows = ROWS, .grain = -1, .user = &n, .loss = mean_loss}};
+                      {.rows = ROWS, .microbatch = -1, .user = &n, .loss = mean_loss}};
     const char *const text[] = {"batch: no function for the loss", "batch: there are 0 rows",
-                                "batch: a grain of -1 rows"};
+                                "batch: a microbatch of -1 rows"};
     for (int i = 0; i < 3; i++) {
         assert_true(gd_optimizer_step(o, &(gd_objective){.batch = &bad[i]}, NULL) != GD_OK);
         assert_error(ctx, gd_error(ctx), text[i]);
@@ -400,7 +408,7 @@ static gd_tensor *deep_loss(void *user, int64_t first, int64_t count)
 /* Bytes beside the parameters: the most inside steps, and those between them, of the rank that has most. */
 typedef struct held {
     gd_shard shard;
-    int64_t rows, width; /* a row is a grain */
+    int64_t rows, width; /* a row is a microbatch */
     _Atomic int64_t inside, between;
     float want; /* of a parameter, with one process */
 } held;
@@ -427,7 +435,7 @@ static gd_status hold(gd_world *w, void *user)
     gd_scope_begin(ctx);
     gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "clip_norm(1, dim=\"global\") | adam | lr(0.01)"));
     gd_distribute_options options = gd_distribute_defaults();
-    gd_batch batch = {.rows = h->rows, .grain = 1, .world = w, .user = &d, .loss = deep_loss};
+    gd_batch batch = {.rows = h->rows, .microbatch = 1, .world = w, .user = &d, .loss = deep_loss};
     options.shard = h->shard;
     options.bucket = 100000; /* little beside the model, as 25 MB are beside large ones */
     TRY(open_deep(ctx, &d, o, h->width));
@@ -475,7 +483,7 @@ static void four_ranks_hold_a_quarter_of_state_and_gradients_inside_steps_too(vo
 {
     (void)state;
     const double all = 12.0 * LAYERS * (BROAD * BROAD - NARROW * NARROW);
-    for (int rows = 4; rows <= MOST_ROWS; rows += 4) { /* a grain for each rank; two, as by default */
+    for (int rows = 4; rows <= MOST_ROWS; rows += 4) { /* a microbatch for each rank; two, as by default */
         held one = {.shard = GD_SHARD_NONE, .rows = rows};
         hold_growing("self", &one);
         held four = {.shard = GD_SHARD_GRADIENTS, .rows = rows, .want = one.want};
@@ -484,7 +492,7 @@ static void four_ranks_hold_a_quarter_of_state_and_gradients_inside_steps_too(vo
                between = (double)four.between / all;
         assert_true((double)one.inside >= all);
         if (inside > 0.27 || between > 0.27)
-            fail_msg("%d grains: %.3f inside steps, %.3f between", rows, inside, between);
+            fail_msg("%d microbatches: %.3f inside steps, %.3f between", rows, inside, between);
     }
 }
 
@@ -498,7 +506,7 @@ static gd_status fast_here(gd_world *w, void *user)
     TRY(open_net(ctx, &n, GD_F64, GD_F64, 0));
     gd_optimizer *o = optimizer_of(ctx, &n, "lr(0.1)");
     gd_batch batch = {
-        .rows = ROWS, .grain = 5, .world = w, .how = GD_REDUCE_FAST, .user = &n, .loss = mean_loss};
+        .rows = ROWS, .microbatch = 5, .world = w, .how = GD_REDUCE_FAST, .user = &n, .loss = mean_loss};
     gd_status status = gd_optimizer_step(o, &(gd_objective){.batch = &batch}, NULL);
     gd_optimizer_free(o);
     TRY(status);
@@ -512,7 +520,7 @@ static gd_status fast_here(gd_world *w, void *user)
 static void fast_sums_differ_by_rounding_alone(void **state)
 {
     double want;
-    for (int n = 1; n <= 8; n++) run_in(CTX(state), n, fast_here, &want); /* 8 grains: one each */
+    for (int n = 1; n <= 8; n++) run_in(CTX(state), n, fast_here, &want); /* 8 microbatches: one each */
 }
 
 /* ---- memory ---- */
@@ -525,13 +533,13 @@ static gd_tensor *wide_loss(void *user, int64_t first, int64_t count)
     return gd_sum(user, NULL, false);
 }
 
-/* The sum over the grains is made in the first one's gradient, and the step reads it there. */
+/* The sum over the microbatches is made in the first one's gradient, and the step reads it there. */
 static void gradients_of_a_batch_are_not_copied(void **state)
 {
     gd_ctx *ctx = CTX(state);
     gd_tensor *w = gd_require_grad(gd_zeros(ctx, GD_F32, 1, (int64_t[]){WIDE}));
     gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "lr(1)"));
-    gd_batch batch = {.rows = 2, .grain = 1, .user = w, .loss = wide_loss};
+    gd_batch batch = {.rows = 2, .microbatch = 1, .user = w, .loss = wide_loss};
     assert_int_equal(gd_optimizer_add(o, "w", w), GD_OK);
     assert_int_equal(gd_optimizer_step(o, &(gd_objective){.batch = &batch}, NULL), GD_OK);
     int64_t before = test_memory()->most = test_memory()->bytes;
@@ -545,7 +553,7 @@ static gd_status some_steps(gd_world *w, void *user)
 {
     unsigned char out[1024];
     size_t used;
-    bits_case c = {.chain = "adam | lr(0.1)", .dtype = GD_F32, .second = GD_BF16, .grain = 13};
+    bits_case c = {.chain = "adam | lr(0.1)", .dtype = GD_F32, .second = GD_BF16, .microbatch = 13};
     gd_ctx *ctx = gd_world_ctx(w);
     if (user) c.shard = GD_SHARD_GRADIENTS;
     gd_scope_begin(ctx);
@@ -572,13 +580,13 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin_scoped_test, end_scoped_test)
     const struct CMUnitTest tests[] = {
-        TEST(steps_over_grains_have_the_same_bits_with_1_to_8_ranks),
+        TEST(steps_over_microbatches_have_the_same_bits_with_1_to_8_ranks),
         TEST(gradients_of_large_parameters_have_the_same_bits_too),
-        TEST(another_grain_may_have_other_bits),
-        TEST(grains_add_up_to_the_loss_of_all_rows),
+        TEST(another_microbatch_may_have_other_bits),
+        TEST(microbatches_add_up_to_the_loss_of_all_rows),
         TEST(sums_and_residuals_add_up_without_shares),
-        TEST(residuals_by_grains_are_a_sum_of_squares),
-        TEST(every_grain_and_evaluation_has_a_stream_of_its_own),
+        TEST(residuals_by_microbatches_are_a_sum_of_squares),
+        TEST(every_microbatch_and_evaluation_has_a_stream_of_its_own),
         TEST(where_one_rank_fails_all_are_told_and_nothing_changes),
         TEST(broken_batches_are_refused),
         TEST(ranks_agree_on_who_failed),

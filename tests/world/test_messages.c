@@ -103,7 +103,7 @@ static gd_status count_step(gd_world *w, void *user)
     gd_scope_begin(ctx);
     s.w = gd_require_grad(gd_ones(ctx, GD_F32, 1, (int64_t[]){WIDE}));
     s.opt = gd_optimizer_new(ctx, gd_chain(ctx, s.chain));
-    s.batch = (gd_batch){.rows = 4, .grain = 1, .world = w, .user = s.w, .loss = wide_loss};
+    s.batch = (gd_batch){.rows = 4, .microbatch = 1, .world = w, .user = s.w, .loss = wide_loss};
     gd_status status = gd_optimizer_add(s.opt, "w", s.w);
     if (!status) status = gd_optimizer_distribute(s.opt, w, &options);
     if (!status) status = one_step(w, &s); /* makes state */
@@ -320,7 +320,7 @@ static gd_status steps_of(lack *l, gd_world *w, gd_optimizer *opt, small_model *
     static _Thread_local float before[SMALLS * SMALL], after[SMALLS * SMALL];
     gd_ctx *ctx = gd_world_ctx(w);
     int rank = gd_world_rank(w);
-    gd_batch batch = {.rows = 4, .grain = 1, .world = w, .user = m, .loss = small_loss};
+    gd_batch batch = {.rows = 4, .microbatch = 1, .world = w, .user = m, .loss = small_loss};
     for (int i = 0; i < STEPS + 2 && l->done[rank] < STEPS; i++) {
         copy_model(m, before);
         if (rank == 1 && !l->hit && l->done[rank] == l->later) until_none = l->kth;

@@ -7,7 +7,7 @@
 
 #define ROWS 3000
 
-/* y = 3 exp(-2 x) and noise, fitted by a exp(-b x): by rows of several ranks, or by grains of a batch. */
+/* y = 3 exp(-2 x) and noise, fitted by a exp(-b x): by rows of several ranks, or by microbatches of a batch. */
 typedef struct problem {
     gd_world *world;
     gd_tensor *p, *x, *y; /* every rank has all rows */
@@ -48,7 +48,7 @@ static gd_status open_problem(gd_world *w, problem *q)
     q->data[1] = q->y;
     q->rows = (gd_rows){
         .count = ROWS, .data = q->data, .columns = 2, .user = q, .residuals = of_rows, .world = w};
-    q->batch = (gd_batch){.rows = ROWS, .grain = 500, .world = w, .user = q, .loss = of_batch};
+    q->batch = (gd_batch){.rows = ROWS, .microbatch = 500, .world = w, .user = q, .loss = of_batch};
     return gd_error(ctx);
 }
 
@@ -129,7 +129,7 @@ typedef struct difference {
 static void fewer_rows(problem *q) { q->rows.count = q->batch.rows = ROWS - 1; }
 static void another_start(problem *q) { (void)!gd_fill(q->p, 1.5); }
 static void sums(problem *q) { q->batch.sums = true; }
-static void smaller_grain(problem *q) { q->batch.grain = 400; }
+static void smaller_microbatch(problem *q) { q->batch.microbatch = 400; }
 static void another_seed(problem *q) { gd_seed(gd_world_ctx(q->world), 3); }
 
 static gd_status one_differs(gd_world *w, void *user)
@@ -166,7 +166,7 @@ static void ranks_that_mean_different_things_are_told_at_the_first_evaluation(vo
         {LEAST_SQUARES, fewer_rows, "'2999 rows"}, {LEAST_SQUARES, another_start, "3000 rows, parameters"},
         {BY_ROWS, fewer_rows, "'2999 rows"},       {BY_ROWS, another_start, "3000 rows, parameters"},
         {BY_BATCH, fewer_rows, "means of 2999"},   {BY_BATCH, another_start, ", parameters"},
-        {BY_BATCH, sums, "'sums of 3000 rows"},    {BY_BATCH, smaller_grain, "rows by 400"},
+        {BY_BATCH, sums, "'sums of 3000 rows"},    {BY_BATCH, smaller_microbatch, "rows by 400"},
         {BY_BATCH, another_seed, "generator 3/0"}};
     for (int i = 0; i < COUNT_OF(cases); i++) run_in(CTX(state), 3, one_differs, &cases[i]);
 }

@@ -1,4 +1,4 @@
-/* Collectives and sums over grains in the world of threads, and alone. */
+/* Collectives and sums over microbatches in the world of threads, and alone. */
 #include "support/ranks.h"
 #include "world/world.h"
 
@@ -214,7 +214,7 @@ static void collectives_overlap_and_are_waited_for_in_any_order(void **state)
 
 /* ---- the tree ---- */
 
-/* The sum over grains [from, to) of a complete tree of that width, as its definition reads. */
+/* The sum over microbatches [from, to) of a complete tree of that width, as its definition reads. */
 static float tree_sum(const float *x, int64_t from, int64_t width, int64_t total)
 {
     if (width == 1) return x[from];
@@ -222,13 +222,13 @@ static float tree_sum(const float *x, int64_t from, int64_t width, int64_t total
     return from + width / 2 < total ? left + tree_sum(x, from + width / 2, width / 2, total) : left;
 }
 
-typedef struct grain_case {
+typedef struct microbatch_case {
     gd_dtype dtype;
     int64_t numel, total;
     unsigned char *want; /* bytes of the result of one rank */
-} grain_case;
+} microbatch_case;
 
-static gd_tensor *grain_of(gd_ctx *ctx, const grain_case *c, int64_t g)
+static gd_tensor *microbatch_of(gd_ctx *ctx, const microbatch_case *c, int64_t g)
 {
     double *x = malloc((size_t)(c->numel + 1) * sizeof *x);
     for (int64_t i = 0; i < c->numel; i++) x[i] = value_of(g, i);
@@ -237,35 +237,35 @@ static gd_tensor *grain_of(gd_ctx *ctx, const grain_case *c, int64_t g)
     return t;
 }
 
-static gd_status sum_grains(gd_world *w, gd_tensor *out, const grain_case *c)
+static gd_status sum_microbatches(gd_world *w, gd_tensor *out, const microbatch_case *c)
 {
     gd_ctx *ctx = gd_world_ctx(w);
     int64_t first, count;
     gd_world_share(w, c->total, &first, &count);
-    gd_grains *sum = gd_grains_new(w, out, c->total);
+    gd_microbatches *sum = gd_microbatches_new(w, out, c->total);
     gd_status status = sum ? GD_OK : gd_error(ctx);
     for (int64_t g = first; g < first + count && !status; g++)
-        status = gd_grains_add(sum, grain_of(ctx, c, g));
-    if (!status) status = gd_grains_sum(sum, out);
-    gd_grains_free(sum);
+        status = gd_microbatches_add(sum, microbatch_of(ctx, c, g));
+    if (!status) status = gd_microbatches_sum(sum, out);
+    gd_microbatches_free(sum);
     return status;
 }
 
 static gd_status same_bits(gd_world *w, void *user)
 {
-    grain_case *c = user;
+    microbatch_case *c = user;
     gd_ctx *ctx = gd_world_ctx(w);
     size_t bytes = (size_t)c->numel * gd_dtype_size(c->dtype);
     gd_scope_begin(ctx);
     gd_tensor *out = gd_full(ctx, c->dtype, 1, &c->numel, -1);
-    TRY(sum_grains(w, out, c));
+    TRY(sum_microbatches(w, out, c));
     if (gd_world_size(w) == 1 && bytes) memcpy(c->want, gd_data(out), bytes);
     EXPECT(ctx, !bytes || !memcmp(c->want, gd_data(out), bytes));
     gd_scope_end(ctx);
     return GD_OK;
 }
 
-static void check_one_rank(const grain_case *c)
+static void check_one_rank(const microbatch_case *c)
 {
     float x[64];
     int64_t width = 1;
@@ -277,7 +277,7 @@ static void check_one_rank(const grain_case *c)
     }
 }
 
-static void sums_over_grains_have_the_same_bits_with_1_to_8_ranks(void **state)
+static void sums_over_microbatches_have_the_same_bits_with_1_to_8_ranks(void **state)
 {
     static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_BF16, GD_F16};
     static const int64_t sizes[] = {0, 1, 17, 64, 129, 1031, 40003}, totals[] = {1, 2, 3, 5, 8, 13, 64};
@@ -285,7 +285,7 @@ static void sums_over_grains_have_the_same_bits_with_1_to_8_ranks(void **state)
         for (int s = 0; s < COUNT_OF(sizes); s++)
             for (int t = 0; t < COUNT_OF(totals); t++) {
                 if (sizes[s] > 2000 && (totals[t] != 8 || d > 1)) continue;
-                grain_case c = {.dtype = dtypes[d], .numel = sizes[s], .total = totals[t]};
+                microbatch_case c = {.dtype = dtypes[d], .numel = sizes[s], .total = totals[t]};
                 c.want = malloc((size_t)sizes[s] * 8 + 1);
                 for (int n = 1; n <= 8; n++) run_in(CTX(state), n, same_bits, &c);
                 check_one_rank(&c);
@@ -311,11 +311,11 @@ static void halves_are_summed_in_f32_and_rounded_once(void **state)
     run_in(CTX(state), 6, small_ones, NULL);
 }
 
-static void a_tree_without_siblings_is_cut_where_the_grains_end(void **state)
+static void a_tree_without_siblings_is_cut_where_the_microbatches_end(void **state)
 {
     (void)state;
     gd_tree t;
-    gd__tree_of(&t, 5, 3, 2); /* grain 3 waits for 2; grain 4 stands for (2, 1) */
+    gd__tree_of(&t, 5, 3, 2); /* microbatch 3 waits for 2; microbatch 4 stands for (2, 1) */
     assert_int_equal(t.count, 2);
     assert_true(t.node[0].level == 0 && t.node[0].index == 3);
     assert_true(t.node[1].level == 2 && t.node[1].index == 1);
@@ -381,28 +381,31 @@ static void ranks_that_disagree_are_named_and_the_world_goes_on(void **state)
         run_in(CTX(state), 4, one_mistake, (void *)(uintptr_t)&mistakes[i]);
 }
 
-/* Grains that disagree are still there. */
-static gd_status other_grains(gd_world *w, void *user)
+/* Microbatches that disagree are still there. */
+static gd_status other_microbatches(gd_world *w, void *user)
 {
     (void)user;
     gd_ctx *ctx = gd_world_ctx(w);
     gd_scope_begin(ctx);
     gd_tensor *x = gd_ones(ctx, GD_F32, 1, (int64_t[]){3});
-    gd_grains *g = gd_grains_new(w, x, 2);
-    gd_status status = gd_grains_sum(g, x); /* nothing was added */
+    gd_microbatches *g = gd_microbatches_new(w, x, 2);
+    gd_status status = gd_microbatches_sum(g, x); /* nothing was added */
     gd_clear_error(ctx);
-    if (status == GD_STATE) status = gd_grains_add(g, x);
-    if (!status) status = gd_grains_add(g, x) == GD_STATE ? GD_OK : GD_INTERNAL;
+    if (status == GD_STATE) status = gd_microbatches_add(g, x);
+    if (!status) status = gd_microbatches_add(g, x) == GD_STATE ? GD_OK : GD_INTERNAL;
     gd_clear_error(ctx);
-    if (!status) status = gd_grains_sum(g, x);
-    gd_grains_free(g);
+    if (!status) status = gd_microbatches_sum(g, x);
+    gd_microbatches_free(g);
     TRY(status);
     EXPECT(ctx, ((const float *)gd_data(x))[2] == 2);
     gd_scope_end(ctx);
     return GD_OK;
 }
 
-static void grains_must_all_be_there_and_no_more(void **state) { run_in(CTX(state), 2, other_grains, NULL); }
+static void microbatches_must_all_be_there_and_no_more(void **state)
+{
+    run_in(CTX(state), 2, other_microbatches, NULL);
+}
 
 static gd_status late(gd_world *w, void *user)
 {
@@ -557,23 +560,23 @@ static void tensors_on_a_device_are_staged(void **state)
     run_in(CTX(state), 2, on_device, NULL);
 }
 
-/* Where no message has to leave it, sums are made on the device, views and grains too, with the bits that the host has. */
+/* Where no message has to leave it, sums are made on the device, views and microbatches too, with the bits that the host has. */
 static gd_status stay_there(gd_world *w, void *user)
 {
-    const grain_case *c = user;
+    const microbatch_case *c = user;
     gd_ctx *ctx = gd_world_ctx(w);
     gd_device *gpu = gd_device_get(ctx, "gpu"), *cpu = gd_device_get(ctx, "cpu");
     gd_scope_begin(ctx);
     gd_tensor *there = gd_to_device(gd_zeros(ctx, c->dtype, 1, &c->numel), gpu);
-    gd_grains *sum = gd_grains_new(w, there, c->total);
+    gd_microbatches *sum = gd_microbatches_new(w, there, c->total);
     gd_status status = sum ? GD_OK : gd_error(ctx);
     for (int64_t g = 0; g < c->total && !status; g++)
-        status = gd_grains_add(sum, gd_to_device(grain_of(ctx, c, g), gpu));
-    if (!status) status = gd_grains_sum(sum, there);
-    gd_grains_free(sum);
+        status = gd_microbatches_add(sum, gd_to_device(microbatch_of(ctx, c, g), gpu));
+    if (!status) status = gd_microbatches_sum(sum, there);
+    gd_microbatches_free(sum);
     TRY(status);
     gd_tensor *here = gd_zeros(ctx, c->dtype, 1, &c->numel);
-    TRY(sum_grains(w, here, c));
+    TRY(sum_microbatches(w, here, c));
     size_t bytes = (size_t)c->numel * gd_dtype_size(c->dtype);
     EXPECT(ctx, !memcmp(gd_data(here), gd_data(gd_to_device(there, cpu)), bytes));
     gd_tensor *m = gd_transpose(gd_reshape(gd_arange(ctx, GD_F32, 0, 6, 1), 2, (int64_t[]){2, 3}), 0, 1);
@@ -592,7 +595,7 @@ static void alone_tensors_are_summed_where_they_are(void **state)
     static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_BF16, GD_I64};
     setenv("GRADUS_CUDA", "./libgradus_plain.so", 1);
     for (int d = 0; d < COUNT_OF(dtypes); d++) {
-        grain_case c = {.dtype = dtypes[d], .numel = 1031, .total = 5};
+        microbatch_case c = {.dtype = dtypes[d], .numel = 1031, .total = 5};
         gd_status status = gd_world_run(CTX(state), "self", NULL, stay_there, &c);
         if (status) fail_msg("%s: %s", gd_dtype_name(dtypes[d]), gd_error_text(CTX(state)));
     }
@@ -607,7 +610,8 @@ static gd_status a_sum(gd_world *w, void *user)
     gd_scope_begin(ctx);
     gd_tensor *x = gd_ones(ctx, GD_BF16, 1, (int64_t[]){15});
     gd_status status = gd_world_all_reduce(w, x, GD_REDUCE_EXACT);
-    if (!status) status = sum_grains(w, x, &(grain_case){.dtype = GD_BF16, .numel = 15, .total = 5});
+    if (!status)
+        status = sum_microbatches(w, x, &(microbatch_case){.dtype = GD_BF16, .numel = 15, .total = 5});
     gd_module *m = status ? NULL : network(ctx, 2);
     if (!status) status = m ? gd_module_broadcast(m, w, 0) : gd_error(ctx);
     gd_scope_end(ctx);
@@ -637,11 +641,11 @@ int main(void)
         TEST(every_rank_gets_what_others_have_for_it),
         TEST(views_are_summed_in_place),
         TEST(collectives_overlap_and_are_waited_for_in_any_order),
-        TEST(sums_over_grains_have_the_same_bits_with_1_to_8_ranks),
+        TEST(sums_over_microbatches_have_the_same_bits_with_1_to_8_ranks),
         TEST(halves_are_summed_in_f32_and_rounded_once),
-        TEST(a_tree_without_siblings_is_cut_where_the_grains_end),
+        TEST(a_tree_without_siblings_is_cut_where_the_microbatches_end),
         TEST(ranks_that_disagree_are_named_and_the_world_goes_on),
-        TEST(grains_must_all_be_there_and_no_more),
+        TEST(microbatches_must_all_be_there_and_no_more),
         TEST(a_time_out_names_who_is_missing),
         TEST(a_rank_that_fails_is_not_waited_for),
         TEST(worlds_that_are_not_there_are_one_clear_error),

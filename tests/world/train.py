@@ -68,7 +68,7 @@ def train(processes, out, words):
     if done.returncode:
         sys.exit(f"{processes} processes, {' '.join(words)}: {done.stdout}{done.stderr}")
     told = [line for line in done.stdout.splitlines() if "rows/s" not in line and "processes (" not in line]
-    told = [line for line in told if "grains of" not in line and ".safetensors" not in line]
+    told = [line for line in told if "microbatches of" not in line and ".safetensors" not in line]
     return told, Path(f"{out}.safetensors").read_bytes(), Path(f"{out}.jsonl").read_bytes()
 
 
@@ -94,8 +94,8 @@ if os.environ.get("GD_WORLD_ALL"):
     ALL = list(itertools.product((1, 2, 3, 4, 8), (1, 2), ("none", "state", "gradients")))
     LAUNCHES = {"mlp": ALL, "conv": ALL}
 WORDS = {
-    "mlp": ["table.csv", "--target", "y", "--model", "mlp(9, dropout=0.2)", "--batch", "500", "--grain", "70", "--validation", "0.4"],
-    "conv": ["images.npy", "--target", "labels.npy", "--model", "conv(4, dense=5)", "--grain", "7", "--stop-on", "auc"],
+    "mlp": ["table.csv", "--target", "y", "--model", "mlp(9, dropout=0.2)", "--batch", "500", "--microbatch", "70", "--validation", "0.4"],
+    "conv": ["images.npy", "--target", "labels.npy", "--model", "conv(4, dense=5)", "--microbatch", "7", "--stop-on", "auc"],
 }
 
 
@@ -117,7 +117,7 @@ def going_on_with_another_number_is_never_having_stopped(want):
     train(3, "part", [*words, "--epochs", "1"])
     _, file, trace = train(2, "part", [*WORDS["mlp"][:3], "--resume", "part.safetensors", "--epochs", "3", "--threads", "1"])
     same("3 processes, then 2", (None, file, trace), (None, *want[1:]))
-    # a run of one process that knew no grain: each computes whole batches
+    # a run of one process that knew no microbatch: each computes whole batches
     words = [*WORDS["conv"][:5], "--threads", "1"]
     whole = train(1, "whole", [*words, "--epochs", "2"])
     train(1, "part", [*words, "--epochs", "1"])
@@ -128,7 +128,7 @@ def going_on_with_another_number_is_never_having_stopped(want):
 def fits_and_minima_have_the_same_bits():
     problems = {
         "fit": ["p*a*b - q*c^2 + r", "table.csv", "--param", "p=1", "--param", "q=0.5", "--param", "r=0", "--intervals", "profile"],
-        "minimize": ["mean((X@w-y)^2)", "--param", "w=zeros(3)", "--data", "X=@X.npy", "--data", "y=@y.npy", "--split", "X,y", "--grain", "90"],
+        "minimize": ["mean((X@w-y)^2)", "--param", "w=zeros(3)", "--data", "X=@X.npy", "--data", "y=@y.npy", "--split", "X,y", "--microbatch", "90"],
     }
     for command, words in problems.items():
         want = None
@@ -145,7 +145,7 @@ def fits_and_minima_have_the_same_bits():
         (["sqrt(sum((X@w-y)^2))", *words[1:]], "--split: the loss is neither a sum nor a mean over the rows"),
         ([*words[:-4], "--split", "X,z"], "--split: there is no --data of the name 'z'"),
         ([*words[:-4], "--split", "X,w"], "--split: there is no --data of the name 'w'"),
-        ([*words[:-4], "--grain", "5"], "minimize: --grain is for --split, which is not given"),
+        ([*words[:-4], "--microbatch", "5"], "minimize: --microbatch is for --split, which is not given"),
     ):
         done = launch(1, instead, "minimize")
         expect(done.returncode != 0 and f"gradus: {text}" in done.stderr, f"{instead}: {done.stderr}")
@@ -155,7 +155,7 @@ def fits_and_minima_have_the_same_bits():
             json.loads(launch(1, [loss, *words[1:-4], *more, "--json"], "minimize").stdout)["loss"]
             for more in ([], words[-4:])
         )
-        expect(abs(whole - cut) < 1e-9 * whole, f"{loss}: {cut} by grains, {whole} at once")
+        expect(abs(whole - cut) < 1e-9 * whole, f"{loss}: {cut} by microbatches, {whole} at once")
 
 
 def children(pid):
@@ -201,7 +201,7 @@ def ranks_that_are_given_something_else_are_told():
     Path("less.csv").write_text("\n".join(Path("table.csv").read_text().split("\n")[:-2]) + "\n")
     for command, words, other, text in (
         ("train", plain, [*plain[:6], "3"], "train: rank 2 brings --epochs 3, rank 0 --epochs 2"),
-        ("train", plain, [*plain, "--grain", "7"], "train: rank 2 brings --grain 7, rank 0 no --grain"),
+        ("train", plain, [*plain, "--microbatch", "7"], "train: rank 2 brings --microbatch 7, rank 0 no --microbatch"),
         ("train", plain, [*plain, "--bogus"], "rank 2: train: unknown option '--bogus'"),
         ("train", plain, ["none.csv", *plain[1:]], "rank 2: none.csv: cannot open"),
         ("train", plain, ["less.csv", *plain[1:]], "train: rank 2 brings data with the sum"),
@@ -218,16 +218,16 @@ def ranks_that_are_given_something_else_are_told():
 
 
 def processes_without_work_are_told():
-    plain = ["table.csv", "--target", "y", "--model", "mlp(4)", "--epochs", "1", "--threads", "1", "--grain", "20"]
+    plain = ["table.csv", "--target", "y", "--model", "mlp(4)", "--epochs", "1", "--threads", "1", "--microbatch", "20"]
     done = launch(3, plain)
-    told = "grains of 20 rows, 2 in a batch: 1 of 3 processes without work"
+    told = "microbatches of 20 rows, 2 in a batch: 1 of 3 processes without work"
     expect(done.returncode == 0 and told in done.stdout, done.stdout + done.stderr)
     minimum = ["mean((X@w-y)^2)", "--param", "w=zeros(3)", "--data", "X=@X.npy", "--data", "y=@y.npy", "--split", "X,y"]
-    for grain, told in (
-        ("0", "minimize: --split has no effect: with --grain 0 every process computes all rows"),
-        (str(2**63 - 1), f"minimize: 800 rows in grains of {2**63 - 1}: 2 of 3 processes without work"),
+    for microbatch, told in (
+        ("0", "minimize: --split has no effect: with --microbatch 0 every process computes all rows"),
+        (str(2**63 - 1), f"minimize: 800 rows in microbatches of {2**63 - 1}: 2 of 3 processes without work"),
     ):
-        done = launch(3, [*minimum, "--grain", grain], "minimize")
+        done = launch(3, [*minimum, "--microbatch", microbatch], "minimize")
         expect(done.returncode == 0 and done.stderr.count("gradus: ") == 1 and told in done.stderr, done.stderr)
 
 

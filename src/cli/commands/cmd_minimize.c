@@ -4,7 +4,7 @@
 #include "file/output.h"
 #include "cli/problem/bound.h"
 #include "cli/problem/constraints.h"
-#include "cli/problem/grains.h"
+#include "cli/problem/microbatches.h"
 #include "cli/problem/kept.h"
 #include "cli/problem/problem.h"
 #include "cli/problem/run_state.h"
@@ -84,7 +84,7 @@ typedef struct job {
     gd_cli *cli;
     const gd_args *args;
     gd_problem problem;
-    gd_problem_grains grains; /* --split */
+    gd_problem_microbatches microbatches; /* --split */
     gd_optimizer *optimizer;
     gd_tracer *tracer;
     gd_until until;
@@ -263,7 +263,7 @@ static gd_status prepare_minimize(job *j)
     if (!status) status = gd__constraints_read(&j->problem, j->args, &j->equal, &j->below);
     if (!status) status = gd__names_check(&j->problem, &j->equal, &j->below);
     if (!status) status = check_options(j);
-    if (!status) status = gd__grains_open(&j->problem, j->cli, j->args, &j->grains);
+    if (!status) status = gd__microbatches_open(&j->problem, j->cli, j->args, &j->microbatches);
     if (!status) status = make_optimizer(j);
     const char *resume = gd__args_get(j->args, "resume");
     if (!status && resume) status = gd__run_load(&j->problem, j->optimizer, j->args->argument[0], resume);
@@ -392,10 +392,10 @@ static double gradient_tolerance(const job *j) { return j->problem.dtype == GD_F
 
 static gd_objective objective_of(job *j)
 {
-    bool by_grains = j->grains.batch.rows > 0;
-    return (gd_objective){.loss = j->gradient == NONE || by_grains ? NULL : value_of,
+    bool by_microbatches = j->microbatches.batch.rows > 0;
+    return (gd_objective){.loss = j->gradient == NONE || by_microbatches ? NULL : value_of,
                           .value = j->gradient == NONE ? number_of : NULL,
-                          .batch = by_grains ? &j->grains.batch : NULL,
+                          .batch = by_microbatches ? &j->microbatches.batch : NULL,
                           .user = j,
                           .equal = j->equal.count ? equal_values : NULL,
                           .below = j->below.count ? below_values : NULL};
@@ -668,7 +668,7 @@ static void close_job(job *j)
     gd__constraints_free(ctx, &j->equal);
     gd__constraints_free(ctx, &j->below);
     gd__free(ctx, j->history, j->history_bytes);
-    gd__grains_close(&j->grains);
+    gd__microbatches_close(&j->microbatches);
     gd__problem_close(&j->problem);
 }
 

@@ -85,8 +85,8 @@ static const gd_option options[] = {
     GD_OPTION("threads", "N", "CPU threads (all cores); results do not depend on it"),
     GD_WORLD_OPTION,
     GD_OPTION(
-        "grain", "ROWS",
-        "rows of a batch that are evaluated at a time; equal grains give equal bits with any number of processes; 0: "
+        "microbatch", "ROWS",
+        "rows of a batch that are evaluated at a time; equal microbatches give equal bits with any number of processes; 0: "
         "all (0; with several processes an eighth of the batch)"),
     GD_OPTION("shard", "none|state|gradients",
               "what of the optimizer each process keeps a part of only: its state, gradients too (none)"),
@@ -246,7 +246,7 @@ static gd_status print_json(job *j)
                    {"steps", gd_optimizer_steps(t->optimizer)},
                    {"evals", gd_optimizer_evals(t->optimizer)},
                    {"seeds", r->seeds},
-                   {"grain", r->grain},
+                   {"microbatch", r->microbatch},
                    {"processes", t->point.world ? gd_world_size(t->point.world) : 1}};
     gd__text_char(out, '{');
     gd__json_put_string(out, "task", gd__task_name(r->task));
@@ -296,17 +296,17 @@ static void introduce_world(gd_text *out, const gd_trainer *t)
 {
     const gd_world *w = t->point.world;
     const gd_recipe *r = &t->point.recipe;
-    long long grain = (long long)r->grain;
+    long long microbatch = (long long)r->microbatch;
     int size = w ? gd_world_size(w) : 1;
     int64_t batch = r->batch && r->batch < t->rows ? r->batch : t->rows;
-    int64_t grains = grain && batch ? (batch - 1) / grain + 1 : size;
+    int64_t microbatches = microbatch && batch ? (batch - 1) / microbatch + 1 : size;
     if (w) gd__text_put(out, "%d process%s (%s); ", size, size == 1 ? "" : "es", gd_world_about(w));
-    if (grain) gd__text_put(out, "grains of %lld row%s", grain, grain == 1 ? "" : "s");
-    if (grain && grains < size)
-        gd__text_put(out, ", %lld in a batch: %lld of %d processes without work", (long long)grains,
-                     (long long)(size - grains), size);
-    if (grain) gd__text_char(out, '\n');
-    if (w && !grain) gd__text_add(out, "each computes all of a batch: --grain shares it\n");
+    if (microbatch) gd__text_put(out, "microbatches of %lld row%s", microbatch, microbatch == 1 ? "" : "s");
+    if (microbatch && microbatches < size)
+        gd__text_put(out, ", %lld in a batch: %lld of %d processes without work", (long long)microbatches,
+                     (long long)(size - microbatches), size);
+    if (microbatch) gd__text_char(out, '\n');
+    if (w && !microbatch) gd__text_add(out, "each computes all of a batch: --microbatch shares it\n");
 }
 
 /* Rows to validate with that are no random ones. */
@@ -437,8 +437,8 @@ const gd_command gd__command_train = {
         "save and end; --resume goes on. A run that fails saves what it has; after a step without a finite loss that "
         "is the best model. `gradus predict` uses the model; with a validation it is that of the best epoch. Parameters "
         "are called conv0.weight, dense0.weight, dense0.bias, ..., out.weight, out.bias. Started by mpirun or srun as several processes, "
-        "these share every batch by grains, the first one writes and tells; parameters, losses and files have the same bits with any "
-        "number of processes and the same grain, and --resume may have another number.",
+        "these share every batch by microbatches, the first one writes and tells; parameters, losses and files have the same bits with any "
+        "number of processes and the same microbatch, and --resume may have another number.",
     .options = options,
     .examples =
         "gradus train examples/data/flowers.csv --target kind --model 'mlp(32)' --epochs 60 --out flowers.safetensors\n"
@@ -446,7 +446,7 @@ const gd_command gd__command_train = {
         "--model 'conv(8, 16)' --chain 'clip_norm(1, dim=\"global\") | adam | weight_decay(0.01) | lr(3e-3)'\n"
         "gradus train data.csv --resume model.safetensors --epochs 100\n"
         "gradus train examples/data/flowers.csv --target kind --folds 5\n"
-        "mpirun -n 4 gradus train examples/data/flowers.csv --target kind --batch 64 --grain 8\n",
+        "mpirun -n 4 gradus train examples/data/flowers.csv --target kind --batch 64 --microbatch 8\n",
     .least = 1,
     .most = 1,
     .reads_from = 1,

@@ -8,13 +8,13 @@
 
 /* Compared with scikit-learn's networks by bench/train.c.  The average of the weights stands for a learning rate that falls, and does
  * not ask how long the run is to be. */
-#define GD_TRAIN_CHAIN    "adam | lr(0.003) | ema_weights(0.99)"
-#define GD_TRAIN_MODEL    "mlp(100)"
-#define GD_TRAIN_PATIENCE 20
-#define GD_TRAIN_GRAINS   8       /* of a batch, with several processes */
-#define GD_TRAIN_EPOCHS   100     /* of small data; */
-#define GD_TRAIN_ROWS     2000000 /* about so many rows in all, but at least */
-#define GD_TRAIN_LEAST    20      /* epochs */
+#define GD_TRAIN_CHAIN        "adam | lr(0.003) | ema_weights(0.99)"
+#define GD_TRAIN_MODEL        "mlp(100)"
+#define GD_TRAIN_PATIENCE     20
+#define GD_TRAIN_MICROBATCHES 8       /* of a batch, with several processes */
+#define GD_TRAIN_EPOCHS       100     /* of small data; */
+#define GD_TRAIN_ROWS         2000000 /* about so many rows in all, but at least */
+#define GD_TRAIN_LEAST        20      /* epochs */
 
 typedef struct gd_train_stream gd_train_stream; /* train_stream.c */
 

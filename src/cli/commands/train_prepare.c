@@ -235,7 +235,7 @@ static gd_status make_rows(job *j, const int64_t *learn, const int64_t *check)
         !(t->offset = on_device(t, t->point.output.mean)))
         status = gd_error(t->ctx);
     /* what looks at single columns wants whole rows to look at */
-    bool parts = t->point.world && t->point.recipe.grain && !j->stream &&
+    bool parts = t->point.world && t->point.recipe.microbatch && !j->stream &&
                  !gd__args_has(j->args, "importance");
     if (!status && parts) status = gd__part_keep(t);
     /* without a validation a run that failed leaves its best model for predict; going on goes on from the last one */
@@ -319,11 +319,12 @@ static void forget_rows(job *j)
 }
 
 /* The default: several processes find something to do, and as many as there usually are the same. */
-static void set_grain(job *j)
+static void set_microbatch(job *j)
 {
     gd_recipe *r = &j->t.point.recipe;
     int64_t batch = r->batch ? r->batch : j->t.rows;
-    if (r->grain < 0) r->grain = j->t.point.world ? (batch + GD_TRAIN_GRAINS - 1) / GD_TRAIN_GRAINS : 0;
+    if (r->microbatch < 0)
+        r->microbatch = j->t.point.world ? (batch + GD_TRAIN_MICROBATCHES - 1) / GD_TRAIN_MICROBATCHES : 0;
 }
 
 gd_status gd__train_begin(job *j, const int64_t *learn, int64_t rows, const int64_t *check,
@@ -345,7 +346,7 @@ gd_status gd__train_begin(job *j, const int64_t *learn, int64_t rows, const int6
         r->standardise = j->standardise < 3 ? (gd_standardise)j->standardise
                          : r->row_axes == 1 ? GD_SCALE_EACH
                                             : GD_SCALE_ALL;
-    set_grain(j);
+    set_microbatch(j);
     status = make_model(j);
     return status ? status : make_rows(j, learn, check);
 }
@@ -500,7 +501,7 @@ gd_status gd__train_open(job *j)
                                   .split = "random",
                                   .seeds = 1,
                                   .batch = 32,
-                                  .grain = -1,
+                                  .microbatch = -1,
                                   .validation = 0.1,
                                   .epochs = -1, /* the data decides */
                                   .dtype = GD_F32};

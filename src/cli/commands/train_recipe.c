@@ -223,12 +223,12 @@ static void default_length(job *j)
     if (!timed && r->validation > 0) r->patience = GD_TRAIN_PATIENCE;
 }
 
-/* A resumed run has the grain of its file, unless it is told another; without either the number of processes decides. */
+/* A resumed run has the microbatch of its file, unless it is told another; without either the number of processes decides. */
 static gd_status set_world(job *j)
 {
     static const char *const shared[] = {"shard", "reduce"};
     int shard = 0, reduce = 0;
-    gd_status status = set_number(j, "grain", &j->t.point.recipe.grain);
+    gd_status status = set_number(j, "microbatch", &j->t.point.recipe.microbatch);
     if (!status) status = gd__args_choice(j->args, "shard", "none state gradients", &shard);
     if (!status) status = gd__args_choice(j->args, "reduce", "exact fast", &reduce);
     j->t.shard = (gd_shard)shard;

@@ -62,9 +62,9 @@ static void find_takers(gd_trainer *t, passage *p)
     int64_t batch = r->batch ? r->batch : p->rows;
     for (int64_t at = 0; at < p->rows; at += batch) {
         int64_t length = at + batch < p->rows ? batch : p->rows - at;
-        int64_t grains = (length + r->grain - 1) / r->grain;
+        int64_t microbatches = (length + r->microbatch - 1) / r->microbatch;
         for (int64_t i = 0; i < length; i++) {
-            int taker = gd__sharer(size, grains, i / r->grain);
+            int taker = gd__sharer(size, microbatches, i / r->microbatch);
             p->taker[at + i] = taker;
             t->place[at + i] = taker == own ? p->count++ : -1;
         }

@@ -55,7 +55,7 @@ void gd__recipe_print(gd_text *out, const gd_recipe *r, const gd_progress_state 
     gd__text_char(out, ']');
     gd__json_put_whole(out, "outputs", r->outputs);
     gd__json_put_whole(out, "batch", r->batch);
-    gd__json_put_whole(out, "grain", r->grain);
+    gd__json_put_whole(out, "microbatch", r->microbatch);
     gd__json_put_whole(out, "seed", r->seed);
     gd__json_put_whole(out, "epochs", r->epochs);
     gd__json_put_whole(out, "patience", r->patience);
@@ -233,8 +233,9 @@ static void read_recipe(reader *r, gd_recipe *out)
     if (!r->status && !row_fits(out)) bad(r, "row");
     out->outputs = get_whole(r, "outputs", 1, INT64_C(1) << 40);
     out->batch = get_whole(r, "batch", 0, INT64_MAX);
-    /* files from before there were grains */
-    if (json_object_get(r->object, "grain")) out->grain = get_whole(r, "grain", 0, INT64_MAX);
+    /* earlier files have it under an older name, or not at all */
+    const char *rows = json_object_get(r->object, "microbatch") ? "microbatch" : "grain";
+    if (json_object_get(r->object, rows)) out->microbatch = get_whole(r, rows, 0, INT64_MAX);
     out->seed = get_whole(r, "seed", 0, INT64_MAX);
     out->epochs = get_whole(r, "epochs", 0, INT64_MAX / 2);
     out->patience = get_whole(r, "patience", 0, INT64_MAX / 2);

@@ -34,7 +34,7 @@ typedef struct gd_recipe {
     int row_axes;
     int64_t row[GD_MAX_DIMS];
     int64_t outputs, batch, seed;
-    int64_t grain; /* rows of a batch that are evaluated at a time; 0: all of them, -1: not decided */
+    int64_t microbatch; /* rows of a batch that are evaluated at a time; 0: all of them, -1: not decided */
     int64_t epochs, patience; /* patience 0: no early stopping */
     double validation;        /* share of the rows */
     bool stratified;          /* of each class alike */

@@ -34,24 +34,24 @@ static gd_status pick_batch(gd_trainer *t, int64_t at, int64_t count)
     return t->batch_x && t->batch_y ? GD_OK : gd_error(t->ctx);
 }
 
-/* Some rows of the batch: those of a grain. */
-static gd_tensor *grain_loss(void *user, int64_t first, int64_t count)
+/* Some rows of the batch: those of a microbatch. */
+static gd_tensor *microbatch_loss(void *user, int64_t first, int64_t count)
 {
     gd_trainer *t = user;
     return pick_batch(t, t->batch_at + first, count) ? NULL : batch_loss(t);
 }
 
-/* Without grains every rank computes all of a batch. */
+/* Without microbatches every rank computes all of a batch. */
 static gd_status step_over(gd_trainer *t, int64_t at, int64_t count, gd_step_info *info)
 {
     gd_batch batch = {.rows = count,
-                      .grain = t->point.recipe.grain,
+                      .microbatch = t->point.recipe.microbatch,
                       .world = t->point.world,
                       .how = t->reduce,
                       .user = t,
-                      .loss = grain_loss};
+                      .loss = microbatch_loss};
     t->batch_at = at;
-    if (batch.grain) return gd_optimizer_step(t->optimizer, &(gd_objective){.batch = &batch}, info);
+    if (batch.microbatch) return gd_optimizer_step(t->optimizer, &(gd_objective){.batch = &batch}, info);
     gd_status status = pick_batch(t, at, count);
     return status ? status
                   : gd_optimizer_step(t->optimizer, &(gd_objective){.loss = batch_loss, .user = t}, info);

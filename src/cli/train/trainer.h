@@ -57,7 +57,7 @@ typedef struct gd_trainer {
 
     int64_t *order; /* rows of this epoch */
     size_t order_bytes;
-    gd_tensor *batch_x, *batch_y; /* during a step, of it or of a grain */
+    gd_tensor *batch_x, *batch_y; /* during a step, of it or of a microbatch */
     int64_t batch_at;             /* in the order */
     bool parted; /* x and check_x are the part of this rank, and rows come every epoch (part.h): */
     gd_tensor *taken;
@@ -67,7 +67,7 @@ typedef struct gd_trainer {
     gd_meter meter;
 } gd_trainer;
 
-/* Ranks of a world (point.world) evaluate grains of every batch, decide together when to stop and save, and have the same
+/* Ranks of a world (point.world) evaluate microbatches of every batch, decide together when to stop and save, and have the same
  * parameters, losses and progress; the first one tells and writes.
  *
  * Trains to the last epoch, an early stop, a termination link or Ctrl-C, and saves.  When something fails on the way (VALUE: the

@@ -7,11 +7,11 @@ struct gd_harvest {
     gd_optimizer *o;
     gd_tensor *const *params;
     int count;
-    int64_t total, first, grains, grain; /* of all ranks; this rank's; the one that is made */
-    int room, sums;                      /* subtrees of this rank: at most, and of all its grains */
-    gd_tensor **sum;                     /* [count, room], owned */
-    int64_t *have;                       /* grains of each */
-    int next;                            /* the parameter that leaves next */
+    int64_t total, first, microbatches, microbatch; /* of all ranks; this rank's; the one that is made */
+    int room, sums;  /* subtrees of this rank: at most, and of all its microbatches */
+    gd_tensor **sum; /* [count, room], owned */
+    int64_t *have;   /* microbatches of each */
+    int next;        /* the parameter that leaves next */
     bool leaves;
     gd_status failed; /* adding */
 };
@@ -22,18 +22,18 @@ static size_t have_size(const gd_harvest *h) { return (size_t)h->count * sizeof 
 gd_harvest *gd__harvest_new(gd_optimizer *o, gd_tensor *const *params, int count, int64_t total)
 {
     gd_ctx *ctx = o->ctx;
-    int64_t first, grains;
+    int64_t first, microbatches;
     gd_harvest *h = gd__calloc(ctx, sizeof *h);
     gd_tree tree = {.count = 0};
     if (!h) return NULL;
-    gd_world_share(o->share->world, total, &first, &grains);
+    gd_world_share(o->share->world, total, &first, &microbatches);
     *h = (gd_harvest){.o = o, .params = params, .count = count};
     h->total = total;
     h->first = first;
-    h->grains = grains;
+    h->microbatches = microbatches;
     h->next = count - 1;
     h->room = 1;
-    for (int64_t g = 0; g < grains; g++) {
+    for (int64_t g = 0; g < microbatches; g++) {
         gd__tree_push(&tree, total, (gd_subtree){.index = first + g}, NULL, NULL);
         if (tree.count > h->room) h->room = tree.count;
     }
@@ -55,7 +55,7 @@ void gd__harvest_free(gd_harvest *h)
     gd__free(ctx, h, sizeof *h);
 }
 
-/* ---- a grain ---- */
+/* ---- a microbatch ---- */
 
 /* Both lie as their parameter, whatever its order is. */
 static void *join_sums(void *user, void *left, void *right)
@@ -75,7 +75,7 @@ static void *join_sums(void *user, void *left, void *right)
 
 static void leave(gd_harvest *h)
 {
-    for (; h->next >= 0 && h->have[h->next] == h->grains; h->next--)
+    for (; h->next >= 0 && h->have[h->next] == h->microbatches; h->next--)
         gd__scatter_give(h->o, h->params[h->next], h->sum + h->next * h->room);
 }
 
@@ -85,16 +85,17 @@ static gd_status add_gradient(void *user, int i, gd_tensor *grad)
     gd_tensor *leaf = gd__partial_of(grad, h->params[i], false), **sum = h->sum + i * h->room;
     gd_tree tree;
     if (!leaf) return gd_error(h->o->ctx);
-    gd__tree_of(&tree, h->total, h->first, h->grain);
+    gd__tree_of(&tree, h->total, h->first, h->microbatch);
     for (int k = 0; k < tree.count; k++) tree.node[k].sum = sum[k];
-    gd__tree_push(&tree, h->total, (gd_subtree){.index = h->first + h->grain, .sum = leaf}, join_sums, h);
+    gd__tree_push(&tree, h->total, (gd_subtree){.index = h->first + h->microbatch, .sum = leaf}, join_sums,
+                  h);
     for (int k = 0; k < h->room; k++) sum[k] = k < tree.count ? tree.node[k].sum : NULL;
     h->have[i]++;
     if (h->leaves) leave(h);
     return h->failed;
 }
 
-gd_status gd__harvest_grain(gd_harvest *h, gd_tensor *loss, gd_tensor *seed)
+gd_status gd__harvest_microbatch(gd_harvest *h, gd_tensor *loss, gd_tensor *seed)
 {
     gd_ctx *ctx = h->o->ctx;
     if (!loss || !seed) return gd_error(ctx);
@@ -102,14 +103,14 @@ gd_status gd__harvest_grain(gd_harvest *h, gd_tensor *loss, gd_tensor *seed)
                                             : GD_OK;
     /* zeros where nothing of the loss depends on one */
     for (int i = 0; i < h->count && !status; i++) {
-        if (h->have[i] > h->grain) continue;
+        if (h->have[i] > h->microbatch) continue;
         gd__aside_begin(ctx);
         gd_tensor *zeros = gd_zeros_like(h->params[i]);
         gd__own(zeros);
         gd__aside_end(ctx);
         status = zeros ? add_gradient(h, i, zeros) : gd_error(ctx);
     }
-    h->grain++;
+    h->microbatch++;
     return status;
 }
 
@@ -123,7 +124,7 @@ void gd__harvest_leave(gd_harvest *h)
 
 gd_status gd__harvest_end(gd_harvest *h, gd_status failed, gd_tensor *const **list)
 {
-    if (!failed) leave(h); /* a rank without grains gives nothing of each */
+    if (!failed) leave(h); /* a rank without microbatches gives nothing of each */
     for (; h->next >= 0; h->next--) gd__scatter_give(h->o, h->params[h->next], NULL);
     gd_status status = gd__scatter_end(h->o, h->params, h->count, list);
     if (failed) gd__scatter_forget(h->o);

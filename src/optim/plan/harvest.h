@@ -1,13 +1,13 @@
-/* Gradients by grains of a batch of which each rank keeps what it owns (GD_SHARD_GRADIENTS).
+/* Gradients by microbatches of a batch of which each rank keeps what it owns (GD_SHARD_GRADIENTS).
  *
- *     grain 0   backward   d c b a     each is added to this rank's subtrees and forgotten
- *     grain 1   backward   d c b a
+ *     microbatch 0   backward   d c b a     each is added to this rank's subtrees and forgotten
+ *     microbatch 1   backward   d c b a
  *     all ranks know the loss, and that nobody has failed
- *     grain 2   backward   d c | b a   those that are complete leave, from the last parameter to the first: see scatter.c
+ *     microbatch 2   backward   d c | b a   those that are complete leave, from the last parameter to the first: see scatter.c
  *                          under way
  *
- * With one grain a rank never has more of the gradients than its stretches, a few buckets and what the backward pass has just made;
- * with more of them it has the sum over its grains until the last. */
+ * With one microbatch a rank never has more of the gradients than its stretches, a few buckets and what the backward pass has just made;
+ * with more of them it has the sum over its microbatches until the last. */
 #ifndef GD_OPTIM_PLAN_HARVEST_H
 #define GD_OPTIM_PLAN_HARVEST_H
 
@@ -15,11 +15,11 @@
 
 typedef struct gd_harvest gd_harvest;
 
-/* For the gradients of these by `total` grains of a batch; both are borrowed.  NULL: no memory. */
+/* For the gradients of these by `total` microbatches of a batch; both are borrowed.  NULL: no memory. */
 gd_harvest *gd__harvest_new(gd_optimizer *optimizer, gd_tensor *const *params, int count, int64_t total);
 void gd__harvest_free(gd_harvest *harvest);
-/* Gradients of the next grain of this rank, of a seeded loss.  After gd__harvest_leave, with the last grain, they leave. */
-GD_NODISCARD gd_status gd__harvest_grain(gd_harvest *harvest, gd_tensor *loss, gd_tensor *seed);
+/* Gradients of the next microbatch of this rank, of a seeded loss.  After gd__harvest_leave, with the last microbatch, they leave. */
+GD_NODISCARD gd_status gd__harvest_microbatch(gd_harvest *harvest, gd_tensor *loss, gd_tensor *seed);
 void gd__harvest_leave(gd_harvest *harvest);
 /* After gd__harvest_leave.  failed: they could not be made, and all get that error.  *list is borrowed, until the next step. */
 GD_NODISCARD gd_status gd__harvest_end(gd_harvest *harvest, gd_status failed, gd_tensor *const **list);

@@ -19,7 +19,7 @@
 #define MOST   64        /* tensors of a bucket */
 #define LONG   (1 << 16) /* bytes of a stretch that is worth a message of its own */
 
-/* Of the gradient of a parameter what is there of it: the sum over each subtree of this rank's grains, lying as the parameter. */
+/* Of the gradient of a parameter what is there of it: the sum over each subtree of this rank's microbatches, lying as the parameter. */
 typedef struct portion {
     int param;       /* its number */
     gd_tensor *grad; /* the only one, owned; or */
@@ -31,9 +31,9 @@ typedef struct portion {
 typedef struct bucket {
     portion item[MOST];
     int count;
-    gd_dtype dtype;    /* of the gradients */
-    gd_grains *grains; /* the sums, packed */
-    gd_tensor *own;    /* this rank's stretch of the sum over all; owned */
+    gd_dtype dtype;                /* of the gradients */
+    gd_microbatches *microbatches; /* the sums, packed */
+    gd_tensor *own;                /* this rank's stretch of the sum over all; owned */
     int64_t *cuts;
     gd_exchange *work;
 } bucket;
@@ -43,7 +43,7 @@ struct gd_scatter {
     bucket waiting, flying[FLYING];
     int first, count;
     int64_t bytes, most; /* that wait, and may */
-    int64_t total;       /* grains: one for each rank, or those of a batch */
+    int64_t total;       /* microbatches: one for each rank, or those of a batch */
     int sums;            /* of a portion: subtrees of this rank */
     bool batch;          /* all ranks start as many collectives, whatever fails */
     bool lent;           /* nobody writes to gradients before all have landed */
@@ -114,7 +114,7 @@ static void drop(const gd_scatter *s, portion *q)
 static void empty(gd_optimizer *o, bucket *b)
 {
     for (int i = 0; i < b->count; i++) drop(scatter_of(o), &b->item[i]);
-    gd_grains_free(b->grains);
+    gd_microbatches_free(b->microbatches);
     gd__release(b->own);
     gd__free(o->ctx, b->cuts, b->cuts ? (size_t)(gd_world_size(o->share->world) + 1) * sizeof *b->cuts : 0);
     *b = (bucket){0};
@@ -162,7 +162,7 @@ static bool can_read(const gd_scatter *s, const bucket *b)
 {
     const portion *q = &b->item[0];
     if (b->count > 1 || q->parts > 1) return false;
-    if (b->grains && s->sums && sum_of(q, 0)->storage->device != b->grains->at) return false;
+    if (b->microbatches && s->sums && sum_of(q, 0)->storage->device != b->microbatches->at) return false;
     for (int k = 0; k < s->sums; k++) {
         const gd_tensor *t = sum_of(q, k);
         if (!s->lent && (t->head.refs > 1 || t->storage->refs > 1)) return false;
@@ -178,7 +178,7 @@ static gd_tensor *sums_of(const gd_optimizer *o, const bucket *b, int k, int64_t
         gd__retain(all = sum_of(&b->item[0], k));
         return all;
     }
-    gd__own(all = gd__new(b->grains->at, b->grains->partial, 1, &numel));
+    gd__own(all = gd__new(b->microbatches->at, b->microbatches->partial, 1, &numel));
     if (!all || !pack(o, b, gd_world_size(o->share->world), k, all)) return all;
     gd__release(all);
     return NULL;
@@ -190,8 +190,8 @@ static gd_tensor *room_for_own(const gd_optimizer *o, const bucket *b, int64_t o
     const portion *q = &b->item[0];
     gd_tensor *kept = o->param[q->param].own_grad;
     bool straight = b->count == 1 && q->parts == 1 && !q->adds && kept->dtype == b->dtype &&
-                    gd__contiguous(kept) && kept->storage->device == b->grains->at;
-    gd_tensor *room = straight ? gd__reshape(kept, 1, &own) : gd__new(b->grains->at, b->dtype, 1, &own);
+                    gd__contiguous(kept) && kept->storage->device == b->microbatches->at;
+    gd_tensor *room = straight ? gd__reshape(kept, 1, &own) : gd__new(b->microbatches->at, b->dtype, 1, &own);
     gd__own(room);
     return room;
 }
@@ -205,16 +205,16 @@ static gd_status load(gd_optimizer *o, bucket *b)
     b->cuts = gd__alloc_array(o->ctx, (size_t)ranks + 1, sizeof *b->cuts);
     if (!b->cuts) return GD_NOMEM;
     int64_t numel = cut_portions(o, b, ranks), own = b->cuts[rank + 1] - b->cuts[rank];
-    b->grains = gd__grains_of(o->share->world, b->dtype, o->param[b->item[0].param].tensor->storage->device,
-                              1, &numel, s->total);
+    b->microbatches = gd__microbatches_of(
+        o->share->world, b->dtype, o->param[b->item[0].param].tensor->storage->device, 1, &numel, s->total);
     gd__aside_begin(o->ctx);
     bool read = can_read(s, b);
-    b->own = b->grains ? room_for_own(o, b, own) : NULL;
+    b->own = b->microbatches ? room_for_own(o, b, own) : NULL;
     for (; b->own && packed < s->sums; packed++)
         if (!(all[packed] = sums_of(o, b, packed, numel, read))) break;
     gd__aside_end(o->ctx);
     if (b->own && packed == s->sums) {
-        gd__grains_fill(b->grains, all);
+        gd__microbatches_fill(b->microbatches, all);
         return GD_OK;
     }
     while (packed > 0) gd__release(all[--packed]);
@@ -246,7 +246,7 @@ static gd_status fly(gd_optimizer *o, const bucket *from)
         what.failed = s->failed;
     else {
         what.cuts = b->cuts;
-        what.grains = b->grains;
+        what.microbatches = b->microbatches;
         what.out = b->own;
     }
     for (int i = 0; i < b->count; i++) b->item[i].grad = NULL, b->item[i].sum = NULL;
@@ -501,13 +501,13 @@ gd_tensor **gd__scatter_whole(gd_optimizer *o, gd_tensor *const *params, gd_tens
     return NULL;
 }
 
-/* ---- by grains of a batch ---- */
+/* ---- by microbatches of a batch ---- */
 
 /* A bucket is little beside all gradients: what travels comes on top of what is kept. */
 #define BUCKETS      128
 #define LEAST_BUCKET (1 << 16)
 
-/* Backward passes have one grain for each rank. */
+/* Backward passes have one microbatch for each rank. */
 static void over_ranks(const gd_optimizer *o, gd_scatter *s)
 {
     s->total = gd_world_size(o->share->world);

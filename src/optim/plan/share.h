@@ -100,9 +100,9 @@ gd_status gd__scatter_sums(gd_optimizer *optimizer, gd_tensor *const *params, gd
 /* A gradient as partial sums are: of their dtype, lying as its parameter, and but for `shared` nobody else's.  Consumed; owned, NULL
  * with the error recorded. */
 gd_tensor *gd__partial_of(gd_tensor *grad, const gd_tensor *param, bool shared);
-/* By grains of a batch.  Are no gradients of backward passes waiting for a step? */
+/* By microbatches of a batch.  Are no gradients of backward passes waiting for a step? */
 bool gd__scatter_is_free(const gd_optimizer *optimizer);
-/* Begins: of each of these a rank gives the sums over its `sums` subtrees of `total` grains. */
+/* Begins: of each of these a rank gives the sums over its `sums` subtrees of `total` microbatches. */
 void gd__scatter_batch(gd_optimizer *optimizer, gd_tensor *const *params, int count, int64_t total, int sums);
 /* All ranks give all of them, in one order: those of a parameter, lying as it does and of the dtype of partial sums.  The list is
  * borrowed until gd__scatter_end, its tensors are consumed; NULL: this rank has failed, and all hear of it at the end. */

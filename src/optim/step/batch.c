@@ -1,8 +1,8 @@
-/* Losses by grains of a batch (gd_batch).
+/* Losses by microbatches of a batch (gd_batch).
  *
- *     rows      [----------------------------------]      a grain: its loss with its graph, its gradients, and it is forgotten
- *     grains    [-----][-----][-----][-----][-----][]
- *     ranks     [ 0          ][ 1          ][ 2    ]      each adds its own in the tree of gd_grains; then all ranks join theirs
+ *     rows      [----------------------------------]      a microbatch: its loss with its graph, its gradients, and it is forgotten
+ *     microbatches    [-----][-----][-----][-----][-----][]
+ *     ranks     [ 0          ][ 1          ][ 2    ]      each adds its own in the tree of gd_microbatches; then all ranks join theirs
  *
  * The losses travel first, and with them whether a rank has failed: where one has, nobody waits for its gradients.  Gradients go
  * as buckets of neighbouring parameters, all under way at a time. */
@@ -34,9 +34,9 @@ typedef struct bucket {
     int64_t numel;
     gd_dtype dtype; /* of sums */
     gd_device *device;
-    gd_device *at;       /* where sums are made */
-    gd_grains *grains;   /* exact: the sums of this rank */
-    gd_tensor *flat;     /* fast: the sum of this rank; then, also of grains, that of all.  Owned */
+    gd_device *at;                 /* where sums are made */
+    gd_microbatches *microbatches; /* exact: the sums of this rank */
+    gd_tensor *flat;     /* fast: the sum of this rank; then, also of microbatches, that of all.  Owned */
     const int64_t *cuts; /* each rank gets the sum of its stretch alone; NULL: of everything */
     gd_exchange *work;
 } bucket;
@@ -46,10 +46,10 @@ typedef struct run {
     const gd_batch *batch;
     gd_world *world;
     int64_t total, first, count;
-    gd_rng rng;          /* of the context, before grains draw from streams of their own */
+    gd_rng rng;          /* of the context, before microbatches draw from streams of their own */
     gd_tensor *const *v; /* products with the Hessian along it; NULL: gradients */
     bool slopes;         /* else values alone */
-    gd_tensor **slope;   /* of a grain, of its scope */
+    gd_tensor **slope;   /* of a microbatch, of its scope */
     bool own;            /* of the slopes what this rank owns serves */
     gd_harvest *harvest; /* gradients of which each rank keeps what it owns: their list; NULL: all of them */
     gd_tensor *const **list;
@@ -79,17 +79,17 @@ static gd_status open_bucket(run *r, bucket *k)
         k->flat = new_flat(k, k->device);
         return k->flat ? gd_fill(k->flat, 0) : gd_error(ctx);
     }
-    k->grains = gd__grains_of(r->world, k->dtype, k->device, 1, &k->numel, r->total);
-    if (!k->grains) return gd_error(ctx);
-    k->at = k->grains->at;
+    k->microbatches = gd__microbatches_of(r->world, k->dtype, k->device, 1, &k->numel, r->total);
+    if (!k->microbatches) return gd_error(ctx);
+    k->at = k->microbatches->at;
     return GD_OK;
 }
 
-/* Where the sum over all grains goes: into what is there of them, without another pass over memory. */
+/* Where the sum over all microbatches goes: into what is there of them, without another pass over memory. */
 static void room_for_sum(bucket *k)
 {
     if (k->flat) return;
-    k->flat = k->at == k->device ? gd__grains_room(k->grains) : NULL;
+    k->flat = k->at == k->device ? gd__microbatches_room(k->microbatches) : NULL;
     if (k->flat)
         gd__retain(k->flat);
     else
@@ -98,7 +98,7 @@ static void room_for_sum(bucket *k)
 
 static void close_bucket(bucket *k)
 {
-    gd_grains_free(k->grains);
+    gd_microbatches_free(k->microbatches);
     gd__release(k->flat);
 }
 
@@ -144,10 +144,10 @@ static gd_tensor *piece(gd_tensor *flat, int64_t at, const gd_tensor *like)
     return t ? gd__reshape(t, like->ndim, like->size) : NULL;
 }
 
-/* One grain's; consumed. */
+/* One microbatch's; consumed. */
 static gd_status add_flat(bucket *k, gd_tensor *flat)
 {
-    if (k->grains) return gd__grains_take(k->grains, flat);
+    if (k->microbatches) return gd__microbatches_take(k->microbatches, flat);
     gd_status status = gd__add_partial(k->flat, k->flat, flat);
     gd__release(flat);
     return status;
@@ -164,7 +164,7 @@ static gd_tensor *take_slope(run *r, bucket *k)
     return flat;
 }
 
-/* The slopes of a grain into a bucket. */
+/* The slopes of a microbatch into a bucket. */
 static gd_status add_slopes(run *r, bucket *k)
 {
     gd_ctx *ctx = r->var->ctx;
@@ -182,23 +182,23 @@ static gd_status add_slopes(run *r, bucket *k)
     return status;
 }
 
-/* ---- a grain ---- */
+/* ---- a microbatch ---- */
 
-/* The stream of a grain: a function of the context's, which is at another place in every evaluation. */
-static gd_rng stream_of(gd_rng at, int64_t grain)
+/* The stream of a microbatch: a function of the context's, which is at another place in every evaluation. */
+static gd_rng stream_of(gd_rng at, int64_t microbatch)
 {
     uint32_t w[4];
-    gd__philox_at(at.key, at.counter, (uint64_t)grain + 1, w);
+    gd__philox_at(at.key, at.counter, (uint64_t)microbatch + 1, w);
     return (gd_rng){.key = (uint64_t)w[1] << 32 | w[0]};
 }
 
-/* The share of a grain, as the gradient of its loss begins. */
+/* The share of a microbatch, as the gradient of its loss begins. */
 static gd_tensor *seed_of(const gd_tensor *loss, double share)
 {
     return gd_to_device(gd_full(loss->head.ctx, loss->dtype, 0, NULL, share), loss->storage->device);
 }
 
-/* Gradients of the share of a grain, or the products of its Hessian. */
+/* Gradients of the share of a microbatch, or the products of its Hessian. */
 static gd_status slopes_of(run *r, gd_tensor *loss, double share)
 {
     gd_var *var = r->var;
@@ -212,13 +212,14 @@ static gd_status slopes_of(run *r, gd_tensor *loss, double share)
     return status;
 }
 
-/* The loss of a grain with its graph, and its share of the whole. */
-static gd_status take_loss(run *r, int64_t grain, gd_tensor **loss, double *share)
+/* The loss of a microbatch with its graph, and its share of the whole. */
+static gd_status take_loss(run *r, int64_t microbatch, gd_tensor **loss, double *share)
 {
     const gd_batch *b = r->batch;
     gd_ctx *ctx = r->var->ctx;
-    int64_t at = grain * b->grain, rows = b->rows - at < b->grain ? b->rows - at : b->grain;
-    if (!b->grain) at = 0, rows = b->rows;
+    int64_t at = microbatch * b->microbatch,
+            rows = b->rows - at < b->microbatch ? b->rows - at : b->microbatch;
+    if (!b->microbatch) at = 0, rows = b->rows;
     *loss = b->loss(b->user, at, rows);
     bool residuals = *loss && (*loss)->ndim > 0;
     *share = b->sums || residuals ? 1 : (double)rows / (double)b->rows;
@@ -233,20 +234,21 @@ static gd_status take_loss(run *r, int64_t grain, gd_tensor **loss, double *shar
     return status;
 }
 
-static gd_status take_grain(run *r, int64_t grain)
+static gd_status take_microbatch(run *r, int64_t microbatch)
 {
     gd_tensor *loss;
     double share;
-    gd_status status = take_loss(r, grain, &loss, &share);
+    gd_status status = take_loss(r, microbatch, &loss, &share);
     if (status || (!r->slopes && !r->harvest)) return status;
-    return r->harvest ? gd__harvest_grain(r->harvest, loss, seed_of(loss, share)) : slopes_of(r, loss, share);
+    return r->harvest ? gd__harvest_microbatch(r->harvest, loss, seed_of(loss, share))
+                      : slopes_of(r, loss, share);
 }
 
 /* Half of it: nobody needs what others own. */
 static gd_exchange *start_own(run *r, bucket *k)
 {
     const int64_t *cut = k->cuts + gd_world_rank(r->world);
-    gd_collective what = {.kind = GD_REDUCE_SCATTER, .grains = k->grains, .cuts = k->cuts};
+    gd_collective what = {.kind = GD_REDUCE_SCATTER, .microbatches = k->microbatches, .cuts = k->cuts};
     what.out = gd_slice(k->flat, "0", cut[0], cut[1], 1);
     if (!what.out) what.failed = gd_error(r->var->ctx);
     return gd_world_start(r->world, &what);
@@ -271,10 +273,10 @@ static const char *name_loss(const run *r, char *name, size_t size)
     const gd_batch *b = r->batch;
     const gd_optimizer *o = r->var->optimizer;
     if (gd_world_size(r->world) == 1) return NULL;
-    int used = snprintf(name, size, "%s of %lld rows by %lld, step %lld, generator %llu/%llu",
-                        b->sums ? "sums" : "means", (long long)b->rows,
-                        (long long)(b->grain ? b->grain : b->rows), (long long)(o ? o->step + 1 : 0),
-                        (unsigned long long)r->rng.key, (unsigned long long)r->rng.counter);
+    int used = snprintf(
+        name, size, "%s of %lld rows by %lld, step %lld, generator %llu/%llu", b->sums ? "sums" : "means",
+        (long long)b->rows, (long long)(b->microbatch ? b->microbatch : b->rows),
+        (long long)(o ? o->step + 1 : 0), (unsigned long long)r->rng.key, (unsigned long long)r->rng.counter);
     if (o && !o->step && used < (int)size)
         (void)snprintf(name + used, size - (size_t)used, ", parameters %016llx",
                        (unsigned long long)sum_of_params(r->var));
@@ -287,7 +289,7 @@ static gd_exchange *start_sum(run *r, bucket *k, gd_status failed, const char *n
     if (k->cuts && k->flat) return start_own(r, k);
     return gd_world_start(r->world, &(gd_collective){.kind = GD_ALL_REDUCE,
                                                      .tensor = k->flat,
-                                                     .grains = k->grains,
+                                                     .microbatches = k->microbatches,
                                                      .how = r->batch->how,
                                                      .failed = failed,
                                                      .name = name});
@@ -304,21 +306,21 @@ static gd_status join_loss(run *r, gd_status failed)
     return failed ? failed : status;
 }
 
-/* Gradients leave in the backward pass of the last grain, once all ranks know the loss, and that nobody has failed.  A rank without
- * grains hears of theirs. */
-static gd_status take_last(run *r, int64_t grain)
+/* Gradients leave in the backward pass of the last microbatch, once all ranks know the loss, and that nobody has failed.  A rank without
+ * microbatches hears of theirs. */
+static gd_status take_last(run *r, int64_t microbatch)
 {
     gd_tensor *loss = NULL;
     double share = 0;
-    gd_status status = join_loss(r, r->count ? take_loss(r, grain, &loss, &share) : GD_OK);
+    gd_status status = join_loss(r, r->count ? take_loss(r, microbatch, &loss, &share) : GD_OK);
     if (status) return status;
     gd__harvest_leave(r->harvest);
-    if (loss) status = gd__harvest_grain(r->harvest, loss, seed_of(loss, share));
+    if (loss) status = gd__harvest_microbatch(r->harvest, loss, seed_of(loss, share));
     return gd__harvest_end(r->harvest, status, r->list);
 }
 
 /* Those of this rank. */
-static gd_status run_grains(run *r)
+static gd_status run_microbatches(run *r)
 {
     gd_ctx *ctx = r->var->ctx;
     gd_rng before = ctx->rng;
@@ -329,7 +331,7 @@ static gd_status run_grains(run *r)
         int previous = gd_enable_grad_begin(ctx);
         if (!r->slopes && !r->harvest) gd_no_grad_begin(ctx);
         ctx->rng = stream_of(before, g);
-        status = r->harvest && g == last ? take_last(r, g) : take_grain(r, g);
+        status = r->harvest && g == last ? take_last(r, g) : take_microbatch(r, g);
         gd_enable_grad_end(ctx, previous);
         gd_scope_end(ctx);
     }
@@ -385,7 +387,8 @@ static gd_status check_batch(gd_ctx *ctx, const gd_batch *b)
 {
     if (!b->loss) return gd_fail(ctx, GD_ARGUMENT, "batch: no function for the loss");
     if (b->rows < 1) return gd_fail(ctx, GD_SHAPE, "batch: there are %lld rows", (long long)b->rows);
-    if (b->grain < 0) return gd_fail(ctx, GD_VALUE, "batch: a grain of %lld rows", (long long)b->grain);
+    if (b->microbatch < 0)
+        return gd_fail(ctx, GD_VALUE, "batch: a microbatch of %lld rows", (long long)b->microbatch);
     if ((unsigned)b->how > GD_REDUCE_FAST)
         return gd_fail(ctx, GD_VALUE, "batch: there is no sum of kind %d", (int)b->how);
     return GD_OK;
@@ -400,7 +403,7 @@ static gd_status run_batch(run *r, gd_status checked)
         !(r->harvest = gd__harvest_new(r->var->optimizer, r->var->params, r->var->count, r->total)))
         status = GD_NOMEM;
     if (r->slopes) status = open_buckets(r);
-    if (!status) status = run_grains(r);
+    if (!status) status = run_microbatches(r);
     if (r->harvest && !r->count && !status) return take_last(r, 0);
     if (!r->joined) status = join_loss(r, status);
     return status || !r->slopes ? status : join_slopes(r);
@@ -416,7 +419,7 @@ static gd_status all_of_batch(run *r, gd_var *var, const gd_batch *b, gd_tensor 
     r->var = var;
     r->batch = b;
     r->rng = ctx->rng;
-    r->total = !checked && b->grain ? (b->rows - 1) / b->grain + 1 : 1;
+    r->total = !checked && b->microbatch ? (b->rows - 1) / b->microbatch + 1 : 1;
     r->loss = (bucket){.numel = 1, .dtype = GD_F64, .device = gd__cpu(ctx)};
     r->world = b->world ? b->world : gd_world_open(ctx, "self", NULL);
     if (!r->world) return gd_error(ctx);

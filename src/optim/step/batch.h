@@ -1,10 +1,10 @@
-/* Losses by grains of a batch, and what closures share with them. */
+/* Losses by microbatches of a batch, and what closures share with them. */
 #ifndef GD_OPTIM_STEP_BATCH_H
 #define GD_OPTIM_STEP_BATCH_H
 
 #include "optim/step/var.h"
 
-/* The loss where the parameters are, over all grains of all ranks.  out (NULL: not wanted): its gradients, new,
+/* The loss where the parameters are, over all microbatches of all ranks.  out (NULL: not wanted): its gradients, new,
  * of the innermost scope, or with v the products of its Hessian with v. */
 GD_NODISCARD gd_status gd__batch_eval(gd_var *var, const gd_batch *batch, gd_tensor *const *v, double *loss,
                                       gd_tensor **out);

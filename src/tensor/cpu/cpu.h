@@ -66,7 +66,7 @@ static inline int gd__half_at(gd_dtype dtype) { return dtype == GD_BF16; }
 gd_status gd__cpu_map(gd_device *device, const gd_call *call);
 
 /* Work below this many elements, about 2 us, is not worth a second thread. */
-#define GD_GRAIN 16384
+#define GD_MICROBATCH 16384
 
 /* n times the same element. */
 void gd__repeat(char *to, const char *from, int64_t n, size_t item);
@@ -75,16 +75,16 @@ void gd__repeat(char *to, const char *from, int64_t n, size_t item);
 static inline void gd__run_tasks(gd_ctx *ctx, int64_t elements, int64_t tasks, void (*fn)(void *, int64_t),
                                  void *arg)
 {
-    if (elements <= 2 * GD_GRAIN)
+    if (elements <= 2 * GD_MICROBATCH)
         gd__parallel_light(ctx, tasks, fn, arg);
     else
         gd__parallel(ctx, tasks, fn, arg);
 }
 
-/* A task for each piece of GD_GRAIN elements. */
+/* A task for each piece of GD_MICROBATCH elements. */
 static inline void gd__run_pieces(gd_ctx *ctx, int64_t elements, void (*fn)(void *, int64_t), void *arg)
 {
-    gd__run_tasks(ctx, elements, (elements + GD_GRAIN - 1) / GD_GRAIN, fn, arg);
+    gd__run_tasks(ctx, elements, (elements + GD_MICROBATCH - 1) / GD_MICROBATCH, fn, arg);
 }
 
 #endif

@@ -182,8 +182,8 @@ static void run_piece(const job *j, int64_t start, int64_t end)
  * the split changes no result. */
 static int64_t share_of(const gd_ctx *ctx, int64_t numel)
 {
-    int64_t pieces = (numel + GD_GRAIN - 1) / GD_GRAIN, tasks = 8 * (int64_t)ctx->threads;
-    return (pieces <= tasks ? 1 : (pieces + tasks - 1) / tasks) * GD_GRAIN;
+    int64_t pieces = (numel + GD_MICROBATCH - 1) / GD_MICROBATCH, tasks = 8 * (int64_t)ctx->threads;
+    return (pieces <= tasks ? 1 : (pieces + tasks - 1) / tasks) * GD_MICROBATCH;
 }
 
 static void piece_task(void *arg, int64_t k)
@@ -213,7 +213,7 @@ static bool run_direct(const gd_call *call, gd_vec_fn straight)
 {
     gd_tensor *out = call->out[0];
     const void *a[3] = {NULL, NULL, NULL};
-    if (out->numel >= 2 * GD_GRAIN || !straight) return false;
+    if (out->numel >= 2 * GD_MICROBATCH || !straight) return false;
     for (int k = 0; k < call->nin; k++) {
         gd_tensor *t = call->in[k];
         if (!gd__same_shape(t, out) || !gd__contiguous(t)) return false;
@@ -307,7 +307,8 @@ static void copy_piece(void *arg, int64_t k)
 {
     const copy_job *j = arg;
     _Alignas(64) char loaded[BLOCK * 8], converted[BLOCK * 8], stored[BLOCK * 8];
-    int64_t start = k * GD_GRAIN, end = start + GD_GRAIN < j->numel ? start + GD_GRAIN : j->numel;
+    int64_t start = k * GD_MICROBATCH,
+            end = start + GD_MICROBATCH < j->numel ? start + GD_MICROBATCH : j->numel;
     size_t item = j->from.load || !j->from.raw ? (gd__compute_type(j->from_type) == GD_AS_F32 ? 4u : 8u)
                                                : j->from.item;
     const char *data = loaded;
@@ -353,7 +354,7 @@ static gd_status copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor
     see(&j.from, vec, src, dst->ndim, dst->size, same);
     see(&j.to, vec, dst, dst->ndim, dst->size, true);
     bool flat = j.from.direct && !j.from.constant && j.to.direct && same;
-    if (flat && dst->numel < 2 * GD_GRAIN) {
+    if (flat && dst->numel < 2 * GD_MICROBATCH) {
         memmove(dst->data, src->data, (size_t)dst->numel * gd__item_size(dst));
         return GD_OK;
     }

@@ -33,7 +33,8 @@ typedef struct fill_job {
 static void fill_piece(void *arg, int64_t k)
 {
     fill_job *j = arg;
-    int64_t start = k * GD_GRAIN, n = j->numel - start < GD_GRAIN ? j->numel - start : GD_GRAIN;
+    int64_t start = k * GD_MICROBATCH,
+            n = j->numel - start < GD_MICROBATCH ? j->numel - start : GD_MICROBATCH;
     char *to = j->data + start * (int64_t)j->size;
     if (j->zero)
         memset(to, 0, (size_t)n * j->size);
@@ -76,7 +77,8 @@ static void random_piece(void *arg, int64_t k)
     random_job *j = arg;
     double wide[512];
     float narrow[512];
-    int64_t start = k * GD_GRAIN, end = start + GD_GRAIN < j->out->numel ? start + GD_GRAIN : j->out->numel;
+    int64_t start = k * GD_MICROBATCH,
+            end = start + GD_MICROBATCH < j->out->numel ? start + GD_MICROBATCH : j->out->numel;
     gd_dtype dtype = j->out->dtype;
     for (int64_t i = start; i < end; i += 512) {
         int64_t n = end - i < 512 ? end - i : 512;

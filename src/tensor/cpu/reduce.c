@@ -56,7 +56,7 @@ static view view_of(gd_device *device, const gd_call *call)
 static void spread(gd_device *device, view *v, int64_t units, int64_t size, void (*fn)(void *, int64_t))
 {
     v->units = units;
-    v->units_per_task = size >= GD_GRAIN ? 1 : GD_GRAIN / (size > 0 ? size : 1);
+    v->units_per_task = size >= GD_MICROBATCH ? 1 : GD_MICROBATCH / (size > 0 ? size : 1);
     gd__run_tasks(device->ctx, units * size, (units + v->units_per_task - 1) / v->units_per_task, fn, v);
 }
 

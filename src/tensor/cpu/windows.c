@@ -42,7 +42,7 @@ static windows windows_of(const gd_call *call, const gd_tensor *image, const gd_
     w.to = call->out[0]->data;
     w.item = gd__item_size(columns);
     w.dtype = columns->dtype;
-    w.group = GD_GRAIN / (places * count + 1) + 1;
+    w.group = GD_MICROBATCH / (places * count + 1) + 1;
     return w;
 }
 

@@ -663,7 +663,7 @@ bool gd__var_keeps_products(const gd_var *var)
     return !o->loss && o->hvp && o->gradient_kept;
 }
 
-/* Reformulations, terms and parts hand a graph on; wrapped and estimated closures and batches by grains have none: products are
+/* Reformulations, terms and parts hand a graph on; wrapped and estimated closures and batches by microbatches have none: products are
  * differences then. */
 bool gd__var_has_graph(const gd_var *var)
 {

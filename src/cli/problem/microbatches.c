@@ -1,5 +1,5 @@
-/* Rows by grains; see grains.h. */
-#include "cli/problem/grains.h"
+/* Rows by microbatches; see microbatches.h. */
+#include "cli/problem/microbatches.h"
 
 #include "cli/words.h"
 #include "gradus/autograd.h"
@@ -7,12 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-#define GRAINS 8 /* of all rows, with several processes */
+#define MICROBATCHES 8 /* of all rows, with several processes */
 
 /* The expression over some rows. */
 static gd_tensor *value_of_rows(void *user, int64_t first, int64_t count)
 {
-    gd_problem_grains *g = user;
+    gd_problem_microbatches *g = user;
     gd_problem *p = g->problem;
     for (int i = 0; i < p->count; i++) {
         g->value[i] = p->value[i];
@@ -22,19 +22,19 @@ static gd_tensor *value_of_rows(void *user, int64_t first, int64_t count)
     return gd_expr_eval(g->expr, g->value, p->dtype);
 }
 
-void gd__grains_close(gd_problem_grains *g)
+void gd__microbatches_close(gd_problem_microbatches *g)
 {
     if (!g->problem) return;
     gd_ctx *ctx = g->problem->ctx;
     gd_expr_free(g->expr);
     gd__free(ctx, g->value, g->value ? g->bytes : 0);
     gd__free(ctx, g->cut, g->cut ? g->bytes : 0);
-    *g = (gd_problem_grains){0};
+    *g = (gd_problem_microbatches){0};
 }
 
 /* ---- what is cut ---- */
 
-static gd_status cut(gd_problem_grains *g, const char *name)
+static gd_status cut(gd_problem_microbatches *g, const char *name)
 {
     gd_problem *p = g->problem;
     int i = p->params;
@@ -53,7 +53,7 @@ static gd_status cut(gd_problem_grains *g, const char *name)
     return GD_OK;
 }
 
-static gd_status cut_all(gd_problem_grains *g, const gd_args *args)
+static gd_status cut_all(gd_problem_microbatches *g, const gd_args *args)
 {
     gd_words names = {0};
     gd_status status = gd__words_of_option(args, "split", true, &names);
@@ -62,7 +62,7 @@ static gd_status cut_all(gd_problem_grains *g, const gd_args *args)
     return status;
 }
 
-static gd_status read_again(gd_problem_grains *g, const gd_args *args)
+static gd_status read_again(gd_problem_microbatches *g, const gd_args *args)
 {
     gd_problem *p = g->problem;
     g->expr = gd__problem_expression(p->ctx, args, NULL, args->argument[0], p->name, p->count);
@@ -79,8 +79,8 @@ static double loss_number(gd_tensor *value)
     return loss ? gd_item(loss) : NAN;
 }
 
-/* Is the loss of all rows the sum of those of the grains, or their mean?  It is asked where the parameters start. */
-static gd_status find_meaning(gd_problem_grains *g)
+/* Is the loss of all rows the sum of those of the microbatches, or their mean?  It is asked where the parameters start. */
+static gd_status find_meaning(gd_problem_microbatches *g)
 {
     gd_problem *p = g->problem;
     gd_batch *b = &g->batch;
@@ -90,8 +90,8 @@ static gd_status find_meaning(gd_problem_grains *g)
     gd_tensor *value = gd__problem_value(p);
     bool vector = value && gd_ndim(value) > 0;
     double whole = loss_number(value);
-    for (int64_t at = 0; at < b->rows && !gd_error(p->ctx); at += b->grain) {
-        int64_t rows = b->rows - at < b->grain ? b->rows - at : b->grain;
+    for (int64_t at = 0; at < b->rows && !gd_error(p->ctx); at += b->microbatch) {
+        int64_t rows = b->rows - at < b->microbatch ? b->rows - at : b->microbatch;
         gd_scope_begin(p->ctx);
         double one = loss_number(value_of_rows(g, at, rows));
         gd_scope_end(p->ctx);
@@ -105,14 +105,14 @@ static gd_status find_meaning(gd_problem_grains *g)
     if (!isfinite(whole))
         return gd_fail(p->ctx, GD_VALUE, "--split: the loss is %g where the parameters start", whole);
     bool adds = fabs(sum - whole) <= near * size, averages = fabs(mean - whole) <= near * size && !vector;
-    if (adds && averages && size == 0 && b->grain < b->rows)
+    if (adds && averages && size == 0 && b->microbatch < b->rows)
         return gd_fail(
             p->ctx, GD_VALUE,
             "--split: the loss is 0 in all rows at the start: whether it is a sum or a mean cannot be seen");
     if (!adds && !averages)
         return gd_fail(
             p->ctx, GD_VALUE,
-            "--split: the loss is neither a sum nor a mean over the rows: %.6g at the start, the grains have %.6g or "
+            "--split: the loss is neither a sum nor a mean over the rows: %.6g at the start, the microbatches have %.6g or "
             "%.6g",
             whole, sum, mean);
     b->sums = !averages;
@@ -121,43 +121,45 @@ static gd_status find_meaning(gd_problem_grains *g)
 
 /* ---- options ---- */
 
-/* Are there processes without a grain? */
+/* Are there processes without a microbatch? */
 static void look_at_idle(gd_cli *cli, const gd_batch *b)
 {
-    int64_t size = cli->world ? gd_world_size(cli->world) : 1, grains = (b->rows - 1) / b->grain + 1;
-    if (grains < size)
-        gd_warn(cli->ctx, "minimize: %lld rows in grains of %lld: %lld of %lld processes without work",
-                (long long)b->rows, (long long)b->grain, (long long)(size - grains), (long long)size);
+    int64_t size = cli->world ? gd_world_size(cli->world) : 1,
+            microbatches = (b->rows - 1) / b->microbatch + 1;
+    if (microbatches < size)
+        gd_warn(cli->ctx, "minimize: %lld rows in microbatches of %lld: %lld of %lld processes without work",
+                (long long)b->rows, (long long)b->microbatch, (long long)(size - microbatches),
+                (long long)size);
 }
 
 /* What has no effect is said. */
 static gd_status without_split(gd_cli *cli, const gd_args *args)
 {
-    if (gd__args_has(args, "grain"))
-        return gd_fail(cli->ctx, GD_ARGUMENT, "minimize: --grain is for --split, which is not given");
+    if (gd__args_has(args, "microbatch"))
+        return gd_fail(cli->ctx, GD_ARGUMENT, "minimize: --microbatch is for --split, which is not given");
     if (cli->world)
         gd_warn(cli->ctx, "minimize: every process computes all of it: --split NAMES shares rows of data");
     return GD_OK;
 }
 
-gd_status gd__grains_open(gd_problem *p, gd_cli *cli, const gd_args *args, gd_problem_grains *out)
+gd_status gd__microbatches_open(gd_problem *p, gd_cli *cli, const gd_args *args, gd_problem_microbatches *out)
 {
-    *out = (gd_problem_grains){.problem = p};
+    *out = (gd_problem_microbatches){.problem = p};
     if (!gd__args_has(args, "split")) return without_split(cli, args);
     gd_batch *b = &out->batch;
     out->bytes = (size_t)p->count * sizeof *out->value;
     out->value = gd__calloc(p->ctx, out->bytes);
     out->cut = gd__calloc(p->ctx, out->bytes);
     gd_status status = out->value && out->cut ? cut_all(out, args) : GD_NOMEM;
-    if (!status && cli->world) b->grain = (b->rows + GRAINS - 1) / GRAINS;
-    if (!status) status = gd__args_integer(args, "grain", 0, INT64_MAX, &b->grain);
+    if (!status && cli->world) b->microbatch = (b->rows + MICROBATCHES - 1) / MICROBATCHES;
+    if (!status) status = gd__args_integer(args, "microbatch", 0, INT64_MAX, &b->microbatch);
     if (status) return status;
-    if (!b->grain) {
+    if (!b->microbatch) {
         b->rows = 0;
         gd_warn(p->ctx,
                 cli->world
-                    ? "minimize: --split has no effect: with --grain 0 every process computes all rows"
-                    : "minimize: --split has no effect: this process is alone, and there is no --grain");
+                    ? "minimize: --split has no effect: with --microbatch 0 every process computes all rows"
+                    : "minimize: --split has no effect: this process is alone, and there is no --microbatch");
         return GD_OK;
     }
     look_at_idle(cli, b);

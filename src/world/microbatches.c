@@ -1,4 +1,4 @@
-/* Partial sums, and sums over the grains of a batch. */
+/* Partial sums, and sums over the microbatches of a batch. */
 #include "tensor/cpu/cpu.h"
 #include "world/world.h"
 
@@ -43,9 +43,9 @@ gd_tensor *gd__copy_at(gd_device *device, gd_tensor *t, gd_dtype dtype)
     return copy;
 }
 
-/* ---- grains ---- */
+/* ---- microbatches ---- */
 
-static void drop_sums(gd_grains *g)
+static void drop_sums(gd_microbatches *g)
 {
     for (int i = 0; i < g->tree.count; i++) gd__release(g->tree.node[i].sum);
     for (int i = 0; i < g->waits; i++) gd__release(g->waiting[i]);
@@ -54,47 +54,48 @@ static void drop_sums(gd_grains *g)
     g->failed = GD_OK;
 }
 
-gd_grains *gd__grains_of(gd_world *world, gd_dtype dtype, gd_device *device, int ndim, const int64_t *size,
-                         int64_t total)
+gd_microbatches *gd__microbatches_of(gd_world *world, gd_dtype dtype, gd_device *device, int ndim,
+                                     const int64_t *size, int64_t total)
 {
     gd_ctx *ctx = world->ctx;
     gd_dtype partial = gd__partial_dtype(dtype);
     if (total < 1)
-        return gd__refuse(ctx, GD_VALUE, "grains: a batch has 1 grain or more, not %lld", (long long)total);
+        return gd__refuse(ctx, GD_VALUE, "microbatches: a batch has 1 microbatch or more, not %lld",
+                          (long long)total);
     if (partial == GD_DTYPE_COUNT)
-        return gd__refuse(ctx, GD_DTYPE, "grains: there are no sums of %s", gd_dtype_name(dtype));
-    gd_grains *g = gd__calloc(ctx, sizeof *g);
+        return gd__refuse(ctx, GD_DTYPE, "microbatches: there are no sums of %s", gd_dtype_name(dtype));
+    gd_microbatches *g = gd__calloc(ctx, sizeof *g);
     if (!g) return NULL;
-    *g = (gd_grains){.world = world, .dtype = dtype, .partial = partial, .ndim = ndim, .total = total};
+    *g = (gd_microbatches){.world = world, .dtype = dtype, .partial = partial, .ndim = ndim, .total = total};
     memcpy(g->size, size, (size_t)ndim * sizeof *size);
     g->at = gd__world_place(world, device);
     gd_world_share(world, total, &g->first, &g->count);
     return g;
 }
 
-gd_grains *gd_grains_new(gd_world *world, const gd_tensor *like, int64_t total)
+gd_microbatches *gd_microbatches_new(gd_world *world, const gd_tensor *like, int64_t total)
 {
     if (!world) return NULL;
-    if (!like) return gd__none(gd__null(world->ctx, "grains: the tensor is NULL"));
+    if (!like) return gd__none(gd__null(world->ctx, "microbatches: the tensor is NULL"));
     gd_device *device = like->storage ? like->storage->device : gd__cpu(world->ctx);
-    return gd__grains_of(world, like->dtype, device, like->ndim, like->size, total);
+    return gd__microbatches_of(world, like->dtype, device, like->ndim, like->size, total);
 }
 
-void gd_grains_free(gd_grains *grains)
+void gd_microbatches_free(gd_microbatches *microbatches)
 {
-    if (!grains) return;
-    drop_sums(grains);
-    gd__free(grains->world->ctx, grains, sizeof *grains);
+    if (!microbatches) return;
+    drop_sums(microbatches);
+    gd__free(microbatches->world->ctx, microbatches, sizeof *microbatches);
 }
 
 /* ---- joining ----
- * Several grains are joined with the tree in one pass over memory: a block of all of them goes up the tree before the next one
+ * Several microbatches are joined with the tree in one pass over memory: a block of all of them goes up the tree before the next one
  * does, so that sums which are summed again are still in a cache. */
 
 #define BLOCK 2048 /* elements */
 
 typedef struct joining {
-    gd_grains *g;
+    gd_microbatches *g;
     const gd_vec_table *vec;
     int64_t numel;
 } joining;
@@ -105,7 +106,7 @@ typedef struct block {
     int64_t count;
 } block;
 
-static gd_subtree leaf_of(const gd_grains *g, int i, void *sum)
+static gd_subtree leaf_of(const gd_microbatches *g, int i, void *sum)
 {
     return (gd_subtree){.index = g->first + g->added - g->waits + i, .sum = sum};
 }
@@ -123,7 +124,7 @@ static void *join_numbers(void *user, void *left, void *right)
 static void join_block(void *arg, int64_t index)
 {
     const joining *j = arg;
-    const gd_grains *g = j->g;
+    const gd_microbatches *g = j->g;
     int64_t at = index * BLOCK, left = j->numel - at;
     size_t offset = (size_t)at * gd_dtype_size(g->partial);
     block b = {.vec = j->vec, .doubles = g->partial == GD_F64, .count = left < BLOCK ? left : BLOCK};
@@ -147,13 +148,13 @@ static void *drop_right(void *user, void *left, void *right)
 
 static void *join_tensors(void *user, void *left, void *right)
 {
-    gd_grains *g = user;
+    gd_microbatches *g = user;
     if (!g->failed) g->failed = gd__add_partial(left, left, right);
     gd__release(right);
     return left;
 }
 
-gd_status gd__grains_settle(gd_grains *g)
+gd_status gd__microbatches_settle(gd_microbatches *g)
 {
     gd_ctx *ctx = g->world->ctx;
     bool blocks = g->at == gd__cpu(ctx) && (g->partial == GD_F32 || g->partial == GD_F64);
@@ -167,50 +168,52 @@ gd_status gd__grains_settle(gd_grains *g)
     return g->failed;
 }
 
-gd_tensor *gd__grains_room(gd_grains *g)
+gd_tensor *gd__microbatches_room(gd_microbatches *g)
 {
-    return !gd__grains_settle(g) && g->tree.count ? g->tree.node[0].sum : NULL;
+    return !gd__microbatches_settle(g) && g->tree.count ? g->tree.node[0].sum : NULL;
 }
 
-gd_status gd__grains_take(gd_grains *grains, gd_tensor *value)
+gd_status gd__microbatches_take(gd_microbatches *microbatches, gd_tensor *value)
 {
-    if (grains->added == grains->count) {
+    if (microbatches->added == microbatches->count) {
         gd__release(value);
-        return gd_fail(grains->world->ctx, GD_STATE,
-                       "grains: rank %d has %lld of %lld grains, and all of them were added",
-                       grains->world->end.rank, (long long)grains->count, (long long)grains->total);
+        return gd_fail(microbatches->world->ctx, GD_STATE,
+                       "microbatches: rank %d has %lld of %lld microbatches, and all of them were added",
+                       microbatches->world->end.rank, (long long)microbatches->count,
+                       (long long)microbatches->total);
     }
-    grains->waiting[grains->waits++] = value;
-    grains->added++;
-    bool full = grains->waits == GD_GRAINS_WAIT || grains->added == grains->count;
-    return full ? gd__grains_settle(grains) : grains->failed;
+    microbatches->waiting[microbatches->waits++] = value;
+    microbatches->added++;
+    bool full = microbatches->waits == GD_MICROBATCHES_WAIT || microbatches->added == microbatches->count;
+    return full ? gd__microbatches_settle(microbatches) : microbatches->failed;
 }
 
-void gd__grains_fill(gd_grains *grains, gd_tensor *const *sums)
+void gd__microbatches_fill(gd_microbatches *microbatches, gd_tensor *const *sums)
 {
-    gd__tree_of(&grains->tree, grains->total, grains->first, grains->count);
-    for (int i = 0; i < grains->tree.count; i++) grains->tree.node[i].sum = sums[i];
-    grains->added = grains->count;
+    gd__tree_of(&microbatches->tree, microbatches->total, microbatches->first, microbatches->count);
+    for (int i = 0; i < microbatches->tree.count; i++) microbatches->tree.node[i].sum = sums[i];
+    microbatches->added = microbatches->count;
 }
 
-gd_status gd_grains_add(gd_grains *grains, gd_tensor *value)
+gd_status gd_microbatches_add(gd_microbatches *microbatches, gd_tensor *value)
 {
-    if (!grains) return GD_ARGUMENT;
-    gd_ctx *ctx = grains->world->ctx;
-    if (!value) return gd__null(ctx, "grains: the tensor is NULL");
-    bool fits = value->ndim == grains->ndim && value->dtype == grains->dtype;
-    for (int i = 0; fits && i < value->ndim; i++) fits = value->size[i] == grains->size[i];
+    if (!microbatches) return GD_ARGUMENT;
+    gd_ctx *ctx = microbatches->world->ctx;
+    if (!value) return gd__null(ctx, "microbatches: the tensor is NULL");
+    bool fits = value->ndim == microbatches->ndim && value->dtype == microbatches->dtype;
+    for (int i = 0; fits && i < value->ndim; i++) fits = value->size[i] == microbatches->size[i];
     if (!fits)
-        return gd_fail(ctx, GD_SHAPE, "grains: grain %lld has another shape or dtype than the sum",
-                       (long long)(grains->first + grains->added));
-    gd_tensor *sum = gd__copy_at(grains->at, value, grains->partial);
+        return gd_fail(ctx, GD_SHAPE, "microbatches: microbatch %lld has another shape or dtype than the sum",
+                       (long long)(microbatches->first + microbatches->added));
+    gd_tensor *sum = gd__copy_at(microbatches->at, value, microbatches->partial);
     if (!sum) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
-    return gd__grains_take(grains, sum);
+    return gd__microbatches_take(microbatches, sum);
 }
 
-gd_status gd_grains_sum(gd_grains *grains, gd_tensor *out)
+gd_status gd_microbatches_sum(gd_microbatches *microbatches, gd_tensor *out)
 {
-    if (!grains) return GD_ARGUMENT;
-    return gd__world_call(grains->world,
-                          &(gd_collective){.kind = GD_ALL_REDUCE, .tensor = out, .grains = grains});
+    if (!microbatches) return GD_ARGUMENT;
+    return gd__world_call(
+        microbatches->world,
+        &(gd_collective){.kind = GD_ALL_REDUCE, .tensor = out, .microbatches = microbatches});
 }
