@@ -88,7 +88,7 @@ static gd_status alone(gd_endpoint *e, const char *why)
     return GD_OK;
 }
 
-gd_status nccl_roll_call(gd_endpoint *e, nccl_state *s)
+gd_status nccl_compare_call(gd_endpoint *e, nccl_state *s)
 {
     char why[160];
     if (file_name()) return by_file(e);

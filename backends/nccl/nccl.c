@@ -361,7 +361,7 @@ static gd_status join(gd_endpoint *e)
     char why[200], version[32];
     if (!nccl_api_open(&s->api, why, sizeof why))
         return e->host->fail(e->ctx, GD_DEVICE, "world 'nccl': %s", why);
-    gd_status status = nccl_roll_call(e, s);
+    gd_status status = nccl_compare_call(e, s);
     if (!status) status = open_gpu(e);
     if (!status) status = connect_ranks(e);
     if (status) return status;

@@ -63,7 +63,7 @@ void nccl_version(const nccl_api *api, char *text, size_t size);
 /* ---- meet.c ---- */
 
 /* Finds rank, size and what moves the host's bytes. */
-gd_status nccl_roll_call(gd_endpoint *e, nccl_state *s);
+gd_status nccl_compare_call(gd_endpoint *e, nccl_state *s);
 /* Gives the id of rank 0 to all. */
 gd_status nccl_share_id(gd_endpoint *e, nccl_state *s, ncclUniqueId *id);
 /* After all have met: the file is not needed any more. */

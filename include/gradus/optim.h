@@ -291,7 +291,7 @@ gd_distribute_options gd_distribute_defaults(void); /* as the comments above say
  *                                        world does; nothing is added here
  *
  * Parameters are the same on all ranks after every step, bit for bit as one process has them that is given the same gradients:
- * norms and sums over all elements are joined as there.  With STATE and GRADIENTS a rank keeps state for the stretches of
+ * norms and sums over all elements are joined as there.  With STATE and GRADIENTS a rank keeps state for the shards of
  * parameters that it owns, cut at multiples of 16384 elements (whole tensors, where a rule reduces along axes), and computes those;
  * some links that are no rules, and what lies on several devices, every rank has whole; gd_explain says which.  Saving, loading
  * and gd_optimizer_evaluate are for all ranks together then too.

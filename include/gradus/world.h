@@ -83,7 +83,7 @@ typedef enum gd_reduce {
  * Tensors on a device are staged through the host, but for worlds that reach it ("self", "nccl").  Exact sums are refused between
  * processes that compute with other instruction sets or C libraries: MISMATCH. */
 GD_NODISCARD gd_status gd_world_all_reduce(gd_world *world, gd_tensor *tensor, gd_reduce how);
-/* `out`, with 1/size of the elements of `tensor`, becomes this rank's stretch of the sum of all `tensor`s, exact. */
+/* `out`, with 1/size of the elements of `tensor`, becomes this rank's shard of the sum of all `tensor`s, exact. */
 GD_NODISCARD gd_status gd_world_reduce_scatter(gd_world *world, gd_tensor *tensor, gd_tensor *out);
 /* `out`, with size times the elements of `tensor` and its dtype, becomes the `tensor`s of all ranks one after the other. */
 GD_NODISCARD gd_status gd_world_all_gather(gd_world *world, gd_tensor *tensor, gd_tensor *out);
@@ -119,11 +119,11 @@ typedef struct gd_collective {
     const int64_t *
         cuts; /* of these: elements cuts[r] ... cuts[r + 1] - 1 of the whole are rank r's, size + 1 numbers, borrowed
                             until gd_world_wait; NULL: as many for each.  An all_gather without a tensor then has this rank's
-                            stretch of `out` in its place */
+                            shard of `out` in its place */
     const int64_t *out_cuts; /* of all_to_all, as cuts: what of `out` comes from each rank */
     gd_microbatches *
         microbatches; /* all_reduce: the sum over these goes into `tensor`; reduce_scatter with cuts and without a tensor: each
-                        * rank's stretch of it into `out`.  NULL: over the ranks' tensors */
+                        * rank's shard of it into `out`.  NULL: over the ranks' tensors */
     gd_reduce how;
     int root;         /* of a broadcast */
     gd_status failed; /* what this rank brings could not be made: all get its error, nothing is changed */

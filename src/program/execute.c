@@ -432,7 +432,7 @@ static extent extent_of(const gd_exec *x, int i)
 
 static char *moved(char *pointer, ptrdiff_t bytes)
 {
-    return (char *)((uintptr_t)pointer + (uintptr_t)bytes); /* of a stretch the whole begins nowhere */
+    return (char *)((uintptr_t)pointer + (uintptr_t)bytes); /* of a shard the whole begins nowhere */
 }
 
 static gd_status fetch_copies(const gd_exec *x, const gd_pass *pass, char **copy)

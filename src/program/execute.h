@@ -110,7 +110,7 @@ static inline bool gd__exec_runs(const gd_exec *x, int member)
 {
     return !x->share || x->own_from[member] < x->own_to[member];
 }
-/* Is a chunk run by another process?  Those along axes are no stretches of elements: their members are run whole or not at all. */
+/* Is a chunk run by another process?  Those along axes are no shards of elements: their members are run whole or not at all. */
 static inline bool gd__exec_is_elsewhere(const gd_exec *x, const gd_chunk *chunk)
 {
     if (!x->share) return false;

@@ -5,16 +5,16 @@
 #define MOST_DIRECT 16
 
 /* A tensor seen on the host: the same shape and strides over a copy of the memory it spans. */
-typedef struct twin {
+typedef struct staging {
     gd_tensor t;
     gd_storage storage;
     char *block;
     const char *first; /* of the memory it spans, on the device */
     size_t bytes;
-} twin;
+} staging;
 
 /* From the lowest to the highest element. */
-static void span_of(const gd_tensor *t, twin *w)
+static void span_of(const gd_tensor *t, staging *w)
 {
     int64_t low = 0, high = t->numel ? 1 : 0, item = (int64_t)gd_dtype_size(t->dtype);
     for (int i = 0; i < t->ndim && t->numel; i++) {
@@ -27,7 +27,7 @@ static void span_of(const gd_tensor *t, twin *w)
 }
 
 /* On the CPU as far as kernels can see, over the same memory. */
-static void twin_begin(gd_ctx *ctx, const gd_tensor *t, twin *w)
+static void staging_begin(gd_ctx *ctx, const gd_tensor *t, staging *w)
 {
     w->t = *t;
     w->storage = *t->storage;
@@ -37,10 +37,10 @@ static void twin_begin(gd_ctx *ctx, const gd_tensor *t, twin *w)
     if (!w->t.data) w->t.data = (char *)&w->storage;
 }
 
-static gd_status twin_make(gd_device *device, gd_tensor *t, twin *w, bool fetch)
+static gd_status staging_make(gd_device *device, gd_tensor *t, staging *w, bool fetch)
 {
     gd_ctx *ctx = device->ctx;
-    twin_begin(ctx, t, w);
+    staging_begin(ctx, t, w);
     span_of(t, w);
     if (!w->bytes) return GD_OK;
     if (!(w->block = gd__alloc(ctx, w->bytes))) return GD_NOMEM;
@@ -49,8 +49,8 @@ static gd_status twin_make(gd_device *device, gd_tensor *t, twin *w, bool fetch)
 }
 
 /* device NULL: the host can reach the memory as it is. */
-static gd_status run_on_twins(gd_ctx *ctx, gd_device *device, const gd_call *call, twin *twins,
-                              gd_tensor **list)
+static gd_status run_on_copies(gd_ctx *ctx, gd_device *device, const gd_call *call, staging *copies,
+                               gd_tensor **list)
 {
     gd_status status = GD_OK;
     gd_device *cpu = gd__cpu(ctx);
@@ -60,35 +60,35 @@ static gd_status run_on_twins(gd_ctx *ctx, gd_device *device, const gd_call *cal
         gd_tensor *t = result ? call->out[i - call->nin] : call->in[i];
         /* a result that is laid out with gaps keeps what lies in them */
         if (device)
-            status = twin_make(device, t, &twins[i], !result || !gd__contiguous(t));
+            status = staging_make(device, t, &copies[i], !result || !gd__contiguous(t));
         else
-            twin_begin(ctx, t, &twins[i]);
-        list[i] = &twins[i].t;
+            staging_begin(ctx, t, &copies[i]);
+        list[i] = &copies[i].t;
     }
     gd_call here = *call;
     here.in = list;
     here.out = list + call->nin;
     if (!status) status = cpu->backend->run(cpu, &here);
     for (int i = call->nin; i < all && !status; i++)
-        if (twins[i].bytes)
-            status = device->backend->upload(device, (char *)(uintptr_t)twins[i].first, twins[i].block,
-                                             twins[i].bytes);
+        if (copies[i].bytes)
+            status = device->backend->upload(device, (char *)(uintptr_t)copies[i].first, copies[i].block,
+                                             copies[i].bytes);
     return status;
 }
 
 static gd_status run_here(gd_ctx *ctx, gd_device *device, const gd_call *call)
 {
     int all = call->nin + call->nout;
-    twin few[MOST_DIRECT] = {{.bytes = 0}}, *twins = few;
+    staging few[MOST_DIRECT] = {{.bytes = 0}}, *copies = few;
     gd_tensor *list_of_few[MOST_DIRECT], **list = list_of_few;
-    size_t bytes = (size_t)all * (sizeof *twins + sizeof *list);
+    size_t bytes = (size_t)all * (sizeof *copies + sizeof *list);
     if (all > MOST_DIRECT) {
-        if (!(twins = gd__calloc(ctx, bytes))) return GD_NOMEM;
-        list = (gd_tensor **)(twins + all);
+        if (!(copies = gd__calloc(ctx, bytes))) return GD_NOMEM;
+        list = (gd_tensor **)(copies + all);
     }
-    gd_status status = gd__cpu(ctx) ? run_on_twins(ctx, device, call, twins, list) : GD_NOMEM;
-    for (int i = 0; i < all; i++) gd__free(ctx, twins[i].block, twins[i].bytes);
-    if (twins != few) gd__free(ctx, twins, bytes);
+    gd_status status = gd__cpu(ctx) ? run_on_copies(ctx, device, call, copies, list) : GD_NOMEM;
+    for (int i = 0; i < all; i++) gd__free(ctx, copies[i].block, copies[i].bytes);
+    if (copies != few) gd__free(ctx, copies, bytes);
     return status;
 }
 

@@ -18,7 +18,7 @@ static void slice_of(const gd_exchange *k, int s, int64_t *from, int64_t *count)
         return;
     }
     int64_t total = k->host->numel, blocks = (total + 15) / 16;
-    if (k->what.kind == GD_REDUCE_SCATTER) { /* a stretch each, of equal length */
+    if (k->what.kind == GD_REDUCE_SCATTER) { /* a shard each, of equal length */
         *count = total / size;
         *from = *count * s;
         return;
@@ -88,7 +88,7 @@ static gd_status check_ends(const gd_exchange *k, const char *what, const int64_
     return gd_fail(k->world->ctx, GD_VALUE, "%s: the cuts do not go from 0 to %lld", what, (long long)whole);
 }
 
-/* And is the part as long as this rank's stretch? */
+/* And is the part as long as this rank's shard? */
 static gd_status check_cuts(gd_exchange *k, const char *what, int64_t whole, int64_t part)
 {
     const int64_t *cuts = k->what.cuts;
@@ -271,7 +271,7 @@ static bool make_inbox(gd_exchange *k)
 
 /* ---- a few numbers, on the sheets ---- */
 
-/* Where a rank's stretch of what is gathered lies. */
+/* Where a rank's shard of what is gathered lies. */
 static char *stretch_of(const gd_exchange *k, int r, size_t *bytes)
 {
     size_t item = gd__item_size(k->host_out);
@@ -296,7 +296,7 @@ static size_t payload_of(const gd_exchange *k, int rank)
 
 static bool is_small(const gd_exchange *k)
 {
-    bool fits = gd__all_roll(k->world) && !by_transport(k) && k->what.kind != GD_REDUCE_SCATTER &&
+    bool fits = gd__all_compare(k->world) && !by_transport(k) && k->what.kind != GD_REDUCE_SCATTER &&
                 k->what.kind != GD_ALL_TO_ALL;
     for (int r = 0; r < k->world->end.size && fits; r++) fits = payload_of(k, r) <= GD_PAYLOAD;
     return fits;
@@ -345,7 +345,7 @@ static bool make_memory(gd_exchange *k)
     bool has_contents = !t || in_place(k, result);
     if (out && !(k->host_out = has_contents ? reachable(k, out) : new_like(k->at, out))) return false;
     bool elsewhere = result->storage->device != k->at;
-    if (elsewhere && !gd__contiguous(result) && !(k->twin = new_like(result->storage->device, result)))
+    if (elsewhere && !gd__contiguous(result) && !(k->staging = new_like(result->storage->device, result)))
         return false;
     k->small = is_small(k);
     bool made = !sums_up(k) || by_transport(k) || (make_inbox(k) && (k->what.microbatches || take_tensor(k)));
@@ -373,11 +373,11 @@ void gd__exchange_drop_data(gd_exchange *k)
     k->own.count = 0;
     gd__release(k->host);
     gd__release(k->host_out);
-    gd__release(k->twin);
+    gd__release(k->staging);
     gd__release(k->inbox);
     gd__release(k->what.tensor);
     gd__release(k->what.out);
-    k->host = k->host_out = k->twin = k->inbox = k->what.tensor = k->what.out = NULL;
+    k->host = k->host_out = k->staging = k->inbox = k->what.tensor = k->what.out = NULL;
 }
 
 /* ---- sums ---- */
@@ -619,7 +619,7 @@ gd_status gd__exchange_post(gd_exchange *k)
 static gd_status carry(gd_exchange *k, gd_tensor *to, const gd_tensor *host)
 {
     gd_device *device = to->storage->device;
-    gd_tensor *flat = k->twin ? k->twin : to;
+    gd_tensor *flat = k->staging ? k->staging : to;
     size_t bytes = (size_t)host->numel * gd__item_size(host);
     gd_status status = k->at == gd__cpu(k->world->ctx)
                            ? device->backend->upload(device, flat->data, host->data, bytes)

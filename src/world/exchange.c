@@ -10,7 +10,7 @@
 
 /* ---- making ---- */
 
-static int roll_room(const gd_world *w) { return w->end.size > 1 ? 2 * w->end.size : 2; }
+static int fingerprint_room(const gd_world *w) { return w->end.size > 1 ? 2 * w->end.size : 2; }
 
 gd_exchange *gd__exchange_new(gd_world *world)
 {
@@ -18,7 +18,7 @@ gd_exchange *gd__exchange_new(gd_world *world)
     gd_exchange *work = gd__calloc(ctx, sizeof *work);
     if (!work) return NULL;
     work->world = world;
-    work->room = roll_room(world);
+    work->room = fingerprint_room(world);
     work->message = gd__calloc(ctx, (size_t)work->room * sizeof *work->message);
     work->sheet = gd__calloc(ctx, (size_t)world->end.size * sizeof *work->sheet);
     if (work->message && work->sheet) return work;
@@ -225,16 +225,16 @@ static void unlink_exchange(gd_world *w, gd_exchange *work)
 
 static gd_status next_stage(gd_exchange *work);
 
-bool gd__all_roll(const gd_world *w)
+bool gd__all_compare(const gd_world *w)
 {
-    return w->end.size > 1 && w->end.size <= GD_ROLL_ALL && !w->end.transport->in_order;
+    return w->end.size > 1 && w->end.size <= GD_FINGERPRINT_ALL && !w->end.transport->in_order;
 }
 
-static gd_status post_roll(gd_exchange *work)
+static gd_status post_fingerprint(gd_exchange *work)
 {
     gd_endpoint *e = &work->world->end;
     gd_status status = GD_OK;
-    bool all = gd__all_roll(work->world);
+    bool all = gd__all_compare(work->world);
     for (int r = 0; r < e->size && all && !status; r++)
         status = gd__message(work, r, true, 0, &work->mine, sizeof work->mine);
     if (e->rank > 0 && !all) return gd__message(work, 0, true, 0, &work->mine, sizeof work->mine);
@@ -247,9 +247,9 @@ static gd_status post_verdict(gd_exchange *work)
 {
     gd_endpoint *e = &work->world->end;
     gd_status status = GD_OK;
-    bool all = gd__all_roll(work->world);
+    bool all = gd__all_compare(work->world);
     if (e->rank > 0 && !all) return gd__message(work, 0, false, 1, &work->verdict, sizeof work->verdict);
-    gd__roll_judge(work);
+    gd__fingerprint_judge(work);
     for (int r = 1; r < e->size && !all && !status; r++)
         status = gd__message(work, r, true, 1, &work->verdict, sizeof work->verdict);
     return status;
@@ -308,8 +308,8 @@ static gd_status even_out(gd_exchange *work)
 static gd_status next_filled(gd_exchange *filler)
 {
     bool more = ++filler->op < filler->end;
-    filler->stage = more ? GD_ROLL : GD_FINISHED;
-    if (more) return post_roll(filler);
+    filler->stage = more ? GD_FINGERPRINT : GD_FINISHED;
+    if (more) return post_fingerprint(filler);
     unlink_exchange(filler->world, filler);
     return GD_OK;
 }
@@ -318,7 +318,7 @@ static gd_status next_filled(gd_exchange *filler)
 static gd_status next_stage(gd_exchange *work)
 {
     work->messages = 0;
-    if (++work->stage == GD_ROLL) return post_roll(work);
+    if (++work->stage == GD_FINGERPRINT) return post_fingerprint(work);
     if (work->stage == GD_VERDICT) return post_verdict(work);
     if (work == work->world->filler) return next_filled(work);
     if (work->stage == GD_COUNT && work->verdict.uneven) return post_counts(work);
@@ -360,7 +360,7 @@ static void advance(gd_exchange *work, bool *moved)
 }
 
 /* Takes all that are under way a little further.  Bytes of one move only behind those of the ones started before it, so that all
- * ranks hand sums to their transport in the same order; rolls need not wait for that, but where messages have no names. */
+ * ranks hand sums to their transport in the same order; fingerprints need not wait for that, but where messages have no names. */
 static void progress(gd_world *w, bool *moved)
 {
     bool in_order = w->end.transport->in_order;

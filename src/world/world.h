@@ -3,16 +3,16 @@
  * A collective is a gd_exchange that goes through stages; in each it posts messages and goes on when all are done:
  *
  *     QUEUED    it waits for its turn
- *     ROLL      every rank sends its sheet (what it is about to do) to all, in large worlds to rank 0
+ *     FINGERPRINT      every rank sends its sheet (what it is about to do) to all, in large worlds to rank 0
  *     VERDICT   who has all sheets compares them, rank 0 of a large world tells all: go on, or who disagrees
  *     COUNT     only where they are at different things: how many each has started
  *     FIRST     bytes move (slices of sums to their owners, pieces, down the tree of a broadcast)
  *     SECOND    finished slices go to all; a broadcast goes further down
  *
- * A few numbers travel on the sheets themselves, and nothing moves after the roll: small sums, gathers and broadcasts take one message
+ * A few numbers travel on the sheets themselves, and nothing moves after the fingerprint: small sums, gathers and broadcasts take one message
  * from each to each.
  *
- * All memory is there before the roll, and a rank that cannot take part says so on its sheet: nobody waits for it in vain.
+ * All memory is there before the fingerprint, and a rank that cannot take part says so on its sheet: nobody waits for it in vain.
  *
  * A rank that has failed elsewhere says so in place of what the others do next, and these may have started more after it:
  *
@@ -27,8 +27,8 @@
 #include "world/transport.h"
 #include "world/tree.h"
 
-#define GD_ROLL_ALL 64  /* ranks up to which sheets go to all */
-#define GD_PAYLOAD  512 /* bytes that travel on a sheet */
+#define GD_FINGERPRINT_ALL 64  /* ranks up to which sheets go to all */
+#define GD_PAYLOAD         512 /* bytes that travel on a sheet */
 
 /* What a rank is about to do. */
 typedef struct gd_sheet {
@@ -50,7 +50,15 @@ typedef struct gd_verdict {
     char text[504];
 } gd_verdict;
 
-typedef enum gd_stage { GD_QUEUED, GD_ROLL, GD_VERDICT, GD_COUNT, GD_FIRST, GD_SECOND, GD_FINISHED } gd_stage;
+typedef enum gd_stage {
+    GD_QUEUED,
+    GD_FINGERPRINT,
+    GD_VERDICT,
+    GD_COUNT,
+    GD_FIRST,
+    GD_SECOND,
+    GD_FINISHED
+} gd_stage;
 
 struct gd_exchange {
     gd_world *world;
@@ -70,7 +78,7 @@ struct gd_exchange {
     gd_device *at;   /* where messages find their bytes: the CPU, or a device that the transport reaches */
     gd_tensor *host; /* `tensor` in row-major order there: itself, or a copy */
     gd_tensor *host_out; /* the same of `out` */
-    gd_tensor *twin;     /* beside a result that has its elements in another order or place */
+    gd_tensor *staging;  /* beside a result that has its elements in another order or place */
     gd_tree own;         /* sums of this rank's microbatches, gd_tensor */
     gd_tensor *inbox;    /* slices of the others' sums */
     gd_dtype partial;    /* dtype of partial sums */
@@ -122,7 +130,7 @@ gd_status gd__world_lend(gd_world *world, gd_world_fn fn, void *user);
 /* Where messages of a device's memory find their bytes: there, or on the CPU. */
 gd_device *gd__world_place(gd_world *world, gd_device *device);
 /* Do sheets go to all ranks? */
-bool gd__all_roll(const gd_world *world);
+bool gd__all_compare(const gd_world *world);
 /* Which of `total` are a rank's. */
 void gd__share(int rank, int size, int64_t total, int64_t *first, int64_t *count);
 int gd__sharer(int size, int64_t total, int64_t index); /* the rank that has one of them */
@@ -133,14 +141,14 @@ gd_status gd__run_threads(gd_ctx *ctx, int count, const char *name, const gd_wor
                           gd_world_fn fn, void *user);
 extern const gd_transport gd__transport_self;
 
-/* ---- roll.c ---- */
+/* ---- fingerprint.c ---- */
 
 const char *gd__collective_name(int kind);
 void gd__sheet_fill(gd_exchange *work);
 /* Fills the verdict from the sheets of all. */
-void gd__roll_judge(gd_exchange *work);
+void gd__fingerprint_judge(gd_exchange *work);
 
-/* ---- collectives.c: what there is between the roll and the end ---- */
+/* ---- collectives.c: what there is between the fingerprint and the end ---- */
 
 /* Checks what is given and makes all memory for it. */
 gd_status gd__exchange_prepare(gd_exchange *work);

@@ -206,7 +206,8 @@ static gd_status load_described(const char *description)
 static void the_older_name_of_a_microbatch_is_read(void **state)
 {
     (void)state;
-    static const char *const more[] = {", \"microbatch\": 8}", ", \"grain\": 8}", ", \"grain\": 5, \"microbatch\": 8}"};
+    static const char *const more[] = {", \"microbatch\": 8}", ", \"grain\": 8}",
+                                       ", \"grain\": 5, \"microbatch\": 8}"};
     for (int i = 0; i < COUNT_OF(more); i++) {
         char text[2048];
         snprintf(text, sizeof text, "%.*s%s", (int)strlen(recipe_text) - 1, recipe_text, more[i]);

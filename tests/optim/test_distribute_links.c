@@ -366,7 +366,7 @@ static void each_link(void (*fn)(const gd_link_class *cls, const char *text))
     }
 }
 
-/* Long enough that several ranks have a stretch of a tensor. */
+/* Long enough that several ranks have a shard of a tensor. */
 static void long_ones(const gd_link_class *cls, const char *text)
 {
     problem p = {.leaves = true, .count = 3, .ndim = {1, 2, 2}, .shape = {{20}, {170, 200}, {30, 40}}};

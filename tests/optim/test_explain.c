@@ -67,7 +67,7 @@ static void how_links_spread_over_processes_is_said(void **state)
         "clip_norm(1) | nag | split(\"axes>=2\", [shampoo | adafactor], adam) | lbfgs | adgd | lr(0.1) | strong_wolfe",
         false);
     assert_non_null(
-        strstr(text, "\nover several processes: clip_norm, nag, adam, lr by stretches of tensors; "
+        strstr(text, "\nover several processes: clip_norm, nag, adam, lr by shards of tensors; "
                      "shampoo, adafactor by whole tensors; lbfgs, adgd by elements, their products joined; "
                      "strong_wolfe done by each\n"));
     explain("clip_norm(1) | adam", false);

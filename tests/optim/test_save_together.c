@@ -358,7 +358,7 @@ static void what_is_loaded_is_saved_as_it_was(void **state)
     gd_ctx_free(ctx);
 }
 
-/* One bit of a stretch that only one rank reads; a file that is cut off; one that a rank cannot read. */
+/* One bit of a shard that only one rank reads; a file that is cut off; one that a rank cannot read. */
 static void damage_that_one_rank_sees_is_told_to_all(void **state)
 {
     (void)state;

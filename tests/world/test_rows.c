@@ -98,7 +98,7 @@ static void fits_over_ranks_have_the_same_bits_with_1_to_8(void **state)
 {
     static const int ranks[] = {1, 2, 3, 4, 8};
     rows_case cases[] = {{.count = 5000, .same_alone = true},
-                         {.count = 66001, .same_alone = true}, /* more blocks than stretches */
+                         {.count = 66001, .same_alone = true}, /* more blocks than shards */
                          {.count = 300},                       /* one block: one rank has it */
                          {.count = 5000, .chain = "gauss_newton | backtracking", .same_alone = true},
                          {.count = 5000, .chain = "lbfgs | strong_wolfe", .same_alone = true}};

@@ -8,7 +8,7 @@
 
 /* ---- what the collectives do ---- */
 
-/* Few numbers travel with the roll, more after it. */
+/* Few numbers travel with the fingerprint, more after it. */
 static const int64_t lengths[] = {1, 700};
 
 static gd_status every_collective(gd_world *w, void *user)
@@ -71,7 +71,7 @@ static gd_status one_is_elsewhere(gd_world *w, void *user)
 
 static void many_ranks_are_compared_by_the_first(void **state)
 {
-    run_in(CTX(state), GD_ROLL_ALL + 1, one_is_elsewhere, "the tensor is NULL");
+    run_in(CTX(state), GD_FINGERPRINT_ALL + 1, one_is_elsewhere, "the tensor is NULL");
 }
 
 /* Rank r has r + 1 elements or as many times more, the last one none. */

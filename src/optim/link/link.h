@@ -14,7 +14,7 @@ typedef struct gd_entry {
     gd_tensor **slot; /* one a declared slot, NULL until used */
     bool *fresh;      /* a rule's slot was made and not written yet */
     uint16_t *
-        apart; /* of a slot: 0, or what the whole is of which the slot has this process's stretch (GD_APART) */
+        sharded; /* of a slot: 0, or the form of the whole tensor of which the slot has this process's shard (GD_SHARDED) */
     bool parted;    /* the rank that owns the parameter has all of it, others nothing, see plan/entries.c */
     double *scalar; /* one a declared scalar */
     int64_t missed; /* applications of the link that it was no part of */
@@ -23,7 +23,7 @@ typedef struct gd_entry {
 } gd_entry;
 
 /* The whole of a slot: its axes that the parameter has and it has not, codes with what they leave out or without. */
-#define GD_APART(without, feedback) ((uint16_t)(1u | (unsigned)(without) << 1 | (unsigned)(feedback) << 15))
+#define GD_SHARDED(without, feedback) ((uint16_t)(1u | (unsigned)(without) << 1 | (unsigned)(feedback) << 15))
 
 /* Tensors that the link's children step over in place of a parameter, see gd__stand_ins. */
 typedef struct gd_stand_in {

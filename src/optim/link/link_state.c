@@ -24,7 +24,7 @@ void gd__entry_free(gd_link *link, gd_entry *e)
     for (int i = 0; i < cls->slot_count; i++) gd__release(e->slot ? e->slot[i] : NULL);
     gd__free(ctx, e->slot, (size_t)cls->slot_count * sizeof *e->slot);
     gd__free(ctx, e->fresh, (size_t)cls->slot_count * sizeof *e->fresh);
-    gd__free(ctx, e->apart, (size_t)cls->slot_count * sizeof *e->apart);
+    gd__free(ctx, e->sharded, (size_t)cls->slot_count * sizeof *e->sharded);
     gd__free(ctx, e->scalar, (size_t)cls->scalar_count * sizeof *e->scalar);
     if (e->local)
         for (int i = 0; i < cls->field_count; i++) gd__setting_free(ctx, &e->local[i]);
@@ -44,9 +44,9 @@ gd_entry *gd__entry_new(gd_link *link, gd_tensor *param)
     e->dtype = param ? param->dtype : GD_F32;
     e->slot = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->slot);
     e->fresh = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->fresh);
-    e->apart = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->apart);
+    e->sharded = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->sharded);
     e->scalar = gd__calloc(ctx, (size_t)cls->scalar_count * sizeof *e->scalar);
-    if (e->slot && e->fresh && e->apart && e->scalar) return e;
+    if (e->slot && e->fresh && e->sharded && e->scalar) return e;
     gd__entry_free(link, e);
     return NULL;
 }
@@ -219,7 +219,7 @@ void gd__entry_put(gd_link *link, gd_entry *e, int slot, gd_tensor *t, bool fres
 {
     if (e->slot[slot] != t) {
         gd__release(e->slot[slot]);
-        e->apart[slot] = 0;
+        e->sharded[slot] = 0;
     }
     e->slot[slot] = t;
     e->fresh[slot] = fresh;
@@ -319,7 +319,7 @@ int64_t gd__state_expected(const gd_link *link, gd_tensor *const *params, int co
 static bool is_here(gd_link *link, gd_entry *e)
 {
     const gd_optimizer *o = link->optimizer;
-    return e && (!e->parted || !o || o->apart || !o->make_whole(link, e, -1));
+    return e && (!e->parted || !o || o->alone || !o->make_whole(link, e, -1));
 }
 
 /* The number of a slot, -1 with the error recorded. */
@@ -403,9 +403,9 @@ gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name,
         if (!t) return NULL;
         gd__entry_put(link, e, slot, t, false);
     }
-    gd_status status = keeps_own(link)  ? link->optimizer->take_own(link, e, slot)
-                       : e->apart[slot] ? link->optimizer->make_whole(link, e, slot)
-                                        : GD_OK;
+    gd_status status = keeps_own(link)    ? link->optimizer->take_own(link, e, slot)
+                       : e->sharded[slot] ? link->optimizer->make_whole(link, e, slot)
+                                          : GD_OK;
     return status ? NULL : e->slot[slot];
 }
 
@@ -434,7 +434,7 @@ gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *name, g
     gd_tensor *copy = here && value ? own_copy(link, param, value) : NULL;
     if (!here || (value && !copy)) return gd_error(ctx);
     gd__entry_put(link, e, slot, copy, false);
-    if (copy && keeps_own(link)) e->apart[slot] = GD_APART(0, false);
+    if (copy && keeps_own(link)) e->sharded[slot] = GD_SHARDED(0, false);
     return GD_OK;
 }
 
@@ -489,7 +489,7 @@ double gd__link_key(gd_link *link, const gd_tensor *param, int position)
 gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like)
 {
     if (!link || !like) return gd__none(gd__null(gd_link_ctx(link), "link: random numbers like NULL"));
-    if (link->optimizer && link->optimizer->apart) /* others would not draw as many */
+    if (link->optimizer && link->optimizer->alone) /* others would not draw as many */
         return gd__refuse(link->head.ctx, GD_STATE, "%s: spreads by tensors, and draws", link->cls->name);
     if (keeps_own(link)) /* or not the same for an element */
         return gd__refuse(link->head.ctx, GD_STATE, "%s: spreads as a vector, and draws", link->cls->name);
@@ -599,9 +599,9 @@ gd_status gd__slots_follow(gd_link *link, gd_entry *e)
         if (!t || (t->storage->device == device && t->dtype == dtype)) continue;
         gd_tensor *moved = gd__own_copy(t, dtype, device);
         if (!moved) return gd_error(link->head.ctx);
-        uint16_t apart = e->apart[k];
+        uint16_t sharded = e->sharded[k];
         gd__entry_put(link, e, k, moved, e->fresh[k]);
-        e->apart[k] = apart;
+        e->sharded[k] = sharded;
     }
     e->dtype = e->param->dtype;
     return GD_OK;

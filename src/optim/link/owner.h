@@ -72,13 +72,13 @@ struct gd_optimizer {
     int64_t step, evals;
     int64_t held; /* steps that let nothing through: schedules do not count them */
     bool should_terminate;
-    int64_t kept;         /* evaluations so far that the objective has kept for products */
-    unsigned hinted;      /* hints that were given (var.c) */
-    bool stepping;        /* inside a step: parameters and links stay as they are */
-    bool evaluating;      /* see gd_optimizer_evaluate: parameters are not those of steps */
-    bool torn;            /* a step failed while parameters were on their way from rank to rank */
-    bool no_fusion;       /* for tests: a pass for every link */
-    bool interpret;       /* for tests: no kernels */
+    int64_t kept;           /* evaluations so far that the objective has kept for products */
+    unsigned hinted;        /* hints that were given (var.c) */
+    bool stepping;          /* inside a step: parameters and links stay as they are */
+    bool evaluating;        /* see gd_optimizer_evaluate: parameters are not those of steps */
+    bool partially_updated; /* a step failed while parameters were on their way from rank to rank */
+    bool no_fusion;         /* for tests: a pass for every link */
+    bool interpret;         /* for tests: no kernels */
     bool always_look;     /* for tests: looks also where nothing has changed, and fails where something has */
     gd_dtype state_dtype; /* GD_DTYPE_COUNT: as the parameter, but at least f32 */
     /* what has changed, counted from 1 */
@@ -109,13 +109,13 @@ struct gd_optimizer {
     } moves; /* a failing step could leave parameters elsewhere */
     gd_plan *plans;
     gd_share *share; /* among several processes; NULL: alone */
-    /* Brings the stretches of a slot together, or all of an entry that is parted; what is apart was made by somebody who has
+    /* Gathers the shards of a slot, or all of an entry that is parted; what is sharded was made by somebody who has
      * set this. */
     gd_status (*make_whole)(gd_link *link, gd_entry *entry, int slot);
     gd_status (*make_columns_whole)(gd_link *link, gd_global *global); /* the same of a link-wide matrix */
     /* The other way: of a slot what this rank owns. */
     gd_status (*take_own)(gd_link *link, gd_entry *entry, int slot);
-    bool apart; /* this rank works on the tensors it owns, by itself: nothing can be brought together */
+    bool alone;        /* this rank works on the tensors it owns, by itself: shards cannot be gathered */
     bool own_elements; /* links keep of a parameter what this rank owns of it */
     gd_closure *closures;
     gd_tensor *first_loss; /* owned; what the step returns */
@@ -130,7 +130,7 @@ struct gd_optimizer {
 /* An error while a step is under way, or parameters are there to evaluate with. */
 gd_status gd__not_stepping(gd_optimizer *optimizer, const char *what);
 /* An error where a step has left parameters partly changed. */
-gd_status gd__not_torn(gd_optimizer *optimizer, const char *what);
+gd_status gd__refuse_partial(gd_optimizer *optimizer, const char *what);
 /* A copy on a device; new, owned. */
 static inline gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device)
 {

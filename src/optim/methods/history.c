@@ -171,7 +171,7 @@ static void some_products(const piece_job *w, const int *row, int count)
 
 static double larger(double a, double b) { return b <= a || a != a ? a : b; }
 
-/* Of previous values, and of the update, this rank may have its stretch. */
+/* Of previous values, and of the update, this rank may have its shard. */
 static void *before_at(const dots_job *j, gd_tensor *const *list, const gd_span *s)
 {
     return j->h->shared ? gd__history_own_at(j->h, list, s) : gd__in_list(&j->h->layout, list, s);

@@ -35,7 +35,7 @@ gd_tensor *gd__history_columns(gd_history *h, const char *name, bool *made)
     return own;
 }
 
-/* Spans end where stretches that ranks own do: each is one rank's.  Here they lie in the columns of this rank. */
+/* Spans end where shards that ranks own do: each is one rank's.  Here they lie in the columns of this rank. */
 void gd__history_find_columns(gd_history *h)
 {
     int64_t from, to;

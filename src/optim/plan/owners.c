@@ -1,4 +1,4 @@
-/* Which rank owns what of each parameter, and state of stretches. */
+/* Which rank owns what of each parameter, and state of shards. */
 #include "base/narrow.h"
 #include "optim/plan/share.h"
 #include "tensor/elementwise.h"
@@ -165,7 +165,7 @@ int gd__share_owner(const gd_optimizer *o, const gd_tensor *param)
 
 /* ---- lists ---- */
 
-/* What this rank has of a tensor that lies as its parameter: all of it, nothing, or a copy of its stretch. */
+/* What this rank has of a tensor that lies as its parameter: all of it, nothing, or a copy of its shard. */
 static gd_tensor *own_of(gd_tensor *t, int64_t from, int64_t to, bool fill)
 {
     int64_t count = to - from;
@@ -201,7 +201,7 @@ gd_tensor **gd__share_list(gd_optimizer *o, gd_tensor *const *keys, gd_tensor *c
     return NULL;
 }
 
-/* ---- state of stretches ---- */
+/* ---- state of shards ---- */
 
 /* Elements of a whole slot; new. */
 static gd_tensor *cut_out(gd_tensor *whole, const gd_tensor *param, int64_t from, int64_t count)
@@ -221,9 +221,10 @@ static gd_tensor *stretch_of(const gd_entry *e, int slot, gd_dtype dtype, const 
                              unsigned without, int64_t from, int64_t count)
 {
     gd_tensor *t = e->slot[slot];
-    if (!e->apart[slot] && !gd__is_coded_for(t, param) && !gd__shape_without(t, param, without)) return NULL;
+    if (!e->sharded[slot] && !gd__is_coded_for(t, param) && !gd__shape_without(t, param, without))
+        return NULL;
     if (!count) return gd__new(t->storage->device, dtype, 1, &count);
-    if (!e->apart[slot]) t = cut_out(t, param, from, count);
+    if (!e->sharded[slot]) t = cut_out(t, param, from, count);
     if (!t || t->ndim != 1 || t->size[0] != count) return NULL;
     return t->dtype == dtype ? t : gd_copy(gd_cast(t, dtype));
 }
@@ -234,7 +235,7 @@ gd_status gd__share_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, c
     gd_ctx *ctx = link->head.ctx;
     gd_tensor *t = e->slot[slot];
     int64_t count = to - from;
-    if (t && e->apart[slot] && t->dtype == dtype && t->ndim == 1 && t->size[0] == count) return GD_OK;
+    if (t && e->sharded[slot] && t->dtype == dtype && t->ndim == 1 && t->size[0] == count) return GD_OK;
     bool fresh = !t || e->fresh[slot];
     gd_scope_begin(ctx);
     if (t)
@@ -244,7 +245,7 @@ gd_status gd__share_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, c
     if (t) {
         gd__own(t);
         gd__entry_put(link, e, slot, t, fresh);
-        e->apart[slot] = GD_APART(without, dtype == GD_U8 && gd__state_feedback(link, e->param));
+        e->sharded[slot] = GD_SHARDED(without, dtype == GD_U8 && gd__state_feedback(link, e->param));
     }
     gd_scope_end(ctx);
     if (t) return GD_OK;
@@ -256,14 +257,14 @@ gd_status gd__share_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, c
 gd_status gd__share_take_own(gd_link *link, gd_entry *e, int slot)
 {
     int64_t from = 0, to = 0;
-    if (e->apart[slot] || !gd__share_of(link->optimizer, e->param, &from, &to)) return GD_OK;
+    if (e->sharded[slot] || !gd__share_of(link->optimizer, e->param, &from, &to)) return GD_OK;
     if (to - from < e->param->numel)
         return gd__share_slot(link, e, slot, e->slot[slot]->dtype, e->param, 0, from, to);
-    e->apart[slot] = GD_APART(0, false);
+    e->sharded[slot] = GD_SHARDED(0, false);
     return GD_OK;
 }
 
-/* ---- lists of stretches ---- */
+/* ---- lists of shards ---- */
 
 gd_status gd__own_lists_begin(gd_own_lists *own, gd_optimizer *o, gd_tensor *const *keys, int count)
 {

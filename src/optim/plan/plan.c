@@ -317,7 +317,7 @@ static bool must_be_in_order(const gd_run_args *args, const gd_plan *plan)
     return must;
 }
 
-/* Can ranks run a stretch of each?  What lies on several devices, and tensors that stand in for parameters, are run by all. */
+/* Can ranks run a shard of each?  What lies on several devices, and tensors that stand in for parameters, are run by all. */
 static bool is_shared(const gd_run_args *args, const gd_plan *plan)
 {
     const gd_optimizer *o = args->optimizer;

@@ -140,14 +140,14 @@ static char *where_whole_begins(char *data, int64_t first, gd_dtype dtype)
     return (char *)((uintptr_t)data - (uintptr_t)first * (uintptr_t)gd_dtype_size(dtype));
 }
 
-/* The same of a member that this rank has a stretch of. */
+/* The same of a member that this rank has a shard of. */
 static gd_status own_pointer(const gd_array *a, gd_entry *e, const gd_tensor *param, const gd_exec *x, int m,
                              char **data)
 {
     int64_t from = x->own_from[m], to = x->own_to[m];
     if (to - from == param->numel) {
         gd_status status = state_pointer(a, e, param, data);
-        if (!status) e->apart[a->slot] = GD_APART(a->without, gd__is_fed_back(e->slot[a->slot], param));
+        if (!status) e->sharded[a->slot] = GD_SHARDED(a->without, gd__is_fed_back(e->slot[a->slot], param));
         return status;
     }
     gd_status status = gd__share_slot(a->owner, e, a->slot, a->dtype, param, a->without, from, to);
@@ -171,7 +171,7 @@ static gd_status slot_pointer(const gd_run_args *args, const gd_plan *plan, cons
     gd_entry *e = g->array_entry[m * g->run->p->arrays + k];
     const gd_tensor *param = args->params[g->position[m]];
     if (plan->shared) return own_pointer(a, e, param, g->run, m, data);
-    gd_status status = e->apart[a->slot] ? args->optimizer->make_whole(a->owner, e, a->slot) : GD_OK;
+    gd_status status = e->sharded[a->slot] ? args->optimizer->make_whole(a->owner, e, a->slot) : GD_OK;
     return status ? status : state_pointer(a, e, param, data);
 }
 
@@ -223,13 +223,13 @@ static void fill_lists(const gd_run_args *args, gd_plan_group *g, bool *other)
     for (int k = 0; k < arrays; k++) {
         const gd_array *a = &g->run->p->array[k];
         gd_tensor *const *list = list_of(args, a);
-        bool stretches = a->kind == GD_ARRAY_INPUT  ? args->stretches
-                         : a->kind == GD_ARRAY_GRAD ? args->stretches && args->input_is_grad
-                                                    : a->kind == GD_ARRAY_OUTPUT && args->keeps;
+        bool shards = a->kind == GD_ARRAY_INPUT  ? args->shards
+                      : a->kind == GD_ARRAY_GRAD ? args->shards && args->input_is_grad
+                                                 : a->kind == GD_ARRAY_OUTPUT && args->keeps;
         char **place = g->run->pointer + k;
         for (int m = 0, n = list ? g->members : 0; m < n; m++, place += arrays) {
             char *data = list[g->position[m]]->data;
-            if (stretches) data = where_whole_begins(data, g->run->own_from[m], a->dtype);
+            if (shards) data = where_whole_begins(data, g->run->own_from[m], a->dtype);
             *other |= put_pointer(place, data);
         }
     }
@@ -444,8 +444,8 @@ gd_status gd__run_rules(const gd_run_args *args, gd_link **child)
     if (plan->child && !child)
         status = gd_fail(ctx, GD_INTERNAL, "a rule meets the child '%s', which is no rule",
                          plan->child->cls->name);
-    if ((args->stretches || args->keeps) && !plan->shared && !status)
-        status = gd_fail(ctx, GD_INTERNAL, "a plan that every rank runs whole is given stretches of tensors");
+    if ((args->shards || args->keeps) && !plan->shared && !status)
+        status = gd_fail(ctx, GD_INTERNAL, "a plan that every rank runs whole is given shards of tensors");
     in_order_run other;
     const gd_run_args *run = args;
     if (plan->in_order && !status) {

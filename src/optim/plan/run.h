@@ -23,9 +23,8 @@ typedef struct gd_run_args {
     gd_sink sink;
     bool input_is_grad;
     bool leaves; /* parameters and input are those that the optimizer found when it last looked */
-    bool
-        stretches; /* input, and the gradient where it is that, have what this rank owns of them, see share.h */
-    bool keeps;    /* output has no more than that either: nothing is gathered */
+    bool shards; /* input, and the gradient where it is that, have what this rank owns of them, see share.h */
+    bool keeps;  /* output has no more than that either: nothing is gathered */
     bool has_loss; /* a rule is known to read the loss, and it is there */
     double loss;
     bool *not_finite; /* set when a norm or sum is not finite; may be NULL */

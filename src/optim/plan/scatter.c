@@ -3,10 +3,10 @@
  *     backward   leaf d is complete   leaf c, b: the bucket is full      leaf a    | step
  *     waiting    [ d ]                [ d c b ] -> packed rank by rank             |
  *     under way                       reduce_scatter ............................ wait
- *     kept                                                                         stretches of d, c, b, a
+ *     kept                                                                         shards of d, c, b, a
  *
  * A gradient leaves its parameter as soon as it is complete; those that wait are at most a bucket, as are those under way, two.  A
- * tensor larger than a bucket goes in portions: the k-th part of every rank's stretch.  One of which every rank has a long stretch
+ * tensor larger than a bucket goes in portions: the k-th part of every rank's shard.  One of which every rank has a long shard
  * goes by itself, from where it is to where it is kept, without being packed. */
 #include "autograd/ready.h"
 #include "optim/plan/share.h"
@@ -17,7 +17,7 @@
 
 #define FLYING 2
 #define MOST   64        /* tensors of a bucket */
-#define LONG   (1 << 16) /* bytes of a stretch that is worth a message of its own */
+#define LONG   (1 << 16) /* bytes of a shard that is worth a message of its own */
 
 /* Of the gradient of a parameter what is there of it: the sum over each subtree of this rank's microbatches, lying as the parameter. */
 typedef struct portion {
@@ -33,7 +33,7 @@ typedef struct bucket {
     int count;
     gd_dtype dtype;                /* of the gradients */
     gd_microbatches *microbatches; /* the sums, packed */
-    gd_tensor *own;                /* this rank's stretch of the sum over all; owned */
+    gd_tensor *own;                /* this rank's shard of the sum over all; owned */
     int64_t *cuts;
     gd_exchange *work;
 } bucket;
@@ -184,7 +184,7 @@ static gd_tensor *sums_of(const gd_optimizer *o, const bucket *b, int k, int64_t
     return NULL;
 }
 
-/* Where this rank's stretch of the sum goes: where it is kept, or on its way there; owned. */
+/* Where this rank's shard of the sum goes: where it is kept, or on its way there; owned. */
 static gd_tensor *room_for_own(const gd_optimizer *o, const bucket *b, int64_t own)
 {
     const portion *q = &b->item[0];
@@ -196,7 +196,7 @@ static gd_tensor *room_for_own(const gd_optimizer *o, const bucket *b, int64_t o
     return room;
 }
 
-/* The sums of a bucket and room for this rank's stretch. */
+/* The sums of a bucket and room for this rank's shard. */
 static gd_status load(gd_optimizer *o, bucket *b)
 {
     const gd_scatter *s = scatter_of(o);
@@ -318,7 +318,7 @@ gd_tensor *gd__partial_of(gd_tensor *grad, const gd_tensor *param, bool shared)
     return t;
 }
 
-/* Where this rank keeps its stretch; like the parameter where it owns all of it. */
+/* Where this rank keeps its shard; like the parameter where it owns all of it. */
 static gd_status make_kept(gd_optimizer *o, gd_param *p, gd_dtype dtype)
 {
     int rank = gd_world_rank(o->share->world);
@@ -459,7 +459,7 @@ gd_status gd__scatter_sums(gd_optimizer *o, gd_tensor *const *params, gd_tensor 
 
 void gd__scatter_forget(gd_optimizer *o)
 {
-    o->share->harvested = false;
+    o->share->accumulated = false;
     if (!scatter_of(o)) return;
     gd_status before = gd_error(o->ctx);
     (void)!land_all(o, GD_OK);
@@ -474,8 +474,7 @@ void gd__scatter_forget(gd_optimizer *o)
     }
 }
 
-gd_tensor **gd__scatter_whole(gd_optimizer *o, gd_tensor *const *params, gd_tensor *const *stretches,
-                              int count)
+gd_tensor **gd__scatter_whole(gd_optimizer *o, gd_tensor *const *params, gd_tensor *const *shards, int count)
 {
     gd_tensor **whole = gd__calloc(o->ctx, (size_t)count * sizeof *whole);
     gd_status status = whole ? GD_OK : GD_NOMEM;
@@ -484,13 +483,13 @@ gd_tensor **gd__scatter_whole(gd_optimizer *o, gd_tensor *const *params, gd_tens
         int64_t from, to;
         bool shared = gd__share_of(o, params[i], &from, &to);
         if (shared && to - from == params[i]->numel) {
-            gd__retain(whole[i] = stretches[i]);
+            gd__retain(whole[i] = shards[i]);
             continue;
         }
-        gd__own(whole[i] = gd__new_laid(params[i], stretches[i]->dtype));
+        gd__own(whole[i] = gd__new_laid(params[i], shards[i]->dtype));
         if (!whole[i]) status = gd_error(o->ctx);
         if (!status && shared)
-            status = gd__share_move(gd__share_place(whole[i], from), gd__share_place(stretches[i], 0),
+            status = gd__share_move(gd__share_place(whole[i], from), gd__share_place(shards[i], 0),
                                     whole[i]->dtype, to - from);
     }
     if (!status) status = gd__share_gather(o, params, whole, count);

@@ -131,7 +131,7 @@ gd_status gd__share_join(void *user, double *numbers, int64_t count)
 
 /* ---- gathering ---- */
 
-/* Some neighbours of a list, of which each rank has a stretch of each: where they lie, or packed rank by rank. */
+/* Some neighbours of a list, of which each rank has a shard of each: where they lie, or packed rank by rank. */
 typedef struct bucket {
     gd_exchange *work;
     gd_tensor *const *key, *const *tensor;
@@ -207,7 +207,7 @@ static void fly(gathering *g, int end, size_t bytes)
     b->bytes->data = b->bytes->storage->data = b->count > 1 ? b->packed->data : b->tensor[0]->data;
     b->bytes->numel = b->bytes->size[0] = (int64_t)bytes;
     b->bytes->storage->bytes = bytes;
-    gd_collective what = {.kind = GD_ALL_GATHER, .cuts = b->cuts, .out = b->bytes, .name = "stretches"};
+    gd_collective what = {.kind = GD_ALL_GATHER, .cuts = b->cuts, .out = b->bytes, .name = "shards"};
     what.failed = failed;
     b->work = gd_world_start(g->o->share->world, &what);
 }
@@ -297,10 +297,11 @@ static gd_status all_are_here(gd_optimizer *o, const gd_exec_set *set)
 }
 
 /* Does a run that did not end leave parameters as nobody wanted them? */
-static void look_at_torn(gathering *g)
+static void check_partial_update(gathering *g)
 {
     gd_optimizer *o = g->o;
-    for (int i = 0; i < g->total && !o->torn; i++) o->torn = g->tensor[i] == g->key[i];
+    for (int i = 0; i < g->total && !o->partially_updated; i++)
+        o->partially_updated = g->tensor[i] == g->key[i];
 }
 
 gd_status gd__share_run(gd_optimizer *o, gd_tensor *const *keys, gd_tensor *const *list, int count,
@@ -321,7 +322,7 @@ gd_status gd__share_run(gd_optimizer *o, gd_tensor *const *keys, gd_tensor *cons
     }
     fly_made(&g, count, true);
     while (g.count) land(&g);
-    if (set && made && g.status) look_at_torn(&g);
+    if (set && made && g.status) check_partial_update(&g);
     end_equipment(&g);
     gd_scope_end(o->ctx);
     return g.status;
@@ -334,7 +335,7 @@ gd_status gd__share_gather(gd_optimizer *o, gd_tensor *const *keys, gd_tensor *c
 
 /* ---- state in one piece ---- */
 
-/* Bytes of the whole that are each rank's: stretches, or all of it. */
+/* Bytes of the whole that are each rank's: shards, or all of it. */
 static void cut_slot(const gd_param *p, const gd_tensor *whole, int64_t *cuts)
 {
     int64_t bytes = (int64_t)bytes_of(whole), numel = p->tensor->numel;
@@ -356,8 +357,8 @@ static gd_status gather_slot(gd_optimizer *o, const gd_entry *e, int slot, int64
     gd_share *share = o->share;
     const gd_param *p = &o->param[gd__param_index(o, e->param)];
     const gd_tensor *own = e->slot[slot];
-    unsigned apart = e->apart[slot];
-    gd_tensor *whole = gd__slot_new(p->tensor, own->dtype, (apart & 0x7fff) >> 1, apart >> 15);
+    unsigned sharded = e->sharded[slot];
+    gd_tensor *whole = gd__slot_new(p->tensor, own->dtype, (sharded & 0x7fff) >> 1, sharded >> 15);
     gd_collective what = {.kind = GD_ALL_GATHER, .name = p->name};
     if (whole && cuts) {
         cut_slot(p, whole, cuts);
@@ -413,7 +414,7 @@ static gd_status make_link_whole(void *user, gd_link *link, const char *path)
         gd_entry *e = link->entry[i];
         if (e->parted) status = gd__share_entry(link, e, true);
         for (int k = 0; k < link->cls->slot_count && !status; k++)
-            if (e->apart[k]) status = gd__share_make_whole(link, e, k);
+            if (e->sharded[k]) status = gd__share_make_whole(link, e, k);
     }
     return status;
 }

@@ -2,7 +2,7 @@
  *
  *   parameter   |--- rank 0 ---|--- rank 1 ---|- rank 2 -|     cut at multiples of GD_SHARE_BLOCK, or whole tensors
  *
- * A plan runs the chunks that this rank owns; state of them is a tensor of that stretch alone.  Partial sums of chunks are
+ * A plan runs the chunks that this rank owns; state of them is a tensor of that shard alone.  Partial sums of chunks are
  * brought together before they are joined (gd__share_join), results after a run (gd__share_gather): nobody else knows that there
  * are other ranks.
  *
@@ -34,11 +34,11 @@ struct gd_share {
     char about
         [GD_ABOUT]; /* which step this is: names of its collectives have it, so that ranks at another one are told */
     bool told;           /* the error of this step is known to all ranks */
-    bool together;       /* all ranks are in one call: what is apart may be made whole */
-    bool harvested;      /* the step has stretches of gradients of a batch */
+    bool together;       /* all ranks are in one call: what is sharded may be gathered */
+    bool accumulated;    /* the step has shards of gradients of a batch */
     gd_scatter *scatter; /* of GD_SHARD_GRADIENTS; NULL: gradients are whole */
     gd_scatter *adder;   /* of GD_SHARD_STATE, for sums of gradients of which each rank gets what it owns */
-    gd_tensor **kept;    /* while a step has stretches of gradients that are whole; owned */
+    gd_tensor **kept;    /* while a step has shards of gradients that are whole; owned */
     int kepts;
 };
 
@@ -58,18 +58,18 @@ const char *gd__share_name(const gd_optimizer *optimizer, const char *what, char
 gd_status gd__share_sum(gd_optimizer *optimizer, gd_tensor *const *list, int count);
 /* gd_exec_share.join; user is the share. */
 gd_status gd__share_join(void *user, double *numbers, int64_t count);
-/* Every rank gets the stretches that others own of tensors like the parameters `keys`, in their order in memory. */
+/* Every rank gets the shards that others own of tensors like the parameters `keys`, in their order in memory. */
 gd_status gd__share_gather(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *list,
                            int count);
 /* Runs a set whose results those are, in the order of its members: what is there of them is gathered while the rest is made.  Where
- * that fails, and parameters are not as before, the optimizer is torn. */
+ * that fails, and parameters are not as before, the optimizer is partially_updated. */
 gd_status gd__share_run(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *list, int count,
                         gd_exec_set *set, gd_exec_run *run);
-/* Brings the stretches of a slot together, for gd_optimizer.make_whole: STATE where this rank may be alone in it. */
+/* Brings the shards of a slot together, for gd_optimizer.make_whole: STATE where this rank may be alone in it. */
 gd_status gd__share_make_whole(gd_link *link, gd_entry *entry, int slot);
-/* All of a slot that is apart, with every rank: *whole is new. */
+/* All of a slot that is sharded, with every rank: *whole is new. */
 gd_status gd__share_whole(gd_optimizer *optimizer, const gd_entry *entry, int slot, gd_tensor **whole);
-/* All that is apart. */
+/* All that is sharded. */
 gd_status gd__share_make_all_whole(gd_optimizer *optimizer);
 
 /* Memory of a device as a tensor for collectives; of the innermost scope. */
@@ -90,10 +90,10 @@ gd_status gd__share_move(gd_place to, gd_place from, gd_dtype dtype, int64_t cou
 /* takes: from now on backward passes hand the gradients of parameters on; and their end. */
 gd_scatter *gd__scatter_new(gd_optimizer *optimizer, bool takes);
 void gd__scatter_free(gd_optimizer *optimizer);
-/* Waits for those of a step: list[i] is borrowed, this rank's stretch of the gradient of params[i]. */
+/* Waits for those of a step: list[i] is borrowed, this rank's shard of the gradient of params[i]. */
 gd_status gd__scatter_take(gd_optimizer *optimizer, gd_tensor *const *params, int count,
                            gd_tensor *const **list);
-/* The same for gradients that are given.  stay: this rank's stretch of the sum replaces that of the gradient, which is there until
+/* The same for gradients that are given.  stay: this rank's shard of the sum replaces that of the gradient, which is there until
  * gd__scatter_forget. */
 gd_status gd__scatter_sums(gd_optimizer *optimizer, gd_tensor *const *params, gd_tensor *const *grads,
                            int count, bool stay, gd_tensor *const **list);
@@ -112,8 +112,8 @@ gd_status gd__scatter_end(gd_optimizer *optimizer, gd_tensor *const *params, int
                           gd_tensor *const **list);
 /* They are used up, or not wanted. */
 void gd__scatter_forget(gd_optimizer *optimizer);
-/* Whole gradients from stretches: an owned list.  NULL with the error recorded. */
-gd_tensor **gd__scatter_whole(gd_optimizer *optimizer, gd_tensor *const *params, gd_tensor *const *stretches,
+/* Whole gradients from shards: an owned list.  NULL with the error recorded. */
+gd_tensor **gd__scatter_whole(gd_optimizer *optimizer, gd_tensor *const *params, gd_tensor *const *shards,
                               int count);
 
 /* ---- owners.c ---- */
@@ -124,7 +124,7 @@ gd_status gd__share_own(gd_optimizer *optimizer);
 bool gd__share_of(const gd_optimizer *optimizer, const gd_tensor *param, int64_t *from, int64_t *to);
 /* The rank that owns all of a parameter; -1: there is none. */
 int gd__share_owner(const gd_optimizer *optimizer, const gd_tensor *param);
-/* What this rank has of tensors that lie as the parameters `keys`: those that it owns whole, stretches, tensors of no elements.
+/* What this rank has of tensors that lie as the parameters `keys`: those that it owns whole, shards, tensors of no elements.
  * fill: their numbers, not only room.  An owned list; NULL with the error recorded. */
 gd_tensor **gd__share_list(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *whole,
                            int count, bool fill);

@@ -1,4 +1,4 @@
-/* Loading state that several ranks keep: each reads its stretches, and all together know whether the file is whole. */
+/* Loading state that several ranks keep: each reads its shards, and all together know whether the file is whole. */
 #include "optim/plan/share.h"
 #include "optim/state/state.h"
 
@@ -50,7 +50,7 @@ static uint64_t *add_part(gd_load_parts *p, int64_t index, int64_t numel)
 }
 
 /* This rank's elements of a tensor that is cut; owned. */
-static gd_tensor *read_stretch(gd_load_parts *p, int64_t index, gd_dtype dtype, const gd_param *param)
+static gd_tensor *read_shard(gd_load_parts *p, int64_t index, gd_dtype dtype, const gd_param *param)
 {
     int rank = gd_world_rank(p->o->share->world);
     int64_t from = param->cut[rank], count = param->cut[rank + 1] - from;
@@ -89,11 +89,11 @@ gd_status gd__load_part(gd_load_parts *p, gd_link *link, gd_entry *e, int slot, 
     bool whole = false;
     for (int r = 0; r < param->ranks; r++) whole = whole || param->cut[r + 1] - param->cut[r] == numel;
     gd_tensor *t = whole ? read_whole(p, index, dtype, param->cut[rank + 1] - param->cut[rank] == numel)
-                         : read_stretch(p, index, dtype, param);
+                         : read_shard(p, index, dtype, param);
     if (!t) return gd_error(p->o->ctx) ? gd_error(p->o->ctx) : GD_NOMEM;
     gd__release(e->slot[slot]);
     e->slot[slot] = t;
-    e->apart[slot] = GD_APART(0, false);
+    e->sharded[slot] = GD_SHARDED(0, false);
     return GD_OK;
 }
 

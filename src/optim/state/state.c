@@ -133,14 +133,14 @@ static void put_settings(gd_text *t, const gd_link *link, const gd_setting *valu
     gd__text_add(t, "}");
 }
 
-/* This rank's stretch of it. */
+/* This rank's shard of it. */
 static gd_status put_part(saving *s, const gd_entry *e, int slot)
 {
     const gd_param *p = &s->o->param[gd__param_index(s->o, e->param)];
     gd_tensor *own = e->slot[slot];
-    unsigned without = (unsigned)(e->apart[slot] & 0x7fff) >> 1;
+    unsigned without = (unsigned)(e->sharded[slot] & 0x7fff) >> 1;
     gd_archive_whole whole;
-    whole.ndim = gd__slot_shape(p->tensor, own->dtype, without, e->apart[slot] >> 15, whole.size);
+    whole.ndim = gd__slot_shape(p->tensor, own->dtype, without, e->sharded[slot] >> 15, whole.size);
     int64_t numel = 1, from = p->cut[gd_world_rank(s->o->share->world)];
     for (int i = 0; i < whole.ndim; i++) numel *= whole.size[i];
     whole.first = from == p->tensor->numel ? numel : from;
@@ -149,7 +149,7 @@ static gd_status put_part(saving *s, const gd_entry *e, int slot)
 }
 
 /* What several ranks keep comes together at rank 0, whose archive has all; the others' have nothing of it. */
-static gd_status put_apart(saving *s, const gd_entry *e, int slot)
+static gd_status put_sharded(saving *s, const gd_entry *e, int slot)
 {
     gd_tensor *whole = NULL;
     if (s->parts) return put_part(s, e, slot);
@@ -187,9 +187,9 @@ static gd_status put_slots(saving *s, gd_link *link, const char *path, const gd_
         put_name(&s->text, link->cls->slots[k].name);
         status = gd__state_name(&s->name, s->prefix, param, path, link->cls->slots[k].name);
         if (status) continue;
-        status = s->parted     ? put_whole(s, e, k)
-                 : e->apart[k] ? put_apart(s, e, k)
-                               : gd_archive_put(s->archive, s->name.data, e->slot[k]);
+        status = s->parted       ? put_whole(s, e, k)
+                 : e->sharded[k] ? put_sharded(s, e, k)
+                                 : gd_archive_put(s->archive, s->name.data, e->slot[k]);
     }
     gd__text_add(&s->text, "], \"fresh\": [");
     for (int k = 0; k < link->cls->slot_count; k++) {
@@ -446,7 +446,7 @@ static gd_status put_all(saving *s)
 static gd_status pack(gd_optimizer *o, gd_archive *archive, const char *prefix, bool parts)
 {
     if (o->evaluating) return gd__not_stepping(o, "saving"); /* the parameters beside it would be others */
-    if (o->torn) return gd__not_torn(o, "saving");
+    if (o->partially_updated) return gd__refuse_partial(o, "saving");
     gd_ctx *ctx = o->ctx;
     saving s = {.o = o,
                 .archive = archive,

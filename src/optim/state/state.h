@@ -60,7 +60,7 @@ typedef struct gd_load_parts {
 gd_status gd__load_parts_begin(gd_load_parts *p, gd_optimizer *o, const gd_archive *archive);
 gd_status gd__load_parts_end(gd_load_parts *p, gd_status status);
 void gd__load_parts_free(gd_load_parts *p);
-/* Is the slot one that ranks share?  Then the entry of a twin of the link has this rank's part of it, *taken. */
+/* Is the slot one that ranks share?  Then the entry of a staging copy of the link has this rank's part of it, *taken. */
 gd_status gd__load_part(gd_load_parts *p, gd_link *link, gd_entry *e, int slot, int64_t index, bool *taken);
 
 /* *map: from the path of each link here that has one in the file to the path there; new.  See state_match.c. */

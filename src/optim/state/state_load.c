@@ -1,7 +1,7 @@
 /* Loading the state of an optimizer; see state.c for what is in the archive.
  *
- * Everything is read and checked into twins: links of the same classes that nobody runs.  Only when all of it fits do
- * twins and links swap what they hold, which cannot fail. */
+ * Everything is read and checked into staged: links of the same classes that nobody runs.  Only when all of it fits do
+ * staged and links swap what they hold, which cannot fail. */
 #include "module/report.h"
 #include "base/text/json.h"
 #include "optim/text/setting.h"
@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-typedef struct twin {
+typedef struct staged_link {
     gd_link *link, *with;
-} twin;
+} staged_link;
 
 typedef struct loading {
     gd_ctx *ctx;
@@ -29,8 +29,8 @@ typedef struct loading {
     bool *used;      /* a tensor of the archive */
     bool *present;   /* a parameter is in the file */
     int *group_of;   /* of each parameter */
-    twin *twins;
-    int twin_count, links;
+    staged_link *staged;
+    int staged_count, links;
     gd_group *group;
     int groups, group_room;
     gd_group all;
@@ -250,7 +250,7 @@ static gd_status copy_settings(gd_ctx *ctx, const gd_link *link, gd_link *with)
     return status;
 }
 
-static gd_link *make_twin(loading *l, gd_link *link)
+static gd_link *make_staged(loading *l, gd_link *link)
 {
     gd_link *with = gd_link_new(l->ctx, link->cls);
     if (!with) return NULL;
@@ -258,7 +258,7 @@ static gd_link *make_twin(loading *l, gd_link *link)
         gd__free(l->ctx, with->data, link->cls->data_size);
         with->data = NULL;
     }
-    l->twins[l->twin_count++] = (twin){.link = link, .with = with};
+    l->staged[l->staged_count++] = (staged_link){.link = link, .with = with};
     return copy_settings(l->ctx, link, with) ? NULL : with;
 }
 
@@ -400,7 +400,7 @@ static gd_status read_link(void *user, gd_link *link, const char *place)
         gd__load_note(&l->missing, "link %s", place);
         return GD_OK;
     }
-    gd_link *with = make_twin(l, link);
+    gd_link *with = make_staged(l, link);
     gd_status status = with ? read_settings(l, path, with, with->value, json_object_get(j, "settings"))
                             : GD_NOMEM;
     if (!status) status = read_globals(l, with, path, j);
@@ -454,8 +454,8 @@ static gd_status read_links(loading *l)
     gd_status status = gd__match_links(l->o, links, l->strict, &l->places);
     if (!status) status = note_left(l, links);
     if (!status) status = gd__visit_links(l->o->chain, root, count_link, l);
-    l->twins = status ? NULL : gd__calloc(l->ctx, (size_t)l->links * sizeof *l->twins);
-    if (!status && !l->twins) status = GD_NOMEM;
+    l->staged = status ? NULL : gd__calloc(l->ctx, (size_t)l->links * sizeof *l->staged);
+    if (!status && !l->staged) status = GD_NOMEM;
     return status ? status : gd__visit_links(l->o->chain, root, read_link, l);
 }
 
@@ -538,9 +538,9 @@ static gd_status read_attributes(loading *l)
 static bool is_stand_in(const loading *l, const gd_tensor *t)
 {
     bool is = false;
-    for (int i = 0; i < l->twin_count && !is; i++)
-        is = gd__table_find(&l->twins[i].link->standing, t) >= 0 ||
-             gd__table_find(&l->twins[i].with->standing, t) >= 0;
+    for (int i = 0; i < l->staged_count && !is; i++)
+        is = gd__table_find(&l->staged[i].link->standing, t) >= 0 ||
+             gd__table_find(&l->staged[i].with->standing, t) >= 0;
     return is;
 }
 
@@ -551,11 +551,11 @@ static bool stays(const loading *l, const gd_tensor *param)
     return number < 0 ? !is_stand_in(l, param) : !l->present[number];
 }
 
-/* Room in twins for the entries of parameters that the file does not know. */
+/* Room in staged for the entries of parameters that the file does not know. */
 static gd_status reserve_entries(loading *l)
 {
-    for (int i = 0; i < l->twin_count; i++) {
-        gd_link *link = l->twins[i].link, *with = l->twins[i].with;
+    for (int i = 0; i < l->staged_count; i++) {
+        gd_link *link = l->staged[i].link, *with = l->staged[i].with;
         size_t have = (size_t)with->entry_capacity, need = (size_t)(with->entries + link->entries);
         gd_entry **list = gd__realloc(l->ctx, with->entry, have * sizeof *list, need * sizeof *list);
         if (!list) return GD_NOMEM;
@@ -606,7 +606,7 @@ static void number_entries(gd_link *link)
     for (int i = 0; i < link->entries; i++) gd__table_put(&link->table, link->entry[i]->param, i);
 }
 
-/* Moves what stays from the old entries, which the twin now has. */
+/* Moves what stays from the old entries, which the staged_link now has. */
 static void keep_entries(const loading *l, gd_link *link, gd_link *old)
 {
     int left = 0;
@@ -661,7 +661,7 @@ static void swap_optimizer(loading *l, int appended)
     o->evals = json_integer_value(json_object_get(l->json, "evals"));
     o->should_terminate = json_is_true(json_object_get(l->json, "terminate"));
     o->ctx->rng = l->rng;
-    o->torn = false;
+    o->partially_updated = false;
     gd__optimizer_changed(o, true);
 }
 
@@ -669,17 +669,17 @@ static void swap_optimizer(loading *l, int appended)
 static gd_status swap_links(loading *l)
 {
     gd_status status = GD_OK;
-    for (int i = 0; i < l->twin_count; i++) swap_link(l->twins[i].link, l->twins[i].with);
-    for (int i = 0; i < l->twin_count && !status; i++) {
-        gd_link *link = l->twins[i].link;
+    for (int i = 0; i < l->staged_count; i++) swap_link(l->staged[i].link, l->staged[i].with);
+    for (int i = 0; i < l->staged_count && !status; i++) {
+        gd_link *link = l->staged[i].link;
         if (link->cls->check) status = link->cls->check(link);
     }
-    for (int i = 0; i < l->twin_count; i++) {
+    for (int i = 0; i < l->staged_count; i++) {
         if (status)
-            swap_link(l->twins[i].link, l->twins[i].with);
+            swap_link(l->staged[i].link, l->staged[i].with);
         else
-            keep_entries(l, l->twins[i].link, l->twins[i].with);
-        l->o->stand_ins = l->o->stand_ins || l->twins[i].link->stand_ins;
+            keep_entries(l, l->staged[i].link, l->staged[i].with);
+        l->o->stand_ins = l->o->stand_ins || l->staged[i].link->stand_ins;
     }
     return status;
 }
@@ -715,9 +715,9 @@ static gd_status make_rooms(loading *l)
 static void loading_free(loading *l)
 {
     gd_ctx *ctx = l->ctx;
-    for (int i = 0; i < l->twin_count; i++) gd_link_release(l->twins[i].with);
+    for (int i = 0; i < l->staged_count; i++) gd_link_release(l->staged[i].with);
     gd__load_parts_free(&l->parts);
-    gd__free(ctx, l->twins, (size_t)l->links * sizeof *l->twins);
+    gd__free(ctx, l->staged, (size_t)l->links * sizeof *l->staged);
     for (int i = 0; i < l->groups; i++) gd__group_free(ctx, &l->group[i]);
     gd__group_free(ctx, &l->all);
     gd__free(ctx, l->group, (size_t)l->group_room * sizeof *l->group);

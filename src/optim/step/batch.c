@@ -7,7 +7,7 @@
  * The losses travel first, and with them whether a rank has failed: where one has, nobody waits for its gradients.  Gradients go
  * as buckets of neighbouring parameters, all under way at a time. */
 #include "optim/step/batch.h"
-#include "optim/plan/harvest.h"
+#include "optim/plan/accumulation.h"
 #include "optim/plan/share.h"
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
@@ -37,7 +37,7 @@ typedef struct bucket {
     gd_device *at;                 /* where sums are made */
     gd_microbatches *microbatches; /* exact: the sums of this rank */
     gd_tensor *flat;     /* fast: the sum of this rank; then, also of microbatches, that of all.  Owned */
-    const int64_t *cuts; /* each rank gets the sum of its stretch alone; NULL: of everything */
+    const int64_t *cuts; /* each rank gets the sum of its shard alone; NULL: of everything */
     gd_exchange *work;
 } bucket;
 
@@ -51,7 +51,8 @@ typedef struct run {
     bool slopes;         /* else values alone */
     gd_tensor **slope;   /* of a microbatch, of its scope */
     bool own;            /* of the slopes what this rank owns serves */
-    gd_harvest *harvest; /* gradients of which each rank keeps what it owns: their list; NULL: all of them */
+    gd_accumulation
+        *accumulation; /* gradients of which each rank keeps what it owns: their list; NULL: all of them */
     gd_tensor *const **list;
     double *value;        /* the loss of all, once it is joined */
     bool joined, known;   /* it was tried; it is */
@@ -239,9 +240,9 @@ static gd_status take_microbatch(run *r, int64_t microbatch)
     gd_tensor *loss;
     double share;
     gd_status status = take_loss(r, microbatch, &loss, &share);
-    if (status || (!r->slopes && !r->harvest)) return status;
-    return r->harvest ? gd__harvest_microbatch(r->harvest, loss, seed_of(loss, share))
-                      : slopes_of(r, loss, share);
+    if (status || (!r->slopes && !r->accumulation)) return status;
+    return r->accumulation ? gd__accumulation_microbatch(r->accumulation, loss, seed_of(loss, share))
+                           : slopes_of(r, loss, share);
 }
 
 /* Half of it: nobody needs what others own. */
@@ -314,9 +315,9 @@ static gd_status take_last(run *r, int64_t microbatch)
     double share = 0;
     gd_status status = join_loss(r, r->count ? take_loss(r, microbatch, &loss, &share) : GD_OK);
     if (status) return status;
-    gd__harvest_leave(r->harvest);
-    if (loss) status = gd__harvest_microbatch(r->harvest, loss, seed_of(loss, share));
-    return gd__harvest_end(r->harvest, status, r->list);
+    gd__accumulation_leave(r->accumulation);
+    if (loss) status = gd__accumulation_microbatch(r->accumulation, loss, seed_of(loss, share));
+    return gd__accumulation_end(r->accumulation, status, r->list);
 }
 
 /* Those of this rank. */
@@ -329,9 +330,9 @@ static gd_status run_microbatches(run *r)
     for (int64_t g = r->first; g <= last && !status; g++) {
         gd_scope_begin(ctx);
         int previous = gd_enable_grad_begin(ctx);
-        if (!r->slopes && !r->harvest) gd_no_grad_begin(ctx);
+        if (!r->slopes && !r->accumulation) gd_no_grad_begin(ctx);
         ctx->rng = stream_of(before, g);
-        status = r->harvest && g == last ? take_last(r, g) : take_microbatch(r, g);
+        status = r->accumulation && g == last ? take_last(r, g) : take_microbatch(r, g);
         gd_enable_grad_end(ctx, previous);
         gd_scope_end(ctx);
     }
@@ -341,7 +342,7 @@ static gd_status run_microbatches(run *r)
 
 /* ---- all ranks ---- */
 
-/* What this rank owns of a parameter's: a stretch in the order of its memory. */
+/* What this rank owns of a parameter's: a shard in the order of its memory. */
 static gd_tensor *own_piece(const run *r, gd_tensor *flat, int64_t at, gd_tensor *like)
 {
     int64_t from, to;
@@ -400,11 +401,11 @@ static gd_status run_batch(run *r, gd_status checked)
     if (status) return gd_world_agree(r->world, status);
     if (checked) return join_loss(r, checked);
     if (r->list &&
-        !(r->harvest = gd__harvest_new(r->var->optimizer, r->var->params, r->var->count, r->total)))
+        !(r->accumulation = gd__accumulation_new(r->var->optimizer, r->var->params, r->var->count, r->total)))
         status = GD_NOMEM;
     if (r->slopes) status = open_buckets(r);
     if (!status) status = run_microbatches(r);
-    if (r->harvest && !r->count && !status) return take_last(r, 0);
+    if (r->accumulation && !r->count && !status) return take_last(r, 0);
     if (!r->joined) status = join_loss(r, status);
     return status || !r->slopes ? status : join_slopes(r);
 }
@@ -434,7 +435,7 @@ static gd_status all_of_batch(run *r, gd_var *var, const gd_batch *b, gd_tensor 
     gd_no_grad_begin(ctx);
     for (int i = 0; i < r->buckets && !status; i++) status = deliver(r, &r->bucket[i], out);
     gd_no_grad_end(ctx);
-    gd__harvest_free(r->harvest);
+    gd__accumulation_free(r->accumulation);
     close_bucket(&r->loss);
     for (int i = 0; i < r->buckets; i++) close_bucket(&r->bucket[i]);
     gd__free(ctx, r->bucket, r->bucket ? lists : 0);
@@ -463,7 +464,7 @@ static const gd_batch *batch_of(const gd_var *var)
     return first && own && free && !gd__memo_of(var) && gd__var_is_cut(var) ? b : NULL;
 }
 
-void gd__harvest_forget(gd_optimizer *o)
+void gd__accumulation_forget(gd_optimizer *o)
 {
     gd__tensors_free(o->ctx, o->share->kept, o->share->kepts);
     o->share->kept = NULL;
@@ -481,13 +482,13 @@ static gd_status keep_own(gd_var *var, const gd_batch *b, double *value, gd_tens
     for (int i = 0; i < var->count && !status; i++) gd__own(kept[i]);
     gd_scope_end(ctx);
     for (int i = 0; i < var->count && status; i++) kept[i] = NULL;
-    gd__harvest_forget(var->optimizer);
+    gd__accumulation_forget(var->optimizer);
     *list = share->kept = kept;
     share->kepts = var->count;
     return status;
 }
 
-gd_status gd__harvest_into(gd_var *var)
+gd_status gd__accumulation_into(gd_var *var)
 {
     const gd_batch *b = batch_of(var);
     gd_ctx *ctx = var->ctx;
@@ -498,7 +499,7 @@ gd_status gd__harvest_into(gd_var *var)
     gd_status status = share->scatter ? all_of_batch(&(run){.value = &value, .list = &list}, var, b, NULL)
                                       : keep_own(var, b, &value, &list);
     status = gd__callback_status(ctx, status);
-    share->harvested = !status;
+    share->accumulated = !status;
     gd_scope_begin(ctx);
     gd_tensor *loss = status ? NULL : gd_scalar(ctx, GD_F64, value);
     if (loss) {
@@ -507,7 +508,7 @@ gd_status gd__harvest_into(gd_var *var)
         gd__remember_first(var, loss);
         var->optimizer->evals++;
         var->leaf_grad = list;
-        var->stretches = true;
+        var->shards = true;
     }
     gd_scope_end(ctx);
     return status || loss ? status : gd_error(ctx);

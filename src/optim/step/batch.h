@@ -8,11 +8,11 @@
  * of the innermost scope, or with v the products of its Hessian with v. */
 GD_NODISCARD gd_status gd__batch_eval(gd_var *var, const gd_batch *batch, gd_tensor *const *v, double *loss,
                                       gd_tensor **out);
-/* Where rules ask for the first gradient of a step and ranks share state: var gets loss and stretches of gradients of its batch
- * (plan/harvest.h).  Else nothing.  Where gradients are whole (GD_SHARD_STATE) what others own need not come all the same. */
-GD_NODISCARD gd_status gd__harvest_into(gd_var *var);
+/* Where rules ask for the first gradient of a step and ranks share state: var gets loss and shards of gradients of its batch
+ * (plan/accumulation.h).  Else nothing.  Where gradients are whole (GD_SHARD_STATE) what others own need not come all the same. */
+GD_NODISCARD gd_status gd__accumulation_into(gd_var *var);
 /* The step that had them is over. */
-void gd__harvest_forget(gd_optimizer *optimizer);
+void gd__accumulation_forget(gd_optimizer *optimizer);
 /* What a user's function returned, as one number: residuals become their sum of squares.  An error that it recorded
  * and did not return fails it too. */
 GD_NODISCARD gd_status gd__as_loss(gd_ctx *ctx, gd_tensor **result);

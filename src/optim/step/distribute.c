@@ -346,7 +346,7 @@ static gd_status add_grads(gd_var *var)
                                         &var->leaf_grad);
     gd__tensors_free(o->ctx, var->grad, var->count);
     var->grad = NULL;
-    var->stretches = true;
+    var->shards = true;
     return status;
 }
 
@@ -362,7 +362,7 @@ gd_status gd__share_grads(gd_var *var)
         return gd__share_sum(o, var->grad ? var->grad : var->leaf_grad, var->count);
     }
     gd_status status = gd__scatter_take(o, var->params, var->count, &var->leaf_grad);
-    var->stretches = true;
+    var->shards = true;
     return status;
 }
 

@@ -561,7 +561,7 @@ static gd_status put_spread(void *user, gd_link *link, const char *path)
 /* Which links cut tensors, which want them whole, and which every process does all of; nothing where all cut. */
 static void put_spreads(explaining *x)
 {
-    static const char *const how[] = {[GD_SPREAD_FLAT] = " by stretches of tensors",
+    static const char *const how[] = {[GD_SPREAD_FLAT] = " by shards of tensors",
                                       [GD_SPREAD_TENSOR] = " by whole tensors",
                                       [GD_SPREAD_VECTOR] = " by elements, their products joined",
                                       [GD_SPREAD_WHOLE] = " done by each"};

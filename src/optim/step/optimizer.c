@@ -157,7 +157,7 @@ void gd_optimizer_reset(gd_optimizer *o)
     if (!o) return;
     gd_link_reset(o->chain);
     o->step = o->evals = o->held = 0;
-    o->should_terminate = o->torn = false;
+    o->should_terminate = o->partially_updated = false;
 }
 
 /* ---- attributes ---- */
@@ -205,9 +205,9 @@ gd_status gd__not_stepping(gd_optimizer *o, const char *what)
                    o->stepping ? "inside a step" : "until gd_optimizer_evaluate has put the parameters back");
 }
 
-gd_status gd__not_torn(gd_optimizer *o, const char *what)
+gd_status gd__refuse_partial(gd_optimizer *o, const char *what)
 {
-    if (!o->torn) return GD_OK;
+    if (!o->partially_updated) return GD_OK;
     return gd_fail(o->ctx, GD_STATE,
                    "optimizer: %s is not possible: a step failed while parameters were on their way between "
                    "ranks, and they are partly changed; load model and optimizer from a checkpoint",

@@ -281,7 +281,7 @@ static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*stage)(gd_opt
     gd_tensor **before = gd__tensors_copy(o->ctx, var->params, var->count);
     gd_status status = before ? stage(o, var) : gd_error(o->ctx);
     for (int i = 0; before && status && i < var->count; i++) (void)!gd_assign(var->params[i], before[i]);
-    if (before && status) o->torn = false;
+    if (before && status) o->partially_updated = false;
     gd__tensors_free(o->ctx, before, var->count);
     return status;
 }
@@ -301,7 +301,7 @@ static gd_status begin_step(gd_optimizer *o, bool skips)
     gd_status status = o->share ? gd__share_begin(o) : GD_OK;
     if (gd_error(o->ctx)) return gd_error(o->ctx);
     if (!status) status = gd__not_stepping(o, "a step");
-    if (!status) status = gd__not_torn(o, "a step");
+    if (!status) status = gd__refuse_partial(o, "a step");
     if (!status) status = gd__settings_begin(o);
     if (status) return status;
     gd__release(o->first_loss);
@@ -325,7 +325,7 @@ static void look_at_selections(const gd_optimizer *o, gd_link *link)
     for (int i = 0; i < link->children; i++) look_at_selections(o, link->child[i]);
 }
 
-static void tell_torn(gd_ctx *ctx)
+static void tell_partial_update(gd_ctx *ctx)
 {
     size_t used = strlen(ctx->error);
     (void)snprintf(ctx->error + used, sizeof ctx->error - used,
@@ -373,9 +373,9 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd__share_clear(ctx, &share);
     gd__var_clear(&var);
     free_closures(o);
-    if (o->share && (!objective || o->share->harvested)) gd__scatter_forget(o);
-    if (o->share) gd__harvest_forget(o);
-    if (o->torn) tell_torn(ctx);
+    if (o->share && (!objective || o->share->accumulated)) gd__scatter_forget(o);
+    if (o->share) gd__accumulation_forget(o);
+    if (o->partially_updated) tell_partial_update(ctx);
     return status && o->share ? gd__share_tell(o, status) : status;
 }
 

@@ -124,9 +124,9 @@ static gd_status run_own(const gd_call_args *c, gd_tensor **tensors, gd_tensor *
         if (c->grads) grads[some.count] = c->grads[i];
         some.count++;
     }
-    o->apart = true;
+    o->alone = true;
     gd_status status = some.count ? fn(&some, lists) : GD_OK;
-    o->apart = false;
+    o->alone = false;
     for (int i = 0, k = 0; i < c->count; i++) {
         if (!is_own(o, c->keys[i])) continue;
         tensors[i] = lists[k++];
@@ -149,7 +149,7 @@ static gd_status on_own_tensors(const gd_call_args *c, gd_tensor **tensors, bool
 
 /* ---- links over all parameters as one vector ---- */
 
-/* This rank's stretch of a tensor like a parameter, in its memory; of the innermost scope. */
+/* This rank's shard of a tensor like a parameter, in its memory; of the innermost scope. */
 static gd_tensor *stretch_of(const gd_optimizer *o, const gd_tensor *key, gd_tensor *t)
 {
     int64_t from = 0, to = 0;

@@ -98,7 +98,7 @@ static gd_status target_own_update(gd_link *link, gd_var *var)
         gd__tensors_free(var->ctx, list, var->count);
         return gd_error(var->ctx);
     }
-    c.own_grads = c.grads && c.grads == var->leaf_grad && var->stretches;
+    c.own_grads = c.grads && c.grads == var->leaf_grad && var->shards;
     bool loss = (link->cls->uses_loss || link->reads_loss) && !c.loss;
     gd_status status = loss && !(c.loss = gd_var_loss(var, false)) ? gd_error(var->ctx) : GD_OK;
     if (!status) status = gd__call_both(&c, list);
@@ -280,7 +280,7 @@ static gd_status transform(gd_link *link, gd_tensor **tensors, const gd_call_arg
     if (!status && part && inner.closure) status = gd__closure_part(&inner, c->var);
     if (c->own) {
         inner.leaf_grad = c->grads;
-        inner.stretches = c->own_grads;
+        inner.shards = c->own_grads;
     } else if (!status && c->grads)
         status = gd_var_set_grad(&inner, c->grads);
     if (!status) status = gd_link_step(link, &inner);

@@ -372,12 +372,11 @@ double gd_var_loss_value(gd_var *var, bool backward)
 gd_status gd__var_need_grad(gd_var *var, bool history)
 {
     if (var->leaf_grad) {
-        var->grad = var->stretches
-                        ? gd__scatter_whole(var->optimizer, var->params, var->leaf_grad, var->count)
-                        : gd__tensors_share(var->ctx, var->leaf_grad, var->count);
+        var->grad = var->shards ? gd__scatter_whole(var->optimizer, var->params, var->leaf_grad, var->count)
+                                : gd__tensors_share(var->ctx, var->leaf_grad, var->count);
         if (!var->grad) return gd_error(var->ctx) ? gd_error(var->ctx) : GD_NOMEM;
         var->leaf_grad = NULL;
-        var->stretches = false;
+        var->shards = false;
     }
     if (var->grad && (!history || var->grad_history)) return GD_OK;
     if (!history) return gd_var_loss(var, true) ? GD_OK : gd_error(var->ctx);
@@ -412,10 +411,10 @@ static gd_status find_input(gd_var *var, bool uses_grad, gd_run_args *args, gd_t
     bool first = var->update_is_grad;
     gd_status status = first || uses_grad ? gd__var_need_grad(var, false) : GD_OK;
     if (status) return status;
-    args->stretches = !first && var->own;
-    args->input = args->stretches ? var->update
-                                  : gd__tensors_laid(var->ctx, first ? var->grad : var->update, var->params,
-                                                     var->count, flat);
+    args->shards = !first && var->own;
+    args->input = args->shards ? var->update
+                               : gd__tensors_laid(var->ctx, first ? var->grad : var->update, var->params,
+                                                  var->count, flat);
     if (uses_grad)
         args->grad = first ? args->input
                            : gd__tensors_laid(var->ctx, var->grad, var->params, var->count, flat_grad);
@@ -424,7 +423,7 @@ static gd_status find_input(gd_var *var, bool uses_grad, gd_run_args *args, gd_t
 
 static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor **output, bool keeps)
 {
-    gd_status status = gd__harvest_into(var);
+    gd_status status = gd__accumulation_into(var);
     if (status) return status;
     bool leaves = var->leaf_grad && var->update_is_grad;
     gd_tensor **flat = NULL, **flat_grad = NULL;
@@ -440,8 +439,8 @@ static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor *
                         .count = var->count,
                         .sink = sink,
                         .input_is_grad = var->update_is_grad,
-                        .leaves = leaves && !output && !(var->stretches && var->optimizer->share->kept),
-                        .stretches = leaves && var->stretches,
+                        .leaves = leaves && !output && !(var->shards && var->optimizer->share->kept),
+                        .shards = leaves && var->shards,
                         .keeps = keeps,
                         .has_loss = needs.loss,
                         .loss = NAN,
@@ -598,9 +597,9 @@ gd_tensor *const *gd__var_own_update(gd_var *var)
 {
     if (var->pendings && flush(var, GD_SINK_UPDATE, true)) return NULL;
     if (var->own) return var->update;
-    if (gd__harvest_into(var)) return NULL;
-    bool first = var->update_is_grad, stretches = first && var->leaf_grad && var->stretches;
-    if (stretches) /* gradients that are kept so */
+    if (gd__accumulation_into(var)) return NULL;
+    bool first = var->update_is_grad, shards = first && var->leaf_grad && var->shards;
+    if (shards) /* gradients that are kept so */
         return gd__var_set_own_update(var, gd__tensors_share(var->ctx, var->leaf_grad, var->count))
                    ? NULL
                    : var->update;

@@ -73,7 +73,7 @@ struct gd_var {
     uint64_t sides;    /* the optimizer's, when who is held was worked out here; 0: never */
     gd_tensor **given; /* bounded: what `curved` was given; owned or NULL */
     int64_t kept;      /* the optimizer's, when the gradient was evaluated */
-    bool stretches;    /* of leaf_grad this rank has what it owns, see plan/share.h */
+    bool shards;       /* of leaf_grad this rank has what it owns, see plan/share.h */
     bool own;          /* so it is of the update */
     bool grad_history;
     bool update_is_grad; /* no update yet */
@@ -87,7 +87,7 @@ struct gd_var {
 };
 
 gd_status gd__var_flush(gd_var *var, gd_sink sink);
-/* Has every parameter an owner among several ranks, or a stretch of it has, and are all on one device? */
+/* Has every parameter an owner among several ranks, or a shard of it has, and are all on one device? */
 bool gd__var_is_cut(const gd_var *var);
 /* And is that the CPU, so that what a rank owns of the update can be all it has of it for links that are no rules? */
 bool gd__var_is_owned(const gd_var *var);

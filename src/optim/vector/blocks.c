@@ -25,7 +25,7 @@ typedef struct member {
     void *state;               /* what rows->open gave, or rows->user */
     bool opened;
     double **column; /* [n + 1] */
-    int64_t failed;  /* the stretch; -1: none */
+    int64_t failed;  /* the shard; -1: none */
 } member;
 
 struct gd_blocks {
@@ -33,8 +33,8 @@ struct gd_blocks {
     const gd_rows *rows;
     gd_tensor *const *params;
     int count;
-    int64_t n, blocks, stretches, residuals;
-    int64_t own, ours; /* the first stretch of this rank, and how many it has */
+    int64_t n, blocks, shards, residuals;
+    int64_t own, ours; /* the first shard of this rank, and how many it has */
     int64_t first_row; /* of this rank's tables */
     gd_team *team;
     member *member;
@@ -49,7 +49,7 @@ typedef struct pass {
     const double *v;
     bool graph;
     size_t room;  /* numbers of a sum */
-    double *sums; /* [stretches, room + 1]; the last: how many residuals it is of */
+    double *sums; /* [shards, room + 1]; the last: how many residuals it is of */
     _Atomic int64_t next;
     _Atomic bool stop;
 } pass;
@@ -134,16 +134,16 @@ static gd_status make_members(gd_blocks *b)
 }
 
 static int64_t blocks_of(int64_t rows) { return (rows + GD_BLOCK_ROWS - 1) / GD_BLOCK_ROWS; }
-static int64_t stretches_of(int64_t rows)
+static int64_t shards_of(int64_t rows)
 {
     int64_t blocks = blocks_of(rows);
-    return blocks < GD_STRETCHES ? blocks : GD_STRETCHES;
+    return blocks < GD_ROW_SHARDS ? blocks : GD_ROW_SHARDS;
 }
 
-/* The row that a stretch begins with; of the one behind the last: how many there are. */
-static int64_t row_of(int64_t rows, int64_t stretch)
+/* The row that a shard begins with; of the one behind the last: how many there are. */
+static int64_t row_of(int64_t rows, int64_t shard)
 {
-    int64_t row = blocks_of(rows) * stretch / stretches_of(rows) * GD_BLOCK_ROWS;
+    int64_t row = blocks_of(rows) * shard / shards_of(rows) * GD_BLOCK_ROWS;
     return row < rows ? row : rows;
 }
 
@@ -153,10 +153,10 @@ void gd_rows_share(const gd_world *world, int64_t count, int64_t *first, int64_t
     *first = 0;
     *own = count > 0 ? count : 0;
     if (!world || count <= 0) return;
-    int64_t stretch, stretches;
-    gd_world_share(world, stretches_of(count), &stretch, &stretches);
-    *first = row_of(count, stretch);
-    *own = row_of(count, stretch + stretches) - *first;
+    int64_t shard, shards;
+    gd_world_share(world, shards_of(count), &shard, &shards);
+    *first = row_of(count, shard);
+    *own = row_of(count, shard + shards) - *first;
 }
 
 gd_status gd__blocks_check(gd_ctx *ctx, const gd_rows *rows)
@@ -187,8 +187,8 @@ static gd_blocks *blocks_here(gd_ctx *ctx, const gd_rows *rows, gd_tensor *const
     b->n = gd__list_numel(params, count);
     b->loops = gd__loops_for(ctx, GD_F64);
     b->blocks = blocks_of(rows->count);
-    b->ours = b->stretches = stretches_of(rows->count);
-    gd_world_share(rows->world, b->stretches, &b->own, &b->ours);
+    b->ours = b->shards = shards_of(rows->count);
+    gd_world_share(rows->world, b->shards, &b->own, &b->ours);
     b->first_row = row_of(rows->count, b->own);
     b->x = gd__alloc_array(ctx, (size_t)b->n, sizeof *b->x);
     b->team = b->x ? gd__team_new(ctx, b->ours ? b->ours : 1) : NULL;
@@ -276,8 +276,8 @@ static gd_status run_block(const pass *p, member *w, int64_t block, double *sum)
 
 /* ---- a pass ---- */
 
-static double *sum_of(const pass *p, int64_t stretch) { return p->sums + (size_t)stretch * (p->room + 1); }
-static size_t sums_size(const pass *p) { return (size_t)p->b->stretches * (p->room + 1) * sizeof *p->sums; }
+static double *sum_of(const pass *p, int64_t shard) { return p->sums + (size_t)shard * (p->room + 1); }
+static size_t sums_size(const pass *p) { return (size_t)p->b->shards * (p->room + 1) * sizeof *p->sums; }
 
 static void run_member(void *arg, int64_t index)
 {
@@ -286,9 +286,9 @@ static void run_member(void *arg, int64_t index)
     member *w = &b->member[index];
     int64_t s;
     while (!p->stop && (s = p->next++) < b->own + b->ours) {
-        int64_t end = b->blocks * (s + 1) / b->stretches;
+        int64_t end = b->blocks * (s + 1) / b->shards;
         gd_status status = GD_OK;
-        for (int64_t block = b->blocks * s / b->stretches; block < end && !status; block++)
+        for (int64_t block = b->blocks * s / b->shards; block < end && !status; block++)
             status = run_block(p, w, block, sum_of(p, s));
         if (!status) continue;
         w->failed = s;
@@ -309,7 +309,7 @@ static gd_status outcome(gd_blocks *b)
     return status;
 }
 
-/* The stretches of this rank. */
+/* The shards of this rank. */
 static gd_status run_own(pass *p)
 {
     gd_blocks *b = p->b;
@@ -340,7 +340,7 @@ static gd_status gather_sums(pass *p, gd_status failed)
     name_sums(b, name, sizeof name);
     gd_world *world = b->rows->world;
     int size = gd_world_size(world);
-    int64_t each = (int64_t)p->room + 1, total = b->stretches * each;
+    int64_t each = (int64_t)p->room + 1, total = b->shards * each;
     int64_t *cuts = gd__alloc_array(b->ctx, (size_t)size + 1, sizeof *cuts), first, count = 0;
     gd__aside_begin(b->ctx);
     gd_tensor *all = !cuts || failed
@@ -348,7 +348,7 @@ static gd_status gather_sums(pass *p, gd_status failed)
                          : gd_from_memory(gd__cpu(b->ctx), GD_F64, 1, &total, NULL, p->sums, 0, NULL, NULL);
     if (!all && !failed) failed = GD_NOMEM;
     for (int r = 0; r < size && cuts; r++) {
-        gd__share(r, size, b->stretches, &first, &count);
+        gd__share(r, size, b->shards, &first, &count);
         cuts[r] = first * each;
         cuts[r + 1] = (first + count) * each;
     }
@@ -368,7 +368,7 @@ static gd_status run_pass(pass *p)
     gd_status status = run_own(p);
     if (b->rows->world) status = gather_sums(p, status);
     b->residuals = 0;
-    for (int64_t s = 0; s < b->stretches && !status; s++) b->residuals += (int64_t)sum_of(p, s)[p->room];
+    for (int64_t s = 0; s < b->shards && !status; s++) b->residuals += (int64_t)sum_of(p, s)[p->room];
     return status;
 }
 
@@ -377,13 +377,13 @@ static void end_pass(const pass *p)
     if (p->sums) gd__free(p->b->ctx, p->sums, sums_size(p));
 }
 
-/* The sum over all stretches. */
+/* The sum over all shards. */
 static gd_status add_up(pass *p, double *out)
 {
     gd_status status = run_pass(p);
     for (size_t k = 0; k < p->room && !status; k++) {
         out[k] = 0;
-        for (int64_t s = 0; s < p->b->stretches; s++) out[k] += sum_of(p, s)[k];
+        for (int64_t s = 0; s < p->b->shards; s++) out[k] += sum_of(p, s)[k];
     }
     end_pass(p);
     return status;
@@ -504,7 +504,7 @@ gd_status gd__blocks_triangle(gd_blocks *b, gd_tensor **triangle, double *loss)
     double *square = status ? NULL : gd__alloc(ctx, room);
     if (square) {
         double f = 0;
-        for (int64_t s = 0; s < b->stretches; s++) {
+        for (int64_t s = 0; s < b->shards; s++) {
             const double *other = sum_of(&p, s);
             f += other[wide * wide];
             if (s) gd__triangle_join(b->loops, p.sums, other, wide, square, b->member[0].column);

@@ -1,12 +1,12 @@
 /* Residuals by blocks of rows: what a fit asks of them, without ever holding more than a block.
  *
  *     rows       [----------------------------------------------------]
- *     stretches  [------------------][------------------][------------]      one thread a stretch, a context of its own
+ *     shards  [------------------][------------------][------------]      one thread a shard, a context of its own
  *     blocks     [----][----][----][-][----][----][----][-][----][----]      residuals with their graph, used and forgotten
  *
- * Each pass calls the function once a block, takes from its graph what is asked for, and adds it up: inside a stretch in the order
- * of the rows, then the stretches in theirs.  The cut depends on the number of rows alone, so results have the same bits on
- * any number of threads.  Ranks of a world have neighbouring stretches each; all gather what was made of them, and join it alike. */
+ * Each pass calls the function once a block, takes from its graph what is asked for, and adds it up: inside a shard in the order
+ * of the rows, then the shards in theirs.  The cut depends on the number of rows alone, so results have the same bits on
+ * any number of threads.  Ranks of a world have neighbouring shards each; all gather what was made of them, and join it alike. */
 #ifndef GD_OPTIM_VECTOR_BLOCKS_H
 #define GD_OPTIM_VECTOR_BLOCKS_H
 

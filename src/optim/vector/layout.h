@@ -56,7 +56,7 @@ typedef struct gd_span {
 } gd_span;
 
 /* While functions of a link run that have, of every tensor of their lists, what this process owns (gd_ctx.own_lists): sums over a list
- * are those of all processes, span by span as one process has them.  Stretches begin where spans of the whole do. */
+ * are those of all processes, span by span as one process has them.  Shards begin where spans of the whole do. */
 typedef struct gd_own_lists {
     int count; /* tensors of every list */
     int64_t *

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define AT_ONCE 4096 /* numbers of a block: they stay in the first cache */
-#define STRETCH 1024 /* rows that are worth a triangle of their own */
+#define SHARD   1024 /* rows that are worth a triangle of their own */
 
 /* The norm of rows numbers and alpha, also where their squares over- or underflow. */
 static double norm_with(const gd_vector_loops *loops, double alpha, double *x, int64_t rows)
@@ -68,20 +68,20 @@ void gd__triangle_join(const gd_vector_loops *loops, double *triangle, const dou
 typedef struct tall {
     const gd_vector_loops *loops;
     const double *a, *b;
-    int64_t m, n, wide, stretches, block; /* rows, columns of A, of both; rows at a time */
-    double *triangle, *room;              /* of each stretch: [wide, wide]; [wide, block] */
-    double **column;                      /* [wide] */
+    int64_t m, n, wide, shards, block; /* rows, columns of A, of both; rows at a time */
+    double *triangle, *room;           /* of each shard: [wide, wide]; [wide, block] */
+    double **column;                   /* [wide] */
 } tall;
 
-static void run_stretch(void *arg, int64_t s)
+static void run_shard(void *arg, int64_t s)
 {
     const tall *t = arg;
     double *triangle = t->triangle + s * t->wide * t->wide, *room = t->room + s * t->wide * t->block;
     double **column = t->column + s * t->wide;
-    int64_t end = t->m * (s + 1) / t->stretches;
+    int64_t end = t->m * (s + 1) / t->shards;
     memset(triangle, 0, (size_t)(t->wide * t->wide) * sizeof *triangle);
     for (int64_t j = 0; j < t->wide; j++) column[j] = room + j * t->block;
-    for (int64_t at = t->m * s / t->stretches; at < end; at += t->block) {
+    for (int64_t at = t->m * s / t->shards; at < end; at += t->block) {
         int64_t rows = end - at < t->block ? end - at : t->block;
         const double *from = t->a + at * t->n;
         for (int64_t i = 0; i < rows; i++)
@@ -91,9 +91,9 @@ static void run_stretch(void *arg, int64_t s)
     }
 }
 
-static gd_tensor *join_stretches(const tall *t, gd_ctx *ctx)
+static gd_tensor *join_shards(const tall *t, gd_ctx *ctx)
 {
-    for (int64_t s = 1; s < t->stretches; s++)
+    for (int64_t s = 1; s < t->shards; s++)
         gd__triangle_join(t->loops, t->triangle, t->triangle + s * t->wide * t->wide, t->wide, t->room,
                           t->column);
     return gd_from_f64(ctx, GD_F64, 2, (int64_t[]){t->wide, t->wide}, t->triangle);
@@ -108,19 +108,19 @@ gd_tensor *gd__triangle_of_rows(gd_tensor *a, gd_tensor *b)
     t.wide = t.n + (b != NULL);
     t.block = AT_ONCE / t.wide < 32 ? 32 : AT_ONCE / t.wide;
     if (t.block < t.wide) t.block = t.wide; /* joining needs that much room */
-    int64_t least = 4 * t.wide < STRETCH ? STRETCH : 4 * t.wide;
-    t.stretches = t.m / least < 1 ? 1 : t.m / least < GD_STRETCHES ? t.m / least : GD_STRETCHES;
-    size_t numbers = (size_t)(t.stretches * t.wide) * (size_t)(t.wide + t.block) * sizeof(double),
-           pointers = (size_t)(t.stretches * t.wide) * sizeof(double *);
+    int64_t least = 4 * t.wide < SHARD ? SHARD : 4 * t.wide;
+    t.shards = t.m / least < 1 ? 1 : t.m / least < GD_ROW_SHARDS ? t.m / least : GD_ROW_SHARDS;
+    size_t numbers = (size_t)(t.shards * t.wide) * (size_t)(t.wide + t.block) * sizeof(double),
+           pointers = (size_t)(t.shards * t.wide) * sizeof(double *);
     if (rows && (right || !b)) {
         t.a = gd_data(rows);
         t.b = right ? gd_data(right) : NULL;
         t.triangle = gd__alloc(ctx, numbers);
         t.column = gd__alloc(ctx, pointers);
         if (t.triangle && t.column) {
-            t.room = t.triangle + t.stretches * t.wide * t.wide;
-            gd__parallel(ctx, t.stretches, run_stretch, &t);
-            out = join_stretches(&t, ctx);
+            t.room = t.triangle + t.shards * t.wide * t.wide;
+            gd__parallel(ctx, t.shards, run_shard, &t);
+            out = join_shards(&t, ctx);
         }
         gd__free(ctx, t.triangle, numbers);
         gd__free(ctx, t.column, pointers);

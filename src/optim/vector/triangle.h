@@ -3,7 +3,7 @@
  *     [ R ]          the rows of a block are turned into the triangle by one reflection a column, which meets one row of R
  *     [ x ]          and the block: R stays a triangle, Q is never formed, and nothing is squared but for norms
  *
- * Rows are cut into stretches that depend on nothing but their number; each has a triangle of its own, and those are joined in
+ * Rows are cut into shards that depend on nothing but their number; each has a triangle of its own, and those are joined in
  * their order: the same bits on any number of threads. */
 #ifndef GD_OPTIM_VECTOR_TRIANGLE_H
 #define GD_OPTIM_VECTOR_TRIANGLE_H
@@ -11,7 +11,7 @@
 #include "gradus/tensor.h"
 #include "optim/vector/layout.h"
 
-#define GD_STRETCHES 64 /* at most: enough for the threads there are */
+#define GD_ROW_SHARDS 64 /* at most: enough for the threads there are */
 
 /* Triangle [n, n], row by row and zeros below its diagonal, += `rows` rows of n columns, column[j] each, which are used up. */
 void gd__triangle_add(const gd_vector_loops *loops, double *triangle, int64_t n, double *const *column,

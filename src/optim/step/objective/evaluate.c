@@ -54,7 +54,7 @@ gd_status gd_optimizer_evaluate(gd_optimizer *o, bool on)
     if (on == o->evaluating) return GD_OK;
     if (!on) return put_back(o);
     gd_status status = gd__not_stepping(o, "evaluating");
-    if (!status) status = gd__not_torn(o, "evaluating");
+    if (!status) status = gd__refuse_partial(o, "evaluating");
     if (status) return status;
     gd_no_grad_begin(o->ctx);
     gd_scope_begin(o->ctx);

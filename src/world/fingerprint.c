@@ -1,4 +1,4 @@
-/* The roll: do all ranks mean the same?  What they are about to do is compared with rank 0's, and who differs named. */
+/* The fingerprint: do all ranks mean the same?  What they are about to do is compared with rank 0's, and who differs named. */
 #include "world/world.h"
 #include "base/system.h"
 
@@ -43,7 +43,7 @@ void gd__sheet_fill(gd_exchange *work)
     s->how = sums(s) ? (int32_t)what->how : 0;
     s->total = what->microbatches ? what->microbatches->total : 0;
     s->dtype = -1;
-    /* where stretches differ, the whole is what all have */
+    /* where shards differ, the whole is what all have */
     const gd_tensor *t = what->cuts && what->kind == GD_ALL_GATHER ? what->out : what->tensor;
     if (t) {
         s->dtype = (int32_t)t->dtype;
@@ -125,7 +125,7 @@ static void judge_failure(const gd_sheet *s, int rank, gd_verdict *v)
         JUDGE(s->failed, "%s: rank %d cannot take part: %s", gd__collective_name(s->kind), rank, s->why);
 }
 
-void gd__roll_judge(gd_exchange *work)
+void gd__fingerprint_judge(gd_exchange *work)
 {
     gd_verdict *v = &work->verdict;
     int size = work->world->end.size;

@@ -1,9 +1,9 @@
-#include "optim/plan/harvest.h"
+#include "optim/plan/accumulation.h"
 
 #include "autograd/ready.h"
 #include "optim/plan/share.h"
 
-struct gd_harvest {
+struct gd_accumulation {
     gd_optimizer *o;
     gd_tensor *const *params;
     int count;
@@ -16,18 +16,21 @@ struct gd_harvest {
     gd_status failed; /* adding */
 };
 
-static size_t sums_size(const gd_harvest *h) { return (size_t)h->count * (size_t)h->room * sizeof *h->sum; }
-static size_t have_size(const gd_harvest *h) { return (size_t)h->count * sizeof *h->have; }
+static size_t sums_size(const gd_accumulation *h)
+{
+    return (size_t)h->count * (size_t)h->room * sizeof *h->sum;
+}
+static size_t have_size(const gd_accumulation *h) { return (size_t)h->count * sizeof *h->have; }
 
-gd_harvest *gd__harvest_new(gd_optimizer *o, gd_tensor *const *params, int count, int64_t total)
+gd_accumulation *gd__accumulation_new(gd_optimizer *o, gd_tensor *const *params, int count, int64_t total)
 {
     gd_ctx *ctx = o->ctx;
     int64_t first, microbatches;
-    gd_harvest *h = gd__calloc(ctx, sizeof *h);
+    gd_accumulation *h = gd__calloc(ctx, sizeof *h);
     gd_tree tree = {.count = 0};
     if (!h) return NULL;
     gd_world_share(o->share->world, total, &first, &microbatches);
-    *h = (gd_harvest){.o = o, .params = params, .count = count};
+    *h = (gd_accumulation){.o = o, .params = params, .count = count};
     h->total = total;
     h->first = first;
     h->microbatches = microbatches;
@@ -41,11 +44,11 @@ gd_harvest *gd__harvest_new(gd_optimizer *o, gd_tensor *const *params, int count
     h->sum = gd__calloc(ctx, sums_size(h));
     h->have = gd__calloc(ctx, have_size(h));
     if (h->sum && h->have) return h;
-    gd__harvest_free(h);
+    gd__accumulation_free(h);
     return NULL;
 }
 
-void gd__harvest_free(gd_harvest *h)
+void gd__accumulation_free(gd_accumulation *h)
 {
     if (!h) return;
     gd_ctx *ctx = h->o->ctx;
@@ -60,7 +63,7 @@ void gd__harvest_free(gd_harvest *h)
 /* Both lie as their parameter, whatever its order is. */
 static void *join_sums(void *user, void *left, void *right)
 {
-    gd_harvest *h = user;
+    gd_accumulation *h = user;
     gd_tensor *to = left, *from = right;
     gd_scope_begin(h->o->ctx);
     gd_device *device = to->storage->device;
@@ -73,7 +76,7 @@ static void *join_sums(void *user, void *left, void *right)
     return to;
 }
 
-static void leave(gd_harvest *h)
+static void leave(gd_accumulation *h)
 {
     for (; h->next >= 0 && h->have[h->next] == h->microbatches; h->next--)
         gd__scatter_give(h->o, h->params[h->next], h->sum + h->next * h->room);
@@ -81,7 +84,7 @@ static void leave(gd_harvest *h)
 
 static gd_status add_gradient(void *user, int i, gd_tensor *grad)
 {
-    gd_harvest *h = user;
+    gd_accumulation *h = user;
     gd_tensor *leaf = gd__partial_of(grad, h->params[i], false), **sum = h->sum + i * h->room;
     gd_tree tree;
     if (!leaf) return gd_error(h->o->ctx);
@@ -95,7 +98,7 @@ static gd_status add_gradient(void *user, int i, gd_tensor *grad)
     return h->failed;
 }
 
-gd_status gd__harvest_microbatch(gd_harvest *h, gd_tensor *loss, gd_tensor *seed)
+gd_status gd__accumulation_microbatch(gd_accumulation *h, gd_tensor *loss, gd_tensor *seed)
 {
     gd_ctx *ctx = h->o->ctx;
     if (!loss || !seed) return gd_error(ctx);
@@ -116,13 +119,13 @@ gd_status gd__harvest_microbatch(gd_harvest *h, gd_tensor *loss, gd_tensor *seed
 
 /* ---- all ranks ---- */
 
-void gd__harvest_leave(gd_harvest *h)
+void gd__accumulation_leave(gd_accumulation *h)
 {
     gd__scatter_batch(h->o, h->params, h->count, h->total, h->sums);
     h->leaves = true;
 }
 
-gd_status gd__harvest_end(gd_harvest *h, gd_status failed, gd_tensor *const **list)
+gd_status gd__accumulation_end(gd_accumulation *h, gd_status failed, gd_tensor *const **list)
 {
     if (!failed) leave(h); /* a rank without microbatches gives nothing of each */
     for (; h->next >= 0; h->next--) gd__scatter_give(h->o, h->params[h->next], NULL);
