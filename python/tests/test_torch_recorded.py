@@ -42,31 +42,33 @@ class Recorder:
         self.note("step", None, loss.item(), [bits(p.grad) for p in self.params])
         self.lent.step(lists, loss, numbers)
 
-    def minimize(self, lists, value, gradient, hvp, jacobian, numbers):
+    def minimize(self, lists, value, gradient, products, jacobian, numbers):
         self.steps.append([])
+        kept, hvp = products
 
         def noted_value():
             loss = value()
             self.note("value", None, loss)
             return loss
 
-        def noted_gradient():
-            loss = gradient()
-            self.note("gradient", None, loss, [bits(p.grad) for p in self.params])
+        def noted(kind, evaluate):
+            loss = evaluate()
+            self.note(kind, None, loss, [bits(p.grad) for p in self.params])
             return loss
 
         def noted_hvp(vectors):
             given = [bits(torch.from_dlpack(v)) for v in vectors]
-            products = hvp(vectors)
-            self.note("hvp", given, [bits(p) for p in products])
-            return products
+            answer = hvp(vectors)
+            self.note("hvp", given, [bits(p) for p in answer])
+            return answer
 
         def noted_jacobian():
             j, r = jacobian()
             self.note("jacobian", None, tuple(j.shape), bits(j), bits(r))
             return j, r
 
-        self.lent.minimize(lists, noted_value, noted_gradient, noted_hvp, noted_jacobian, numbers)
+        self.lent.minimize(lists, noted_value, lambda: noted("gradient", gradient), (lambda: noted("kept", kept), noted_hvp),
+                           noted_jacobian, numbers)
 
 
 torch.manual_seed(0)
@@ -101,7 +103,7 @@ JACOBIAN = ctypes.CFUNCTYPE(S, P, ctypes.POINTER(P), ctypes.POINTER(P))
 
 class Objective(ctypes.Structure):  # gd_objective
     _fields_ = [("user", P), ("loss", P), ("value", VALUE), ("gradient", GRADIENT), ("hvp", HVP), ("residuals", P), ("jacobian", JACOBIAN),
-                ("values", P), ("rows", P), ("batch", P), ("equal", P), ("below", P)]
+                ("values", P), ("rows", P), ("batch", P), ("equal", P), ("below", P), ("gradient_kept", GRADIENT)]
 
 
 class Extra(ctypes.Structure):  # gd_step_extra
@@ -146,7 +148,8 @@ class Replay:
     def __init__(self, c, params, calls):
         self.c, self.params, self.calls, self.wrong = c, params, calls, None
         self.objective = Objective(value=VALUE(self.guarded(self.value)), gradient=GRADIENT(self.guarded(self.gradient)),
-                                   hvp=HVP(self.guarded(self.hvp)), jacobian=JACOBIAN(self.guarded(self.jacobian)))
+                                   gradient_kept=GRADIENT(self.guarded(self.kept)), hvp=HVP(self.guarded(self.hvp)),
+                                   jacobian=JACOBIAN(self.guarded(self.jacobian)))
 
     def guarded(self, fn):
         def call(user, *args):
@@ -167,10 +170,13 @@ class Replay:
     def value(self, loss):
         (loss[0],) = self.next("value")
 
-    def gradient(self, loss, grads):
-        loss[0], slopes = self.next("gradient")
+    def gradient(self, loss, grads, kind="gradient"):
+        loss[0], slopes = self.next(kind)
         for i, slope in enumerate(slopes):
             self.c.write(grads[i], slope)
+
+    def kept(self, loss, grads):
+        self.gradient(loss, grads, "kept")
 
     def hvp(self, v, out):
         (products,) = self.next("hvp", [self.c.bits(v[i]) for i in range(len(self.params))])
@@ -237,4 +243,4 @@ def test_every_link_has_the_bits_of_the_same_chain_in_c(monkeypatch):
             assert in_c(chain_with(name), steps) == ends, name
     finally:
         usual.use()
-    assert kinds == {"step", "value", "gradient", "hvp", "jacobian"}
+    assert kinds == {"step", "value", "gradient", "kept", "hvp", "jacobian"}
