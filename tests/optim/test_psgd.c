@@ -120,6 +120,80 @@ static void long_axes_have_diagonals(void **state)
     }
 }
 
+/* The parameter after steps along gradients that turn. */
+static gd_tensor *after_steps(gd_ctx *ctx, const char *text, int ndim, const int64_t *shape, gd_optimizer **o)
+{
+    gd_optimizer *made = gd_optimizer_new(ctx, gd_chain(ctx, text));
+    if (!made) fail_msg("%s: %s", text, gd_error_text(ctx));
+    gd_tensor *p = gd_require_grad(gd_zeros(ctx, GD_F64, ndim, shape));
+    OK(gd_optimizer_add(made, "p", p));
+    for (int i = 0; i < 20; i++) {
+        double g[5];
+        for (int k = 0; k < 5; k++) g[k] = sin(1 + k + 0.7 * i) + 0.3 * k;
+        OK(gd_set_grad(p, gd_from_f64(ctx, GD_F64, ndim, shape, g)));
+        OK(gd_optimizer_step(made, NULL, NULL));
+    }
+    *o = made;
+    return p;
+}
+
+/* A second number that multiplies Q would make it grow twice as fast. */
+static void axes_of_size_one_have_no_factor(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    static const struct {
+        int ndim;
+        int64_t shape[3];
+    } shapes[] = {{2, {5, 1}}, {2, {1, 5}}, {3, {1, 5, 1}}};
+    for (int k = 0; k < COUNT_OF(geometries) * COUNT_OF(shapes); k++) {
+        char text[120];
+        snprintf(text, sizeof text, "psgd_kron_whiten(dQ=\"%s\", damping=0) | lr(0.1)",
+                 geometries[k / COUNT_OF(shapes)]);
+        int of = k % COUNT_OF(shapes);
+        gd_optimizer *flat, *o;
+        gd_tensor *want = after_steps(ctx, text, 1, (int64_t[]){5}, &flat),
+                  *got = after_steps(ctx, text, shapes[of].ndim, shapes[of].shape, &o);
+        gd_tensor *off = gd_sub(gd_reshape(gd_detach(got), 1, (int64_t[]){5}), gd_detach(want));
+        if (gd_item(gd_max(gd_abs(off), NULL, false)) != 0) fail_msg("%s: shape %d differs", text, of);
+        gd_link *link = gd_link_child_at(gd_optimizer_chain(o), 0);
+        assert_true(gd_link_has_state(link, got, "factor_0"));
+        assert_false(gd_link_has_state(link, got, "factor_1"));
+        gd_optimizer_free(flat);
+        gd_optimizer_free(o);
+    }
+}
+
+static double largest(gd_tensor *x) { return gd_item(gd_max(gd_abs(x), NULL, false)); }
+
+/* By the chain, the group, a schedule or the link itself: the largest elements of both factors are the same. */
+static void factors_are_balanced_as_often_as_is_said(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    for (int how = 0; how < 4; how++) {
+        gd_optimizer *o = gd_optimizer_new(
+            ctx, gd_chain(ctx, how == 0 ? "psgd_kron_whiten(balance_probability=1) | lr(0.1)"
+                                        : "psgd_kron_whiten(balance_probability=0) | lr(0.1)"));
+        gd_tensor *p = gd_require_grad(gd_zeros(ctx, GD_F64, 2, (int64_t[]){2, 3}));
+        OK(gd_optimizer_add(o, "p", p));
+        gd_link *link = gd_link_child_at(gd_optimizer_chain(o), 0);
+        gd_setting one = {.kind = GD_SET_REAL, .real = 1};
+        if (how == 1) OK(gd_optimizer_regroup(o, "*", "balance_probability=1"));
+        if (how == 2) OK(gd_optimizer_schedule(o, 0, "balance_probability", "1"));
+        for (int i = 0; i < 12; i++) {
+            if (i == 11 && how == 3) {
+                double a = largest(kept(o, p, "factor_0")), b = largest(kept(o, p, "factor_1"));
+                assert_true(fabs(a / b - 1) > 1e-3);
+                OK(gd_link_set(link, "balance_probability", one));
+            }
+            OK(gd_set_grad(p, gd_mul_scalar(MATRIX(ctx, 2, 3, 30, -10, 5, 20, 1, 2), 1 + 0.2 * i)));
+            OK(gd_optimizer_step(o, NULL, NULL));
+        }
+        double a = largest(kept(o, p, "factor_0")), b = largest(kept(o, p, "factor_1"));
+        if (!(fabs(a / b - 1) < 1e-12)) fail_msg("way %d: factors of %g and %g", how, a, b);
+        gd_optimizer_free(o);
+    }
+}
+
 static gd_tensor *low_rank_of(gd_ctx *ctx, gd_optimizer *o, gd_tensor *p, int n)
 {
     gd_tensor *u = kept(o, p, "U"), *v = kept(o, p, "V"), *d = kept(o, p, "d");
@@ -226,6 +300,8 @@ int main(void)
         SCOPED(the_dense_matrix_becomes_the_inverse_of_the_absolute_hessian),
         SCOPED(factors_become_those_of_a_hessian_that_is_a_product),
         SCOPED(long_axes_have_diagonals),
+        SCOPED(axes_of_size_one_have_no_factor),
+        SCOPED(factors_are_balanced_as_often_as_is_said),
         SCOPED(a_diagonal_and_a_low_rank_become_the_inverse_of_such_a_hessian),
         SCOPED(factors_whiten_gradients),
         SCOPED(a_diagonal_and_a_low_rank_whiten_gradients),

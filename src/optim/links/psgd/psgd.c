@@ -6,7 +6,8 @@
  *   *_whiten   h is the gradient and E[v v^T] = 1, of which the mean is taken exactly: P tends to E[g g^T]^(-1/2)
  *
  *   dense      Q is one n x n matrix over all parameters
- *   kron       Q is a Kronecker product: a matrix for each axis of each tensor, or a diagonal where an axis is long
+ *   kron       Q is a Kronecker product: a matrix for each axis of each tensor that is longer than 1, or a diagonal where an
+ *              axis is long
  *   lra        Q = (1 + U V^T) diag(d) over all parameters, U and V n x rank
  *
  * A step on Q (a factor of it) goes down the gradient relative to Q, in the geometry that dQ names.  With a = P h it is
@@ -110,11 +111,13 @@ static bool axis_is_dense(const gd_link *link, int64_t size, int64_t n)
     return d <= number(link, "max_dim") && d * d <= number(link, "max_skew") * (double)n;
 }
 
+/* An axis of size 1 has no factor: it would be one number more that multiplies the others, and Q would be learned that much faster
+ * than the bounds allow. */
 static batch batch_like(const lesson *of, const gd_tensor *x, const int *member, int count)
 {
-    batch b = {
-        .of = of, .link = of->link, .member = member, .count = count, .ndim = gd_ndim(x), .n = gd_numel(x)};
-    for (int d = 0; d < b.ndim; d++) b.size[d] = gd_size(x, d);
+    batch b = {.of = of, .link = of->link, .member = member, .count = count, .n = gd_numel(x)};
+    for (int d = 0; d < gd_ndim(x); d++)
+        if (gd_size(x, d) != 1) b.size[b.ndim++] = gd_size(x, d);
     if (!b.ndim) b.size[b.ndim++] = 1;
     for (int d = 0; d < b.ndim; d++) b.dense[d] = axis_is_dense(b.link, b.size[d], b.n);
     return b;
@@ -712,9 +715,11 @@ NEWTON_LINK(lra_newton, false, learn_low_rank, apply_low_rank)
         GD_REAL("betaL", 0.9, 0, 1, "decay of the bound of that step"),                                      \
         GD_REAL("damping", 1e-9, 0, INFINITY, "noise added to h, as a share of its root mean square"), clip, \
         GD_REAL("update_probability", 1, 0, 1, "that a step changes Q")
-#define CLIP_AMP                                        \
-    GD_REAL("grad_clip_max_amp", INFINITY, 0, INFINITY, \
-            "the largest root mean square of the update of a tensor")
+#define CLIP_AMP                                                                                               \
+    GD_REAL(                                                                                                   \
+        "grad_clip_max_amp", INFINITY, 0, INFINITY,                                                            \
+        "the largest root mean square of the update of a tensor; its mean is near 1, and a gradient in a new " \
+        "direction makes it many times that")
 #define CLIP_NORM \
     GD_REAL("grad_clip_max_norm", INFINITY, 0, INFINITY, "the largest norm of the update of all parameters")
 #define GEOMETRY                                              \
