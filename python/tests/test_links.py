@@ -221,3 +221,24 @@ def test_steps_of_python_s_links_keep_no_memory():
         optimizer.step(lambda: (x**2).sum())
     gc.collect()
     assert gd.current_context().live == before
+
+
+def test_a_mask_of_signs_is_one_where_the_sign_stays_and_zero_where_it_turned():
+    slopes = [[1.0, 2.0], [3.0, -1.0], [-2.0, -4.0], [0.0, 5.0], [-1.0, 6.0]]
+    for chain, wanted in (("sign_consistency_mask | lr(1)", [[1, 1], [1, 0], [0, 1], [1, 0], [1, 1]]),
+                          ("mul(sign_consistency_mask) | lr(1)", [[1, 2], [3, 0], [0, -4], [0, 0], [-1, 6]])):
+        x = gd.tensor([0.0, 0.0], requires_grad=True)
+        optimizer = gd.Optimizer([x], chain)
+        for slope, want in zip(slopes, wanted):
+            before = x.tolist()
+            optimizer.step(lambda: (x * gd.tensor(slope)).sum())
+            assert [a - b for a, b in zip(before, x.tolist())] == want
+
+
+def test_centralize_takes_one_mean_of_all_tensors():
+    x, y = gd.tensor([1.0, 2.0, 6.0], requires_grad=True), gd.tensor([[10.0, 20.0], [30.0, 40.0]], requires_grad=True)
+    gd.Optimizer([x, y], 'centralize(dim="global") | lr(1)').step(lambda: (x**2).sum() / 2 + (y**2).sum() / 2)
+    mean = 109 / 7
+    assert x.tolist() == pytest.approx([mean] * 3) and sum(y.tolist(), []) == pytest.approx([mean] * 4)
+    gd.Optimizer([x, y], 'centralize(dim="global", min_size=8) | lr(1)').step(lambda: (x**2).sum() / 2 + (y**2).sum() / 2)
+    assert x.tolist() == pytest.approx([0, 0, 0], abs=1e-12)

@@ -1,6 +1,6 @@
 /* What Rprop does where the sign of an element turns, piece by piece (rprop.c has it whole):
  *
- *   sign_consistency_mask       u where the sign stays, else 0
+ *   sign_consistency_mask       1 where the sign stays, else 0: a factor for mul
  *   sign_consistency_lrs        the step sizes alone: alpha, times nplus while the sign stays, times nminus where it turns
  *   scale_lr_by_sign_change     u times these
  *   backtrack_on_sign_change    u, but where the sign turns the last update taken back, or 0; the step after counts as no turn
@@ -45,7 +45,7 @@ static gd_value agreement(gd_rule *r, gd_value x)
 static gd_value mask_rule(gd_rule *r, gd_value u)
 {
     gd_value zero = gd_rule_const(r, 0);
-    return gd_rule_where(r, gd_rule_lt(r, agreement(r, u), zero), zero, u);
+    return gd_rule_where(r, gd_rule_lt(r, agreement(r, u), zero), zero, gd_rule_const(r, 1));
 }
 
 static gd_value step_size(gd_rule *r, gd_value x)
@@ -83,10 +83,10 @@ static gd_value backtrack_rule(gd_rule *r, gd_value u)
 const gd_link_class gd_link_sign_consistency_mask = {
     .name = "sign_consistency_mask",
     .family = "adaptive",
-    .summary = "drops elements whose sign turned",
-    .formula = "s = sign(u) w;  w = sign(u);  0 where 0 > s, else u",
+    .summary = "1, or 0 for elements whose sign turned",
+    .formula = "s = sign(u) w;  w = sign(u);  0 where 0 > s, else 1",
     .paper = PAPER,
-    .example = "sign_consistency_mask | lr(0.01)",
+    .example = "mul(sign_consistency_mask) | lr(0.01)",
     GD_FIELDS(mask_fields),
     GD_SLOTS(mask_slots),
     .rule = mask_rule,

@@ -5,8 +5,9 @@
  * Where there is no pair yet, or the formula gives no positive number, the step size is alpha_0; geom-fallback takes it
  * wherever s y is not positive.
  *
- * bb_stab (Burdakov, Dai & Huang 2019) also holds the length of the step below delta; none: after inf_iters + 1 steps c
- * times the shortest of them.
+ * bb_stab (Burdakov, Dai & Huang 2019) also holds the length of the step below delta; none: c times the shortest of the first
+ * inf_iters steps that such a formula gave.  The very first step, whose size is alpha_0, is none of them: with the default of
+ * 1e-7 it would bound all others by next to nothing.
  *
  * State: previous_params, previous_update; the step size from update to apply; for bb_stab watched and shortest. */
 #include "gradus/link.h"
@@ -20,12 +21,12 @@
 
 static const gd_field fields[] = {TYPE, ALPHA_0, USE, INNER};
 static const gd_field stab_fields[] = {
-    GD_REAL("c", 0.2, 0, INFINITY, "share of the shortest first step"),
-    GD_REAL_OR_NONE("delta", 0, INFINITY, "longest step"),
+    GD_REAL("c", 0.2, 0, INFINITY, "share of the shortest of inf_iters steps"),
+    GD_REAL_OR_NONE("delta", 0, INFINITY, "longest step; none: c times the shortest of inf_iters"),
     TYPE,
     ALPHA_0,
     USE,
-    GD_INT("inf_iters", 3, 1, 1e9, "steps before delta is set"),
+    GD_INT("inf_iters", 3, 1, 1e9, "steps after the first that delta is set from"),
     INNER,
 };
 static const gd_slot slots[] = {GD_CHANGE_SLOTS};
@@ -61,7 +62,7 @@ static gd_status stab_update(const gd_transform *t)
     gd_status status = gd_transform_change(t, gd_link_flag(t->link, "use_grad") ? t->grads : t->tensors, &c);
     double watched = gd_link_kept(t->link, "watched", 0),
            shortest = gd_link_kept(t->link, "shortest", INFINITY);
-    if (!c.first && watched <= gd_link_real(t->link, "inf_iters", NULL) && c.ss > 0)
+    if (!c.first && watched >= 1 && watched <= gd_link_real(t->link, "inf_iters", NULL) && c.ss > 0)
         shortest = fmin(shortest, sqrt(c.ss));
     if (!status) status = gd_link_keep(t->link, "shortest", shortest);
     if (!status) status = gd_link_keep(t->link, "watched", watched + !c.first);
