@@ -84,7 +84,7 @@ static const reference bounds_references[] = {
     {"clip_norm_growth(mul=0.9, max_decay=1.05)", clip_norm_growth, 0.1},
     {"clip_norm_growth(mul=0.9, max_decay=1.05, parameterwise=false)", clip_global_norm_growth, 0.1},
     {"clip_value_growth(0.01, 0.8, 1e-3, 1.1)", clip_value_growth, 0.1},
-    {"sign_consistency_mask", sign_consistency_mask, 0.4},
+    {"mul(sign_consistency_mask)", sign_consistency_mask, 0.4},
     {"backtrack_on_sign_change", backtrack, 0.4},
     {"cautious_weight_decay(0.1, 3)", cautious_decay, 0.1},
     {"cautious_weight_decay(0.1, 1)", sign_decay, 0.1},
