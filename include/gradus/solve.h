@@ -116,7 +116,7 @@ typedef struct gd_solve_result {
  * links are short (scale_first).  After a search that failed, quasi-Newton and conjugate links start again; steps that fail
  * or are skipped never count as small ones, and some in a row are STUCK, unless the gradient is as small as rounding lets
  * it be: then the loss no longer changes (LOSS).  The same is said where the gradient times the size of the parameters is below the rounding
- * of the loss, and after ten steps in which neither loss nor gradient fell by more than rounding.  With constraints the best point is the one of the lowest loss among those that violate
+ * of the loss, and after ten steps in which neither loss nor gradient fell by more than rounding (not if gradient_tol is 0).  With constraints the best point is the one of the lowest loss among those that violate
  * them by no more than the tolerance of augmented_lagrangian, else the one of the least violation.  None of this with plain: then the parameters end where the last step left them.
  * A chain that searches among many minima (cma_es, multi_start and the like) says itself when it has ended, LINK; gradients and
  * steps that are small or fail do not end it.

@@ -253,8 +253,9 @@ static gd_status counting_run(gd_device *device, const gd_call *call)
 
 /* f32 has been through the assembler, i32 differs from i64 by loads and stores only: those that are seldom used are
  * sampled. */
-static bool sampled(int k, gd_dtype dtype)
+static bool sampled(int k, gd_dtype dtype, uint32_t dtypes)
 {
+    if (dtype == GD_I64 && !(dtypes >> GD_F32 & 1)) return true; /* of whole numbers alone */
     switch (dtype) {
     case GD_F32: return true;
     case GD_F64:
@@ -303,7 +304,7 @@ static void every_operator_runs_and_compiles(void **state)
     for (int k = 0; k < op_case_count(); k++) {
         const op_case *c = op_case_at(k);
         for (gd_dtype d = 0; d < GD_DTYPE_COUNT && c->operands; d++) {
-            if (!(c->dtypes >> d & 1) || !sampled(k, d)) continue;
+            if (!(c->dtypes >> d & 1) || !sampled(k, d, c->dtypes)) continue;
             for (layout l = 0; l < LAYOUTS; l++) {
                 if (!case_has_layout(c, l)) continue;
                 case_inputs in;

@@ -419,8 +419,9 @@ static gd_status check_descent(run *r, const gd_step_info *info, double last, do
         stop(r, GD_STOP_NOT_FINITE);
     if (diverged(r, info)) stop(r, GD_STOP_DIVERGED);
     if (!r->constrained) check_small(r, last, moved, size);
-    gd_status status = r->constrained || r->stopped || r->options->noisy ? GD_OK
-                                                                         : check_rounding(r, last, size);
+    bool judged = r->constrained || r->stopped || o->noisy ||
+                  !(o->gradient_tol > 0); /* part of the gradient's rule */
+    gd_status status = judged ? GD_OK : check_rounding(r, last, size);
     return r->stopped || status ? status : after_failure(r, moved);
 }
 

@@ -265,7 +265,7 @@ static gd_status constrained_step(state *s)
     double loss = fmax(1, fabs(gd_var_loss_value(s->var, false))), size = 0;
     if (!status) status = gd_error(ctx);
     if (!status) status = gd_list_norm(gd_var_params(s->var), gd_var_count(s->var), INFINITY, &size);
-    bool small = kkt * f <= tol * loss && kkt * f * size <= FLAT * loss;
+    bool small = kkt * f <= tol * loss && kkt * f * size <= fmax(FLAT, tol) * loss;
     bool done = now.gap <= tol && small, first = !gd_link_has_global(link, "failed");
     bool next = !first && (kkt <= gd_link_kept(link, "w", FIRST_W) || gd_link_kept(link, "failed", 0) != 0);
     if (!status && next && !done) {
