@@ -144,7 +144,7 @@ FLOAT1(power_any, (float)pow((double)x, f[0]), pow(x, f[0]))
                                   settings f)                                                        \
     {                                                                                                \
         loop *fn = power_loop_##type(f[0]);                                                          \
-        bool factors = fabs(f[0]) <= MOST_FACTORS && 2 * f[0] == floor(2 * f[0]);                    \
+        bool factors = fabs(f[0]) <= (double)MOST_FACTORS && 2 * f[0] == floor(2 * f[0]);            \
         if (fn || !factors)                                                                          \
             (fn ? fn : power_any_##type)(o, a, b, c, n, f);                                          \
         else                                                                                         \
