@@ -89,8 +89,8 @@ GD_NODISCARD gd_status gd_module_set_object(gd_module *module, const char *name,
 /* Removes an attribute with its registration.  ATTRIBUTE when there is none. */
 GD_NODISCARD gd_status gd_module_delete(gd_module *module, const char *name);
 
-/* Says that the module is another than before in something its attributes do not show: values that were memoised of all of it
- * are computed again.  NULL is fine. */
+/* Records a change of the module that its attributes do not show: memoised values that depend on the whole module are computed
+ * again.  NULL is fine. */
 void gd_module_touch(gd_module *module);
 
 /* ---- reading ---- */

@@ -344,7 +344,7 @@ def curve_fit(f: Callable[..., Tensor], xdata: Any, ydata: Any, p0: Any = None, 
     def residuals() -> Tensor:
         made: Tensor = _as_tensor(f(x, *params))
         r = made - y
-        if r.shape != y.shape:  # as tensors they would stretch, and each point meet all others
+        if r.shape != y.shape:  # broadcasting would compare each point with all others
             raise ValueError(f"curve_fit: the function gives the shape {made.shape}, ydata has {y.shape}")
         return r if error is None else r / error
 

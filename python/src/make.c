@@ -330,7 +330,7 @@ static int all_fit(const reading *r, gd_dtype dtype)
     int64_t low, high;
     if (!gd_py_range(dtype, &low, &high)) return 1;
     for (size_t k = 0; k < r->count; k++) {
-        /* the ends of i64 are told from what is beyond them by the whole numbers, which are 0 there */
+        /* f64 cannot tell the ends of i64 from larger numbers; r->whole can: it is 0 for numbers that do not fit */
         double x = r->real[k];
         int fits = x > (double)low - 1 && x < (double)high + 1;
         if (dtype == GD_I64) fits = x > -0x1p63 && x < 0x1p63;

@@ -26,7 +26,7 @@ class Versioned(ctypes.Structure):
 
 
 class Producer:
-    """An array of another library: gives the form it is told to, and counts how often its deleter is called."""
+    """An array of a different library: exports the capsule it was given and counts the calls of its deleter."""
 
     def __init__(self, versioned, deleter=True, flags=0, major=1, values=(1.0, 2.0, 3.0, 4.0, 5.0, 6.0), **fields):
         self.memory = (ctypes.c_double * len(values))(*values)

@@ -223,7 +223,7 @@ static void default_length(job *j)
     if (!timed && r->validation > 0) r->patience = GD_TRAIN_PATIENCE;
 }
 
-/* A resumed run has the microbatch of its file, unless it is told another; without either the number of processes decides. */
+/* A resumed run keeps the microbatch of its file unless the options name one; if neither does, the number of processes decides. */
 static gd_status set_world(job *j)
 {
     static const char *const shared[] = {"shard", "reduce"};

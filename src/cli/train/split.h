@@ -24,7 +24,7 @@ GD_NODISCARD gd_status gd__split_more(gd_ctx *ctx, int64_t *order, int64_t count
 GD_NODISCARD gd_status gd__split_fold(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed, int64_t folds,
                                       int64_t k, const gd_classes *classes, int64_t *apart);
 
-/* ---- by what rows are told apart (split_by.c) ---- */
+/* ---- which rows are kept for validation (split_by.c) ---- */
 
 typedef enum gd_split_kind {
     GD_SPLIT_RANDOM,  /* any rows, about as many of each class */
