@@ -156,6 +156,21 @@ int64_t gd_warning_count(const gd_ctx *ctx);
 /* Hands a message of at most 2000 characters to the context's `tell`: for links that exist to show something. */
 void gd_tell(gd_ctx *ctx, const char *format, ...) GD_PRINTF(2, 3);
 
+/* How a call that may take long talks to its caller.  Any member may be NULL.  All are called on the thread of that call, which
+ * borrows the struct.
+ *
+ *   progress     how far the work is: "data.csv", "MB", 12 of 80.  what NULL: the work has no name; total 0: not known; loss NAN:
+ *                there is none; unit NULL: this work has ended
+ *   interrupted  asked often; true ends the call with INTERRUPTED
+ *   message      a remark for the person who waits */
+typedef struct gd_observer {
+    void (*progress)(void *user, const char *what, const char *unit, int64_t done, int64_t total,
+                     double loss);
+    bool (*interrupted)(void *user);
+    void (*message)(void *user, const char *text);
+    void *user;
+} gd_observer;
+
 /* ---- objects and scopes ----
  * Tensors and modules are counted references.  Inside a scope, what is new belongs to the scope and dies with it, so
  * expressions need no frees.  gd_keep moves an object one scope out (to you, where there is no outer scope).  Functions of

@@ -1,10 +1,10 @@
 /* Who is told that gradients of leaves are complete. */
 #include "autograd/ready.h"
-#include "base/text/table.h"
+#include "base/text/map.h"
 
 /* The leaves of a pass, and how many operands each still waits for. */
 struct gd_waiting {
-    gd_table table;
+    gd_map table;
     int *left, leaves, room;
 };
 
@@ -45,12 +45,12 @@ static gd_status call_all(gd_walk *w, gd_tensor *leaf)
 
 static gd_status count_leaf(gd_ctx *ctx, struct gd_waiting *all, const gd_tensor *leaf)
 {
-    int i = gd__table_find(&all->table, leaf);
+    int i = gd__map_find(&all->table, leaf);
     if (i < 0) {
-        if (gd__table_reserve(ctx, &all->table) ||
+        if (gd__map_reserve(ctx, &all->table) ||
             !gd__reserve(ctx, &all->left, all->leaves, &all->room, sizeof *all->left))
             return GD_NOMEM;
-        gd__table_put(&all->table, leaf, i = all->leaves);
+        gd__map_put(&all->table, leaf, i = all->leaves);
         all->left[all->leaves++] = 0;
     }
     all->left[i]++;
@@ -75,7 +75,7 @@ gd_status gd__ready_done(gd_walk *w, const gd_node *node)
     gd_status status = GD_OK;
     for (int k = 0; k < node->nin && !status; k++) {
         gd_tensor *t = node->in[k];
-        int i = t->node ? -1 : gd__table_find(&w->waiting->table, t);
+        int i = t->node ? -1 : gd__map_find(&w->waiting->table, t);
         if (i >= 0 && !--w->waiting->left[i]) status = call_all(w, t);
     }
     return status;
@@ -84,7 +84,7 @@ gd_status gd__ready_done(gd_walk *w, const gd_node *node)
 void gd__ready_free(gd_walk *w)
 {
     if (!w->waiting) return;
-    gd__table_free(w->ctx, &w->waiting->table);
+    gd__map_free(w->ctx, &w->waiting->table);
     gd__free(w->ctx, w->waiting->left, (size_t)w->waiting->room * sizeof *w->waiting->left);
     gd__free(w->ctx, w->waiting, sizeof *w->waiting);
 }

@@ -1,4 +1,4 @@
-/* A text that grows.  This folder: numbers, words, JSON and tables of names, the same in every locale; nothing of tensors. */
+/* A text that grows.  This folder: numbers, words, JSON and maps from addresses, the same in every locale; nothing of tensors. */
 #ifndef GD_BASE_TEXT_H
 #define GD_BASE_TEXT_H
 

@@ -55,15 +55,15 @@ gd_status gd__frame_word(gd_ctx *ctx, gd_word_places *places, gd_frame_column *c
     if (gd__csv_is_missing(cell)) return GD_OK;
     const char *word = gd__intern(ctx, cell, strlen(cell));
     if (!word) return GD_NOMEM;
-    int place = gd__table_find(&places->table, word);
-    gd_status status = place < 0 ? gd__table_reserve(ctx, &places->table) : GD_OK;
+    int place = gd__map_find(&places->table, word);
+    gd_status status = place < 0 ? gd__map_reserve(ctx, &places->table) : GD_OK;
     if (place < 0 && !status && !(status = gd__words_add(ctx, &c->words, word, strlen(word))))
-        gd__table_put(&places->table, word, place = c->words.count - 1);
+        gd__map_put(&places->table, word, place = c->words.count - 1);
     *out = place;
     return status;
 }
 
-void gd__frame_places_free(gd_ctx *ctx, gd_word_places *places) { gd__table_free(ctx, &places->table); }
+void gd__frame_places_free(gd_ctx *ctx, gd_word_places *places) { gd__map_free(ctx, &places->table); }
 
 bool gd__frame_date(gd_frame_column *c, const char *cell, double *out)
 {

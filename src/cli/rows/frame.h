@@ -7,7 +7,7 @@
 
 #include "cli/data/csv.h"
 #include "cli/words.h"
-#include "base/text/table.h"
+#include "base/text/map.h"
 
 typedef enum gd_cells { GD_CELLS_FOUND, GD_CELLS_NUMBERS, GD_CELLS_WORDS, GD_CELLS_DATES } gd_cells;
 
@@ -28,7 +28,7 @@ typedef struct gd_frame {
 
 /* Where the words of a column are among them. */
 typedef struct gd_word_places {
-    gd_table table;
+    gd_map table;
 } gd_word_places;
 
 /* Reads columns; kind NULL: all are found.  FORMAT names line and column.  gd__frame_close also after a failure. */

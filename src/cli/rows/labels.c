@@ -13,11 +13,11 @@ static gd_status add_name(gd_class_names *l, const char *name)
 {
     const char *word = gd__intern(l->ctx, name, strlen(name));
     if (!word) return GD_NOMEM;
-    if (gd__table_find(&l->seen, word) >= 0) return GD_OK;
+    if (gd__map_find(&l->seen, word) >= 0) return GD_OK;
     if (l->names.count >= MOST) return gd_fail(l->ctx, GD_FORMAT, "more than %d classes", MOST);
-    gd_status status = gd__table_reserve(l->ctx, &l->seen);
+    gd_status status = gd__map_reserve(l->ctx, &l->seen);
     if (!status) status = gd__words_add(l->ctx, &l->names, word, strlen(word));
-    if (!status) gd__table_put(&l->seen, word, l->names.count - 1);
+    if (!status) gd__map_put(&l->seen, word, l->names.count - 1);
     return status;
 }
 
@@ -66,7 +66,7 @@ gd_status gd__labels_take(gd_class_names *l, bool numeric, gd_words *out)
 
 void gd__labels_close(gd_class_names *l)
 {
-    gd__table_free(l->ctx, &l->seen);
+    gd__map_free(l->ctx, &l->seen);
     gd__words_free(l->ctx, &l->names);
 }
 

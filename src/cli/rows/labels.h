@@ -6,7 +6,7 @@
 
 typedef struct gd_class_names {
     gd_ctx *ctx;
-    gd_table seen; /* interned names */
+    gd_map seen; /* interned names */
     gd_words names;
 } gd_class_names;
 

@@ -4,7 +4,7 @@
 
 #include "gradus/link.h"
 #include "program/program.h"
-#include "base/text/table.h"
+#include "base/text/map.h"
 #include "tensor/tensor.h"
 
 /* What a link keeps for one parameter. */
@@ -64,16 +64,16 @@ struct gd_link {
     int children, child_capacity;
     gd_entry **entry;
     int entries, entry_capacity;
-    int locals;     /* entries with settings of their own */
-    gd_table table; /* from parameters to entries */
+    int locals;   /* entries with settings of their own */
+    gd_map table; /* from parameters to entries */
     gd_global **global;
     int globals;
     gd_stand_in *stand_in;
     int stand_ins, stand_in_room;
-    gd_table standing; /* from tensors to numbers of the stand-ins they are of */
-    int64_t step;      /* applications so far */
-    bool uneven;       /* some parameters may have missed some of them */
-    bool unlisted;     /* loaded without entries: those made for the next application have missed none */
+    gd_map standing; /* from tensors to numbers of the stand-ins they are of */
+    int64_t step;    /* applications so far */
+    bool uneven;     /* some parameters may have missed some of them */
+    bool unlisted;   /* loaded without entries: those made for the next application have missed none */
     gd_rng rng;
     bool seeded;
     bool reads_grad, reads_loss; /* its rule asked for them, though its class does not say so */

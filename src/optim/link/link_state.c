@@ -13,7 +13,7 @@
 
 gd_entry *gd__entry_find(const gd_link *link, const gd_tensor *param)
 {
-    int i = gd__table_find(&link->table, param);
+    int i = gd__map_find(&link->table, param);
     return i < 0 ? NULL : link->entry[i];
 }
 
@@ -58,9 +58,9 @@ gd_entry *gd__entry(gd_link *link, gd_tensor *param)
     gd_ctx *ctx = link->head.ctx;
     if (!gd__reserve(ctx, &link->entry, link->entries, &link->entry_capacity, sizeof *link->entry))
         return NULL;
-    gd_entry *e = gd__table_reserve(ctx, &link->table) ? NULL : gd__entry_new(link, param);
+    gd_entry *e = gd__map_reserve(ctx, &link->table) ? NULL : gd__entry_new(link, param);
     if (!e) return NULL;
-    gd__table_put(&link->table, param, link->entries);
+    gd__map_put(&link->table, param, link->entries);
     link->entry[link->entries++] = e;
     e->missed = gd__is_rule(link) && !link->unlisted ? link->step : 0; /* only rules count for each */
     link->uneven = link->uneven || e->missed;
@@ -108,14 +108,14 @@ void gd__entries_miss(gd_link *link, gd_tensor *const *keys, int count)
 
 void gd__entry_drop(gd_link *link, const gd_tensor *param)
 {
-    int gone = gd__table_find(&link->table, param);
+    int gone = gd__map_find(&link->table, param);
     if (gone < 0) return;
     link->locals -= link->entry[gone]->local != NULL;
     gd__entry_free(link, link->entry[gone]);
     link->entries--;
     memmove(link->entry + gone, link->entry + gone + 1, (size_t)(link->entries - gone) * sizeof *link->entry);
-    gd__table_clear(&link->table);
-    for (int i = 0; i < link->entries; i++) gd__table_put(&link->table, link->entry[i]->param, i);
+    gd__map_clear(&link->table);
+    for (int i = 0; i < link->entries; i++) gd__map_put(&link->table, link->entry[i]->param, i);
     gd__optimizer_changed(link->optimizer, true);
 }
 
@@ -134,8 +134,8 @@ void gd__entries_rekey(gd_link *link, const gd_tensor *old, gd_tensor *now)
         gd__retain(now);
         gd__release(e->param);
         e->param = now;
-        gd__table_clear(&link->table);
-        for (int i = 0; i < link->entries; i++) gd__table_put(&link->table, link->entry[i]->param, i);
+        gd__map_clear(&link->table);
+        for (int i = 0; i < link->entries; i++) gd__map_put(&link->table, link->entry[i]->param, i);
     }
     for (int i = 0; i < link->stand_ins; i++) {
         if (link->stand_in[i].param != old) continue;
@@ -158,7 +158,7 @@ void gd__entries_free(gd_link *link)
     gd_ctx *ctx = link->head.ctx;
     for (int i = 0; i < link->entries; i++) gd__entry_free(link, link->entry[i]);
     gd__free(ctx, link->entry, (size_t)link->entry_capacity * sizeof *link->entry);
-    gd__table_free(ctx, &link->table);
+    gd__map_free(ctx, &link->table);
     link->entry = NULL;
     link->entries = link->entry_capacity = link->locals = 0;
 }

@@ -56,7 +56,7 @@ struct gd_optimizer {
     gd_link *chain;
     gd_param *param;
     int count, capacity;
-    gd_table table; /* from tensors to numbers of parameters */
+    gd_map table; /* from tensors to numbers of parameters */
     gd_module *model;
     bool several_models; /* then there is none */
     gd_group *group;

@@ -17,10 +17,10 @@ static void free_tensors(gd_ctx *ctx, gd_tensor **tensor, int count)
 /* The table anew, which has room. */
 static void number_all(gd_link *link)
 {
-    gd__table_clear(&link->standing);
+    gd__map_clear(&link->standing);
     for (int i = 0; i < link->stand_ins; i++)
         for (int k = 0; k < link->stand_in[i].count; k++)
-            gd__table_put(&link->standing, link->stand_in[i].tensor[k], i);
+            gd__map_put(&link->standing, link->stand_in[i].tensor[k], i);
 }
 
 void gd__stand_ins_free(gd_link *link)
@@ -31,7 +31,7 @@ void gd__stand_ins_free(gd_link *link)
         gd__release(link->stand_in[i].param);
     }
     gd__free(ctx, link->stand_in, (size_t)link->stand_in_room * sizeof *link->stand_in);
-    gd__table_free(ctx, &link->standing);
+    gd__map_free(ctx, &link->standing);
     link->stand_in = NULL;
     link->stand_ins = link->stand_in_room = 0;
 }
@@ -43,8 +43,8 @@ gd_status gd__stand_ins_add(gd_link *link, gd_tensor *param, gd_tensor **tensor,
     if (!gd__reserve(ctx, &link->stand_in, link->stand_ins, &link->stand_in_room, sizeof *link->stand_in))
         status = GD_NOMEM;
     for (int k = 0; k < count && !status; k++) {
-        status = gd__table_reserve(ctx, &link->standing);
-        if (!status) gd__table_put(&link->standing, tensor[k], link->stand_ins);
+        status = gd__map_reserve(ctx, &link->standing);
+        if (!status) gd__map_put(&link->standing, tensor[k], link->stand_ins);
     }
     if (status) {
         number_all(link);
@@ -59,7 +59,7 @@ gd_status gd__stand_ins_add(gd_link *link, gd_tensor *param, gd_tensor **tensor,
 
 const gd_stand_in *gd__stands_for(const gd_link *link, const gd_tensor *t)
 {
-    int number = gd__table_find(&link->standing, t);
+    int number = gd__map_find(&link->standing, t);
     const gd_stand_in *found = number < 0 ? NULL : &link->stand_in[number];
     for (int i = 0; i < link->children && !found; i++) found = gd__stands_for(link->child[i], t);
     return found;
@@ -73,7 +73,7 @@ static void drop_below(gd_link *link, const gd_link *owner, int number)
     int left = 0;
     for (int i = 0; i < link->entries; i++) {
         gd_entry *e = link->entry[i];
-        int of = gd__table_find(&owner->standing, e->param);
+        int of = gd__map_find(&owner->standing, e->param);
         if (of < 0 || (number >= 0 && of != number)) {
             link->entry[left++] = e;
             continue;
@@ -84,8 +84,8 @@ static void drop_below(gd_link *link, const gd_link *owner, int number)
     }
     if (left < link->entries) {
         link->entries = left;
-        gd__table_clear(&link->table);
-        for (int i = 0; i < left; i++) gd__table_put(&link->table, link->entry[i]->param, i);
+        gd__map_clear(&link->table);
+        for (int i = 0; i < left; i++) gd__map_put(&link->table, link->entry[i]->param, i);
     }
     for (int i = 0; i < link->children; i++) drop_below(link->child[i], owner, number);
 }

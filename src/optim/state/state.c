@@ -111,7 +111,7 @@ typedef struct saving {
     bool
         parts; /* of what several ranks keep this one puts its own; else all of it comes together at rank 0 */
     gd_text text, name;
-    gd_table standing; /* from stand-ins to their names */
+    gd_map standing; /* from stand-ins to their names */
     char **stand_in;
     int stand_ins, stand_in_room;
     bool parted; /* what is put now is all of it at the owner of its parameter */
@@ -273,7 +273,7 @@ static gd_status put_globals(saving *s, gd_link *link, const char *path)
 /* The name of a parameter or stand-in; NULL: the optimizer does not know it. */
 static const char *name_of(const saving *s, const gd_tensor *t)
 {
-    int number = gd__param_index(s->o, t), other = gd__table_find(&s->standing, t);
+    int number = gd__param_index(s->o, t), other = gd__map_find(&s->standing, t);
     return number >= 0 ? s->o->param[number].name : other >= 0 ? s->stand_in[other] : NULL;
 }
 
@@ -284,9 +284,9 @@ static gd_status name_stand_in(saving *s, const gd_tensor *t, const char *of, co
         return GD_NOMEM;
     s->name.used = 0;
     gd__text_put(&s->name, "%s%s%s#%d", of ? of : "", of ? "/" : "", path, k);
-    if (s->name.failed || gd__table_reserve(ctx, &s->standing)) return GD_NOMEM;
+    if (s->name.failed || gd__map_reserve(ctx, &s->standing)) return GD_NOMEM;
     if (!(s->stand_in[s->stand_ins] = gd__strdup(ctx, s->name.data))) return GD_NOMEM;
-    gd__table_put(&s->standing, t, s->stand_ins++);
+    gd__map_put(&s->standing, t, s->stand_ins++);
     return GD_OK;
 }
 
@@ -460,7 +460,7 @@ static gd_status pack(gd_optimizer *o, gd_archive *archive, const char *prefix, 
     if (!status) status = s.name.failed ? GD_NOMEM : gd_archive_set_meta(archive, s.name.data, s.text.data);
     for (int i = 0; i < s.stand_ins; i++) gd__strfree(ctx, s.stand_in[i]);
     gd__free(ctx, s.stand_in, (size_t)s.stand_in_room * sizeof *s.stand_in);
-    gd__table_free(ctx, &s.standing);
+    gd__map_free(ctx, &s.standing);
     gd__text_free(&s.text);
     gd__text_free(&s.name);
     return status;

@@ -539,8 +539,8 @@ static bool is_stand_in(const loading *l, const gd_tensor *t)
 {
     bool is = false;
     for (int i = 0; i < l->staged_count && !is; i++)
-        is = gd__table_find(&l->staged[i].link->standing, t) >= 0 ||
-             gd__table_find(&l->staged[i].with->standing, t) >= 0;
+        is = gd__map_find(&l->staged[i].link->standing, t) >= 0 ||
+             gd__map_find(&l->staged[i].with->standing, t) >= 0;
     return is;
 }
 
@@ -563,9 +563,8 @@ static gd_status reserve_entries(loading *l)
         with->entry_capacity = (int)need;
         for (int k = 0; k < link->entries; k++) {
             if (!stays(l, link->entry[k]->param)) continue;
-            if (gd__table_reserve(l->ctx, &with->table)) return GD_NOMEM;
-            gd__table_put(&with->table, link->entry[k]->param,
-                          with->entries + k); /* the number is set below */
+            if (gd__map_reserve(l->ctx, &with->table)) return GD_NOMEM;
+            gd__map_put(&with->table, link->entry[k]->param, with->entries + k); /* the number is set below */
         }
     }
     return GD_OK;
@@ -602,8 +601,8 @@ static void swap_link(gd_link *a, gd_link *b)
 
 static void number_entries(gd_link *link)
 {
-    gd__table_clear(&link->table);
-    for (int i = 0; i < link->entries; i++) gd__table_put(&link->table, link->entry[i]->param, i);
+    gd__map_clear(&link->table);
+    for (int i = 0; i < link->entries; i++) gd__map_put(&link->table, link->entry[i]->param, i);
 }
 
 /* Moves what stays from the old entries, which the staged_link now has. */

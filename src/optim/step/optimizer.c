@@ -11,10 +11,7 @@
 
 #include <string.h>
 
-int gd__param_index(const gd_optimizer *o, const gd_tensor *param)
-{
-    return gd__table_find(&o->table, param);
-}
+int gd__param_index(const gd_optimizer *o, const gd_tensor *param) { return gd__map_find(&o->table, param); }
 
 /* ---- life ---- */
 
@@ -95,7 +92,7 @@ void gd_optimizer_free(gd_optimizer *o)
         gd__strfree(ctx, o->param[i].name);
     }
     gd__free(ctx, o->param, (size_t)o->capacity * sizeof *o->param);
-    gd__table_free(ctx, &o->table);
+    gd__map_free(ctx, &o->table);
     for (int i = 0; i < o->groups; i++) gd__group_free(ctx, &o->group[i]);
     gd__group_free(ctx, &o->all);
     gd__free(ctx, o->group, (size_t)o->group_room * sizeof *o->group);
@@ -251,11 +248,11 @@ gd_status gd__param_add(gd_optimizer *o, const char *name, gd_tensor *t, int gro
         o->param = list;
         o->capacity = (int)capacity;
     }
-    if (gd__table_reserve(o->ctx, &o->table)) return GD_NOMEM;
+    if (gd__map_reserve(o->ctx, &o->table)) return GD_NOMEM;
     char *copy = gd__strdup(o->ctx, name);
     if (!copy) return GD_NOMEM;
     gd__retain(t);
-    gd__table_put(&o->table, t, o->count);
+    gd__map_put(&o->table, t, o->count);
     o->param[o->count++] = (gd_param){
         .tensor = t, .name = copy, .group = group, .device = t->storage->device, .dtype = t->dtype};
     o->vectors = gd__vectors_dtype(o);
@@ -279,8 +276,8 @@ void gd__params_truncate(gd_optimizer *o, int count)
         gd__release(p->tensor);
         gd__strfree(o->ctx, p->name);
     }
-    gd__table_clear(&o->table);
-    for (int i = 0; i < o->count; i++) gd__table_put(&o->table, o->param[i].tensor, i);
+    gd__map_clear(&o->table);
+    for (int i = 0; i < o->count; i++) gd__map_put(&o->table, o->param[i].tensor, i);
     gd__optimizer_changed(o, true);
 }
 
