@@ -503,7 +503,7 @@ static void live_once(const gd_link_class *cls, const char *text)
      * for all, of rules nearly all of it, so that each begins at another allocation */
     static int64_t turn;
     bool in_part = wants_hessian(cls) && !strstr(text, "=newton");
-    int64_t times = cls->rule ? 13 : in_part ? 11 : 2;
+    int64_t times = cls->rule ? 19 : in_part ? 13 : 3;
     first_failure = 1 + turn++ % times;
     exhaust(&(scenario){.chain = chain, .run = whole_life}, false, times * STRIDE);
     exhaust(&(scenario){.chain = chain, .run = whole_life, .half = true}, false, (times + 20) * STRIDE);
