@@ -116,12 +116,13 @@ typedef struct gd_objective {
 typedef struct gd_step_info {
     double loss; /* the first evaluation inside the step; NAN if there was none */
     bool has_loss;
-    bool finite;        /* loss and, where they were looked at, gradients were finite */
-    bool search_failed; /* a line search or trust region found no better point */
-    bool skipped;       /* a link skipped the update */
-    bool terminate;     /* a termination link says stop */
-    int64_t step;       /* steps done, this one included */
-    int64_t evals;      /* evaluations so far */
+    bool finite;              /* loss and, where they were looked at, gradients were finite */
+    bool search_failed;       /* a line search or trust region found no better point */
+    bool skipped;             /* a link skipped the update */
+    bool terminate;           /* a termination link says stop */
+    int64_t step;             /* steps done, this one included */
+    int64_t evals;            /* evaluations so far */
+    int64_t constraint_evals; /* of the constraints so far: once per point where they are needed */
     double
         kkt; /* with bounds: the largest element of x - P(x - gradient) where the step began, P being the way into the
                     bounds; with constraints that of the Lagrangian; NAN: neither, or nothing asked for the gradient */

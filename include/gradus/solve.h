@@ -104,6 +104,7 @@ typedef struct gd_solve_result {
     double gradient_norm;
     double violation; /* largest violation of constraints at the end; 0 where there are none */
     int64_t steps, evals;
+    int64_t constraint_evals; /* points at which `equal` and `below` were called, once each */
     double seconds;
 } gd_solve_result;
 

@@ -23,6 +23,7 @@ class Result(dict):  # type: ignore[type-arg]
     nit, nfev      steps and evaluations
     gradient_norm  the largest element of the gradient, with bounds or constraints of the KKT residual
     violation      the largest violation of a constraint
+    constraint_evals  points at which the constraints were computed
     seconds        the time it took"""
 
     if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Result(dict):  # type: ignore[type-arg]
         nfev: int
         gradient_norm: float
         violation: float
+        constraint_evals: int
         seconds: float
 
     def __getattr__(self, name: str) -> Any:
@@ -200,7 +202,7 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
              ends on one has success False, stop "SADDLE".  0: do not look; None: 30, fewer after short runs of many numbers
 
     A vector counts as residuals: the sum of their squares is minimised.  The result has x, fun, success, message, stop, nit,
-    nfev, gradient_norm, violation, seconds.  x is the best point that was evaluated.  Ctrl-C, and what fun raises, comes out
+    nfev, constraint_evals (points at which the constraints were computed), gradient_norm, violation, seconds.  x is the best point that was evaluated.  Ctrl-C, and what fun raises, comes out
     of here."""
     point = _Point(x0, dtype)
     args = args if isinstance(args, tuple) else (args,)
@@ -218,7 +220,7 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
     r = _core._minimize(tuple(point.tensors), point.call(fun, args), text, low, high,
                         point.call(equal, args) if equal else None, point.call(below, args) if below else None, callback, options)
     return Result(x=point.value(), fun=r["loss"], success=r["success"], message=r["message"], stop=r["stop"], nit=r["steps"],
-                  nfev=r["evals"], gradient_norm=r["gradient_norm"], violation=r["violation"], seconds=r["seconds"])
+                  nfev=r["evals"], constraint_evals=r["constraint_evals"], gradient_norm=r["gradient_norm"], violation=r["violation"], seconds=r["seconds"])
 
 
 # ---- fits ----

@@ -638,12 +638,12 @@ static PyObject *get_info(PyObject *o, void *unused)
     OPTIMIZER_OR_RETURN(o);
     const gd_step_info *i = &((py_optimizer *)o)->info;
     if (!((py_optimizer *)o)->has_info) Py_RETURN_NONE;
-    return Py_BuildValue("{sNsNsNsNsNsLsLsdsdsi}", "loss",
-                         i->has_loss ? PyFloat_FromDouble(i->loss) : Py_NewRef(Py_None), "finite",
-                         PyBool_FromLong(i->finite), "search_failed", PyBool_FromLong(i->search_failed),
-                         "skipped", PyBool_FromLong(i->skipped), "terminate", PyBool_FromLong(i->terminate),
-                         "step", (long long)i->step, "evals", (long long)i->evals, "kkt", i->kkt, "violation",
-                         i->violation, "detached_params", i->detached_params);
+    return Py_BuildValue(
+        "{sNsNsNsNsNsLsLsLsdsdsi}", "loss", i->has_loss ? PyFloat_FromDouble(i->loss) : Py_NewRef(Py_None),
+        "finite", PyBool_FromLong(i->finite), "search_failed", PyBool_FromLong(i->search_failed), "skipped",
+        PyBool_FromLong(i->skipped), "terminate", PyBool_FromLong(i->terminate), "step", (long long)i->step,
+        "evals", (long long)i->evals, "constraint_evals", (long long)i->constraint_evals, "kkt", i->kkt,
+        "violation", i->violation, "detached_params", i->detached_params);
 }
 static PyObject *get_optimizer_context(PyObject *o, void *unused)
 {

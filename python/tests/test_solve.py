@@ -87,6 +87,7 @@ def test_bounds_hold(bounds):
 def test_constraints_hold():
     r = gd.minimize(lambda x: x.sum(), [0.5, 0.0], equal=lambda x: (x * x).sum() - 2)
     assert r.x.tolist() == pytest.approx([-1, -1], abs=1e-5) and r.violation < 1e-5
+    assert 0 < r.constraint_evals <= r.nfev
 
 
 def test_a_callback_sees_the_run_and_stops_it():

@@ -58,6 +58,8 @@ static void every_way_to_write_a_constraint_means_it(void **state)
         ends_near(command, "x", rows[i].x);
         ends_near(command, "y", rows[i].y);
         assert_true(json_number("violation") <= 1e-6);
+        assert_true(json_number("constraint_evals") >= 1);
+        assert_true(json_number("constraint_evals") <= json_number("evals"));
     }
 }
 

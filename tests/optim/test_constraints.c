@@ -8,6 +8,7 @@ typedef struct run {
     gd_ctx *ctx;
     gd_optimizer *o;
     gd_tensor *p;
+    int losses, equals, belows; /* calls */
 } run;
 
 /* (x - 2)^2 + (y - 1)^2 with x - 2 y = -1 and x^2 / 4 + y^2 <= 1 (HS14): multipliers 1.594491, 1.846591. */
@@ -15,17 +16,20 @@ static gd_tensor *at(const run *r, int i) { return gd_slice(r->p, "0", i, i + 1,
 static gd_tensor *loss(void *user)
 {
     run *r = user;
+    r->losses++;
     gd_tensor *to = gd_from_f64(r->ctx, GD_F64, 1, (int64_t[]){2}, (double[]){2, 1});
     return gd_sum(gd_square(gd_sub(r->p, to)), NULL, false);
 }
 static gd_tensor *equal(void *user)
 {
     run *r = user;
+    r->equals++;
     return gd_add_scalar(gd_sub(at(r, 0), gd_mul_scalar(at(r, 1), 2)), 1);
 }
 static gd_tensor *below(void *user)
 {
     run *r = user;
+    r->belows++;
     return gd_add_scalar(gd_add(gd_mul_scalar(gd_square(at(r, 0)), 0.25), gd_square(at(r, 1))), -1);
 }
 /* No number is both. */
@@ -95,6 +99,36 @@ static void many_chains_may_be_inside(void **state)
             fabs(m[0] - 1.594491) > 1e-3 || fabs(m[1] - 1.846591) > 1e-3 || fabs(x[0] - 0.822875655) > 1e-5)
             fail_msg("%s: %s, %.10g at %g %g, violation %g, multipliers %g %g", chain,
                      gd_stop_name(result.reason), result.loss, x[0], x[1], result.violation, m[0], m[1]);
+        close_run(&r);
+    }
+}
+
+/* Multipliers, penalty, violation and the choice of the best point all ask for the constraints. */
+static void constraints_are_computed_once_per_point_and_counted(void **state)
+{
+    (void)state;
+    static const char *const inner[] = {"lbfgs | strong_wolfe", "newton | strong_wolfe",
+                                        "bfgs | backtracking",  "trust_cg(newton)",
+                                        "adam | lr(0.1)",       "box(-5, 5) | lbfgs | strong_wolfe"};
+    for (int i = 0; i < COUNT_OF(inner); i++) {
+        char chain[200];
+        snprintf(chain, sizeof chain, "augmented_lagrangian([%s])", inner[i]);
+        run r = open_run(chain);
+        gd_objective objective = objective_of(&r);
+        gd_solve_options options = gd_solve_defaults();
+        gd_solve_result is;
+        gd_step_info info;
+        options.max_steps = 30;
+        OK(gd_minimize_with(r.o, &objective, &options, &is));
+        if (r.equals != r.belows || r.equals != is.constraint_evals || is.constraint_evals > is.evals)
+            fail_msg("%s: %d and %d calls, %lld counted, %lld evaluations", chain, r.equals, r.belows,
+                     (long long)is.constraint_evals, (long long)is.evals);
+        /* a step of its own, where nothing is remembered from the one before */
+        r.equals = r.belows = r.losses = 0;
+        OK(gd_optimizer_step(r.o, &objective, &info));
+        if (r.equals != r.belows || r.equals != info.constraint_evals - is.constraint_evals ||
+            r.equals > r.losses)
+            fail_msg("%s: in a step %d and %d calls, %d of the loss", chain, r.equals, r.belows, r.losses);
         close_run(&r);
     }
 }
@@ -285,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_chain_that_honours_none_is_refused_and_nothing_moves),
         TEST(many_chains_may_be_inside),
+        TEST(constraints_are_computed_once_per_point_and_counted),
         TEST(the_step_info_has_violation_and_residual),
         TEST(constraints_that_cannot_be_met_end_it),
         TEST(nothing_converges_while_a_constraint_is_broken),

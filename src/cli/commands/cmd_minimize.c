@@ -69,8 +69,8 @@ static const gd_option options[] = {
     GD_SWITCH(
         "json",
         "print one JSON object: loss, gradient_norm, condition_estimate, steps, evals, converged, stopped, reason, seconds, "
-        "params; kkt with bounds or constraints; violation, multipliers and constraints (text, values, violation, multipliers of each) "
-        "with constraints"),
+        "params; kkt with bounds or constraints; violation, constraint_evals, multipliers and constraints (text, values, violation, "
+        "multipliers of each) with constraints"),
     GD_DATA_OPTIONS,
     GD_SPLIT_OPTIONS,
     {0},
@@ -512,6 +512,7 @@ static gd_status print_json(job *j)
     if (j->bounded) gd__json_put_number(out, "kkt", j->result.gradient_norm);
     if (constrained(j)) {
         gd__json_put_number(out, "violation", j->result.violation);
+        gd__json_put_whole(out, "constraint_evals", j->result.constraint_evals);
         gd_constraints_report report = constraints_of(j);
         status = gd__constraints_json(&report, out);
     }

@@ -69,7 +69,7 @@ struct gd_optimizer {
     uint64_t settled; /* `numbers` when the settings in force were last looked at */
     gd_attr *attr;
     int attrs;
-    int64_t step, evals;
+    int64_t step, evals, constraint_evals;
     int64_t held; /* steps that let nothing through: schedules do not count them */
     bool should_terminate;
     int64_t kept;           /* evaluations so far that the objective has kept for products */

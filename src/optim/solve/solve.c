@@ -88,11 +88,11 @@ typedef struct run {
     gd_tensor **params;     /* borrowed, an array of our own */
     gd_origin before, best; /* where the step began, and the best point */
     int count;
-    int64_t first_step, first_eval; /* of the optimizer, before the run */
-    double start;                   /* time */
-    place began, now, lowest;       /* where the last step began and ended, and the best before */
-    int small, failures, endless;   /* steps in a row: below a tolerance, failed, as long as can be */
-    int idle;                       /* and that changed nothing but the rounding of loss and gradient */
+    int64_t first_step, first_eval, first_constraints; /* of the optimizer, before the run */
+    double start;                                      /* time */
+    place began, now, lowest;     /* where the last step began and ended, and the best before */
+    int small, failures, endless; /* steps in a row: below a tolerance, failed, as long as can be */
+    int idle;                     /* and that changed nothing but the rounding of loss and gradient */
     double eps, least_gradient; /* from 1 to the next number of the coarsest parameter; the smallest so far */
     double violation_tol;       /* of the link that looks at constraints */
     bool constrained, solved, infeasible;
@@ -221,7 +221,7 @@ static gd_status evaluate(run *r, gd_var *var, bool gradient, place *out)
     gd_tensor *loss = NULL, **grads = gradient ? gd__tensors_new(r->ctx, var->count) : NULL;
     gd_status status = gradient && !grads ? GD_NOMEM : gd__var_evaluate(var, &loss, grads);
     if (!status) out->loss = gd_item(loss);
-    if (!status && r->constrained) status = gd__violation(r->ctx, r->objective, &out->violation);
+    if (!status && r->constrained) status = gd__violation(var, &out->violation);
     if (!status && gradient) status = measure_gradient(r, grads, var->params, var->count, out);
     gd__release(loss);
     gd__tensors_free(r->ctx, grads, var->count);
@@ -248,6 +248,7 @@ static gd_status look(run *r, bool gradient, bool known, place *out)
     if (known) gradient = gradient && p && (p->graph || gd__memo_has_gradient(memo, p));
     if (!known || (p && p->loss)) status = evaluate(r, &var, gradient && var.count, out);
     gd__aside_end(r->ctx);
+    gd__share_clear(r->ctx, &share);
     gd__var_clear(&var);
     gd__free(r->ctx, list, (size_t)r->count * sizeof *list);
     return status;
@@ -558,6 +559,7 @@ static gd_status prepare(run *r)
     r->count = gd_optimizer_count(o);
     r->first_step = gd_optimizer_steps(o);
     r->first_eval = gd_optimizer_evals(o);
+    r->first_constraints = o->constraint_evals;
     r->params = gd__tensors_new(r->ctx, r->count);
     if (!r->params) return GD_NOMEM;
     for (int i = 0; i < r->count; i++) {
@@ -628,6 +630,7 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
                                     .violation = r.now.violation,
                                     .steps = gd_optimizer_steps(o) - r.first_step,
                                     .evals = gd_optimizer_evals(o) - r.first_eval,
+                                    .constraint_evals = o->constraint_evals - r.first_constraints,
                                     .seconds = gd__seconds() - r.start};
     end_run(&r);
     return gd__solve_tell(world_of(o, objective), r.ctx, status);

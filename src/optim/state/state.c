@@ -426,6 +426,7 @@ static gd_status put_all(saving *s)
                  ", \"terminate\": %s, \"generator\": ",
                  o->step, o->held, o->evals, o->should_terminate ? "true" : "false");
     put_generator(t, &o->ctx->rng);
+    if (o->constraint_evals) gd__text_put(t, ", \"constraint_evals\": %" PRId64, o->constraint_evals);
     gd__text_add(t, ", ");
     put_params(s);
     gd__text_add(t, ", \"groups\": [");

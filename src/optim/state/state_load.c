@@ -658,6 +658,7 @@ static void swap_optimizer(loading *l, int appended)
     o->step = json_integer_value(json_object_get(l->json, "step"));
     o->held = json_integer_value(json_object_get(l->json, "held"));
     o->evals = json_integer_value(json_object_get(l->json, "evals"));
+    o->constraint_evals = json_integer_value(json_object_get(l->json, "constraint_evals"));
     o->should_terminate = json_is_true(json_object_get(l->json, "terminate"));
     o->ctx->rng = l->rng;
     o->partially_updated = false;

@@ -153,7 +153,7 @@ void gd_optimizer_reset(gd_optimizer *o)
 {
     if (!o) return;
     gd_link_reset(o->chain);
-    o->step = o->evals = o->held = 0;
+    o->step = o->evals = o->constraint_evals = o->held = 0;
     o->should_terminate = o->partially_updated = false;
 }
 

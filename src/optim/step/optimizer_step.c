@@ -203,6 +203,7 @@ static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *in
                            .terminate = o->should_terminate,
                            .step = o->step,
                            .evals = o->evals,
+                           .constraint_evals = o->constraint_evals,
                            .kkt = share->first_kkt,
                            .violation = share->violation,
                            .detached_params = dropped_params(o)};

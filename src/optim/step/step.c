@@ -294,7 +294,6 @@ static gd_status transform(gd_link *link, gd_tensor **tensors, const gd_call_arg
         tensors[i] = out[i];
     }
     if (c->var && inner.terminate >= 0) c->var->terminate = inner.terminate;
-    gd__free(ctx, room.hook, (size_t)room.hooks * sizeof *room.hook);
     gd__var_clear(&inner);
     gd__share_clear(ctx, &room);
     return status;

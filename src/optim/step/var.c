@@ -3,6 +3,7 @@
 #include "optim/plan/share.h"
 #include "optim/step/batch.h"
 #include "optim/step/objective/bounds.h"
+#include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
@@ -201,6 +202,7 @@ void gd__share_clear(gd_ctx *ctx, gd_step_share *share)
     gd__free(ctx, share->hook, (size_t)share->hooks * sizeof *share->hook);
     for (int i = 0; i < share->stores; i++) gd__release(share->stored[i].tensor);
     gd__free(ctx, share->stored, (size_t)share->stores * sizeof *share->stored);
+    gd__memo_free(share->points);
 }
 
 static gd_attr *stored(const gd_var *var, const char *name)

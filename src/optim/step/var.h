@@ -50,6 +50,8 @@ typedef struct gd_step_share {
     double violation, violation_tol; /* of constraints, see gd_var_note_constraints; NAN: nobody looked */
     bool solved, infeasible;
     bool many_minima; /* see gd_var_note_search */
+    struct gd_memo
+        *points; /* constraints in this step, where the optimizer remembers nothing; owned, or NULL */
 } gd_step_share;
 
 void gd__share_clear(gd_ctx *ctx, gd_step_share *share); /* frees what it holds */
@@ -137,7 +139,7 @@ bool gd__var_has_graph(const gd_var *var); /* false: products are differences of
 /* What the closures are made around; NULL without one. */
 const gd_objective *gd__objective_of(const gd_var *var);
 /* The largest violation of its constraints where the parameters are; 0 where there are none. */
-gd_status gd__violation(gd_ctx *ctx, const gd_objective *objective, double *most);
+gd_status gd__violation(gd_var *var, double *most);
 gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
 gd_closure *gd__closure_push(gd_var *var);
 /* Loss and gradients with their graph, by autograd's chain rule, of what `make` makes of the loss below: new, or NULL. */

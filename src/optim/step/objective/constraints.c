@@ -1,10 +1,13 @@
 /* Constraints of the objective, and objectives with a term more. */
+#include "autograd/walk.h"
 #include "gradus/autograd.h"
 #include "optim/step/objective/bounds.h"
+#include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
 #include "tensor/shape.h"
 
 #include <math.h>
+#include <string.h>
 
 const gd_objective *gd__objective_of(const gd_var *var)
 {
@@ -37,12 +40,63 @@ static gd_status both(gd_ctx *ctx, const gd_objective *o, gd_tensor **equal, gd_
     return status ? status : one_constraint(ctx, o->below, o->user, "below", below);
 }
 
+/* Where constraints are remembered.  An objective that may change from step to step keeps them for the length of a step. */
+static gd_point *place_of(gd_var *var)
+{
+    gd_memo *memo = gd__memo_of(var);
+    gd_point *p = memo ? gd__memo_find(memo) : NULL;
+    if (memo) return p ? p : gd__memo_place(memo);
+    if (var->optimizer->memo || !var->share) return NULL;
+    if (!var->share->points) var->share->points = gd__memo_new(var->ctx, var->params, var->count, var->step);
+    memo = var->share->points;
+    if (!memo || !gd__memo_is_for(memo, var)) return NULL;
+    p = gd__memo_look(memo);
+    return p ? p : gd__memo_place(memo);
+}
+
+static bool is_intact(const gd_point *p)
+{
+    for (int k = 0; k < 2; k++)
+        if (p->constraint[k] && !(p->constraint_graph[k] && gd__graph_intact(p->constraint_graph[k])))
+            return false;
+    return true;
+}
+
+/* Calls the functions.  With a point to remember, history is recorded always: a trial that is accepted needs gradients, and
+ * should not be computed again. */
+static gd_status compute(gd_var *var, const gd_objective *o, gd_point *p, gd_tensor **out)
+{
+    gd_ctx *ctx = var->ctx;
+    int previous = gd_grad_enabled(ctx);
+    if (p) previous = gd_enable_grad_begin(ctx);
+    gd_status status = both(ctx, o, &out[0], &out[1]);
+    if (p) gd_enable_grad_end(ctx, previous);
+    var->optimizer->constraint_evals++;
+    if (status || !p) return status;
+    gd__memo_keep_constraints(var->optimizer->memo ? var->optimizer->memo : var->share->points, p, out);
+    return GD_OK;
+}
+
 gd_status gd_var_constraints(gd_var *var, gd_tensor **equal, gd_tensor **below)
 {
     if (!var || !equal || !below) return gd__null(gd_var_ctx(var), "var: the place for constraints is NULL");
     const gd_objective *o = gd__objective_of(var);
     *equal = *below = NULL;
-    return o ? both(var->ctx, o, equal, below) : GD_OK;
+    if (!o || (!o->equal && !o->below)) return GD_OK;
+    bool grad = gd_grad_enabled(var->ctx);
+    gd_tensor *made[2] = {NULL, NULL};
+    gd_point *p = place_of(var);
+    if (gd_error(var->ctx)) return gd_error(var->ctx);
+    if (!p || !p->constraints || (grad && !is_intact(p))) {
+        gd_status status = compute(var, o, p, made);
+        if (status) return status;
+    } else {
+        memcpy(made, grad ? p->constraint_graph : p->constraint, sizeof made);
+    }
+    /* views: what is remembered may be dropped before the caller is done */
+    *equal = made[0] ? gd__reshape(made[0], 1, &made[0]->numel) : NULL;
+    *below = made[1] ? gd__reshape(made[1], 1, &made[1]->numel) : NULL;
+    return gd_error(var->ctx);
 }
 
 static double largest(gd_tensor *t)
@@ -51,13 +105,14 @@ static double largest(gd_tensor *t)
     return most ? gd_item(most) : 0;
 }
 
-gd_status gd__violation(gd_ctx *ctx, const gd_objective *o, double *most)
+gd_status gd__violation(gd_var *var, double *most)
 {
+    gd_ctx *ctx = var->ctx;
     gd_tensor *equal = NULL, *below = NULL;
     *most = 0;
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
-    gd_status status = both(ctx, o, &equal, &below);
+    gd_status status = gd_var_constraints(var, &equal, &below);
     if (!status) {
         double e = largest(gd_abs(equal)), b = largest(below);
         *most = isnan(e) || isnan(b) ? INFINITY : fmax(fmax(e, b), 0);
@@ -123,7 +178,8 @@ static gd_status add_slopes(gd_closure *c, gd_var *var, gd_tensor *term, gd_tens
     gd_tensor **more = gd__tensors_new(var->ctx, var->count);
     gd_status status = more ? GD_OK : GD_NOMEM;
     bool depends = !status && gd_requires_grad(term);
-    if (!status && depends) status = gd_grad(term, NULL, var->params, var->count, 0, more);
+    /* the graphs of constraints are remembered, and serve again */
+    if (!status && depends) status = gd_grad(term, NULL, var->params, var->count, GD_RETAIN_GRAPH, more);
     gd_no_grad_begin(var->ctx);
     for (int i = 0; i < var->count && !status; i++) {
         gd_tensor *g = gd_mul_scalar(gd_drop_names(grads[i]), c->factor);

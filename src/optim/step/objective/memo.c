@@ -65,9 +65,28 @@ void gd__memo_drop_graphs(gd_point *p)
     p->graph = p->residuals = NULL;
 }
 
+static void drop_constraint_graphs(gd_point *p)
+{
+    for (int k = 0; k < 2; k++) {
+        gd__release(p->constraint_graph[k]);
+        p->constraint_graph[k] = NULL;
+    }
+}
+
+static void forget_constraints(gd_point *p)
+{
+    drop_constraint_graphs(p);
+    for (int k = 0; k < 2; k++) {
+        gd__release(p->constraint[k]);
+        p->constraint[k] = NULL;
+    }
+    p->constraints = false;
+}
+
 static void forget_point(gd_memo *m, gd_point *p)
 {
     gd__memo_drop_graphs(p);
+    forget_constraints(p);
     gd__release(p->loss);
     p->loss = NULL;
     for (int i = 0; i < m->count && p->grad; i++) {
@@ -92,11 +111,15 @@ void gd__memo_free(gd_memo *m)
     gd__free(m->ctx, m, sizeof *m);
 }
 
+bool gd__memo_is_for(const gd_memo *m, const gd_var *var)
+{
+    return m->count == var->count && !memcmp(m->params, var->params, (size_t)m->count * sizeof *m->params);
+}
+
 gd_memo *gd__memo_of(const gd_var *var)
 {
     gd_memo *m = var->optimizer->memo;
-    if (!m || m->count != var->count) return NULL;
-    return memcmp(m->params, var->params, (size_t)m->count * sizeof *m->params) ? NULL : m;
+    return m && gd__memo_is_for(m, var) ? m : NULL;
 }
 
 /* ---- where the parameters are ---- */
@@ -138,9 +161,11 @@ static bool same_bits(const gd_tensor *a, const gd_tensor *b)
     return a->data[0] == b->data[0] && !memcmp(a->data, b->data, bytes_of(a));
 }
 
+static bool is_used(const gd_point *p) { return p->loss || p->residuals || p->constraints; }
+
 static bool is_here(const gd_memo *m, const gd_point *p)
 {
-    bool here = p->loss || p->residuals;
+    bool here = is_used(p);
     for (int i = 0; i < m->count && here; i++) here = same_bits(p->copy[i], m->seen[i]);
     return here;
 }
@@ -157,7 +182,7 @@ static gd_status fetch_params(gd_memo *m)
     return GD_OK;
 }
 
-gd_point *gd__memo_find(gd_memo *m)
+gd_point *gd__memo_look(gd_memo *m)
 {
     int k = m->latest; /* mostly that one */
     if (fetch_params(m)) return NULL;
@@ -165,9 +190,15 @@ gd_point *gd__memo_find(gd_memo *m)
         for (k = 0; k < m->points && !is_here(m, &m->at[k]);) k++;
     if (k == m->points) return NULL;
     m->latest = k;
-    for (int i = 0; i < m->count; i++) gd__as_before(m->params[i], m->at[k].version[i]);
     m->at[k].used = ++m->clock;
     return &m->at[k];
+}
+
+gd_point *gd__memo_find(gd_memo *m)
+{
+    gd_point *p = gd__memo_look(m);
+    for (int i = 0; p && i < m->count; i++) gd__as_before(m->params[i], p->version[i]);
+    return p;
 }
 
 /* ---- what is known there ---- */
@@ -190,17 +221,21 @@ static gd_point *oldest(gd_memo *m)
     const gd_point *low = lowest(m);
     for (int k = 0; k < m->points; k++) {
         gd_point *p = &m->at[k];
-        if (!p->loss && !p->residuals) return p;
+        if (!is_used(p)) return p;
         if (k != m->begin && p != low && (!old || p->used < old->used)) old = p;
     }
     return old;
 }
 
-/* Where steps began, and of the others those that are low enough: searches go to lower points. */
+/* Where steps began, and of the others those that are low enough: searches go to lower points.  Under constraints a lower loss
+ * says little: of their graphs the latest stays. */
 static void drop_graphs(gd_memo *m, double low)
 {
-    for (int k = 0; k < m->points; k++)
-        if (k != m->begin && k != m->before && !(m->at[k].value < low)) gd__memo_drop_graphs(&m->at[k]);
+    for (int k = 0; k < m->points; k++) {
+        if (k == m->begin || k == m->before) continue;
+        if (!(m->at[k].value < low)) gd__memo_drop_graphs(&m->at[k]);
+        if (k != m->latest) drop_constraint_graphs(&m->at[k]);
+    }
 }
 
 static bool has_room(gd_memo *m, gd_point *p)
@@ -281,6 +316,21 @@ void gd__memo_keep(gd_memo *m, gd_point *p, gd_tensor *loss, gd_tensor *const *g
     if (whole) return;
     gd_clear_error(m->ctx);
     forget_point(m, p);
+}
+
+void gd__memo_keep_constraints(gd_memo *m, gd_point *p, gd_tensor *const *constraint)
+{
+    bool whole = true;
+    forget_constraints(p);
+    for (int k = 0; k < 2 && whole; k++) {
+        if (!constraint[k]) continue;
+        gd__retain(p->constraint_graph[k] = constraint[k]);
+        whole = (p->constraint[k] = plain_numbers(constraint[k]));
+    }
+    p->constraints = whole;
+    if (whole) return;
+    gd_clear_error(m->ctx);
+    forget_constraints(p);
 }
 
 void gd__memo_note(gd_memo *m, const gd_point *p, const gd_var *var, bool graph)

@@ -14,9 +14,13 @@ typedef struct gd_point {
     gd_tensor **grad;     /* without history; entries NULL: not known */
     gd_tensor *graph;     /* what the objective's loss returned, with its history; NULL: not kept */
     gd_tensor *residuals; /* the same of its residuals, where those are another function */
-    double value;         /* of the loss */
-    int64_t step;         /* of the memo, when it was first known */
-    uint64_t used;        /* when it was last asked for */
+    gd_tensor
+        *constraint[2]; /* equal and below, without history; NULL: there are none, or nothing is known */
+    gd_tensor *constraint_graph[2]; /* the same with their history; NULL: not kept */
+    bool constraints;               /* are those known? */
+    double value;                   /* of the loss */
+    int64_t step;                   /* of the memo, when it was first known */
+    uint64_t used;                  /* when it was last asked for */
 } gd_point;
 
 /* For these parameters, from a step of the optimizer on.  New; NULL on no memory. */
@@ -24,14 +28,19 @@ gd_memo *gd__memo_new(gd_ctx *ctx, gd_tensor *const *params, int count, int64_t 
 void gd__memo_free(gd_memo *memo); /* NULL is fine */
 /* Of a step; NULL where there is none, or not for these parameters. */
 gd_memo *gd__memo_of(const gd_var *var);
+bool gd__memo_is_for(const gd_memo *memo, const gd_var *var); /* these parameters? */
 /* What is known for the parameters as they are, or NULL.  They count as unchanged since then: their versions are set back,
  * so that graphs made there serve again. */
 gd_point *gd__memo_find(gd_memo *memo);
+/* The same, with the versions as they are: for a memo beside which something else may keep graphs. */
+gd_point *gd__memo_look(gd_memo *memo);
 /* A point for the parameters as they are, where nothing is known yet; it takes the place of one that hardly serves again.
  * NULL where there is no memory: then it is not remembered. */
 gd_point *gd__memo_place(gd_memo *memo);
 /* Remembers an evaluation; grads: NULL, or all of them.  On no memory nothing is known there. */
 void gd__memo_keep(gd_memo *memo, gd_point *point, gd_tensor *loss, gd_tensor *const *grads);
+/* Remembers constraints with their history; either may be NULL.  On no memory they are not known there. */
+void gd__memo_keep_constraints(gd_memo *memo, gd_point *point, gd_tensor *const *constraint);
 bool gd__memo_has_gradient(const gd_memo *memo, const gd_point *point);
 void gd__memo_drop_graphs(gd_point *point);
 /* A gradient was asked for here (graph: with its history, or residuals with theirs): the first time in a step that is where
