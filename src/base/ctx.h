@@ -37,6 +37,7 @@ struct gd_ctx {
     bool compile;
     uint8_t grad_off; /* depth of gd_no_grad */
     int threads;
+    uint64_t input_limit; /* bytes that one input of a program may have in memory; 0: what fits the machine */
     gd_pool_block *pool[GD_POOL_CLASSES];
     struct {
         gd_large_block item[GD_LARGE_BLOCKS]; /* the one freed first stands first */

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #ifdef __ELF__
 #include <link.h>
 #endif
@@ -61,6 +62,66 @@ uintptr_t gd__stack_floor(size_t reserve)
     (void)reserve;
     return 0;
 #endif
+}
+
+/* ---- memory ---- */
+
+#ifdef __linux__
+/* The number in a file of a control group; UINT64_MAX where there is none ("max"). */
+static uint64_t group_limit(const char *folder, const char *file)
+{
+    char path[1024];
+    unsigned long long bytes = UINT64_MAX;
+    (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/%s", folder, file);
+    FILE *f = fopen(path, "re");
+    if (!f) return UINT64_MAX;
+    if (fscanf(f, "%llu", &bytes) != 1) bytes = UINT64_MAX;
+    (void)fclose(f);
+    return bytes;
+}
+
+/* The group of this process in version 2 ("0::/a/b"), or "". */
+static void find_group(char *out, size_t size)
+{
+    char line[900];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    out[0] = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "0::/", 4)) {
+            line[strcspn(line, "\n")] = 0;
+            (void)snprintf(out, size, "%s", line + 3);
+        }
+    if (f) (void)fclose(f);
+}
+
+/* The least of the limits of the group and of those that it is in.  In a container the group is the root that it sees. */
+static uint64_t groups_limit(void)
+{
+    char group[900];
+    uint64_t least = group_limit("/memory", "memory.limit_in_bytes");
+    find_group(group, sizeof group);
+    for (;;) {
+        uint64_t bytes = group_limit(group, "memory.max");
+        if (bytes < least) least = bytes;
+        char *slash = strrchr(group, '/');
+        if (!slash) return least;
+        *slash = 0;
+    }
+}
+#else
+static uint64_t groups_limit(void) { return UINT64_MAX; }
+#endif
+
+uint64_t gd__memory_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
+    uint64_t group = groups_limit();
+    struct rlimit space;
+    if (group < bytes) bytes = group;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && space.rlim_cur < bytes)
+        bytes = space.rlim_cur;
+    return bytes < UINT64_MAX ? bytes : 0;
 }
 
 /* ---- waiting ---- */

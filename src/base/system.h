@@ -81,6 +81,10 @@ bool gd__file_of(const void *something, char *out, size_t size);
 /* Is all there that the loader will map?  It dies of a file that was cut off.  Where libraries are not ELF files: there is one. */
 bool gd__is_whole_library(FILE *f);
 
+/* Bytes of memory that this process may use: those of the machine, or fewer where a control group or the limit of its address space
+ * allows fewer; 0: not known. */
+uint64_t gd__memory_bytes(void);
+
 /* A file in memory that has no name; -1 where the system has none. */
 int gd__memory_file(void);
 bool gd__has_memory_files(void);

@@ -85,6 +85,27 @@ static gd_status load_plugins(gd_cli *cli, const gd_args *args)
     return status;
 }
 
+/* --max-bytes: a number, or one with K, M or G behind it. */
+static gd_status read_limit(gd_cli *cli, const gd_args *args)
+{
+    static const char units[] = "KMG";
+    const char *text = gd__args_get(args, "max-bytes");
+    size_t length = text ? strlen(text) : 0;
+    const char *unit = length ? strchr(units, text[length - 1]) : NULL;
+    char digits[32] = "";
+    int64_t number = 0;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    if (!text) return GD_OK;
+    if (unit) length--;
+    if (length < sizeof digits) memcpy(digits, text, length);
+    if (!gd__is_integer(digits, &number) || number < 1 || number > INT64_MAX >> shift)
+        return gd_fail(cli->ctx, GD_ARGUMENT,
+                       "%s: --max-bytes: '%.40s' is not a number of bytes such as 500M", args->command->name,
+                       text);
+    cli->ctx->input_limit = (uint64_t)number << shift;
+    return GD_OK;
+}
+
 static int run_command(gd_cli *cli, const gd_command *command, int argc, char *const *argv)
 {
     gd_args args;
@@ -98,7 +119,8 @@ static int run_command(gd_cli *cli, const gd_command *command, int argc, char *c
     } else if (args.help) {
         gd__help_command(&cli->out, command);
         code = GD_EXIT_DONE;
-    } else if ((status = gd__paths_check(&args)) || (status = load_plugins(cli, &args))) {
+    } else if ((status = read_limit(cli, &args)) || (status = gd__paths_check(&args)) ||
+               (status = load_plugins(cli, &args))) {
         code = gd__cli_code(cli, status);
     } else if ((joins = shared) && (status = gd__cli_join(cli, &args))) {
         code = gd__cli_code(cli, status);

@@ -1,5 +1,6 @@
 /* Whole files in; see files.h. */
 #include "cli/files.h"
+#include "base/system.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -11,7 +12,37 @@
 #define FIRST_BLOCK ((size_t)1 << 16)
 #define AT_A_TIME   ((size_t)1 << 24) /* between looks at the clock */
 
+/* ---- limits ---- */
+
+uint64_t gd__input_limit(const gd_ctx *ctx)
+{
+    if (ctx->input_limit) return ctx->input_limit;
+    uint64_t memory = gd__memory_bytes();
+    return memory ? memory / 4 : UINT64_MAX;
+}
+
+gd_status gd__input_too_large(gd_ctx *ctx, const char *source, const char *verb, uint64_t limit)
+{
+    bool option = limit == gd__input_limit(ctx);
+    return gd_fail(ctx, GD_FORMAT, "%s: %s more than %llu bytes%s", source, verb, (unsigned long long)limit,
+                   option ? "; --max-bytes allows more" : "");
+}
+
+gd_status gd__input_fits(gd_ctx *ctx, const char *path)
+{
+    struct stat about;
+    uint64_t limit = gd__input_limit(ctx);
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || (uint64_t)about.st_size <= limit) return GD_OK;
+    return gd__input_too_large(ctx, path, "has", limit);
+}
+
 /* ---- reading ---- */
+
+bool gd__is_gzip(const void *data, size_t size)
+{
+    const unsigned char *b = data;
+    return size >= 2 && b[0] == 0x1F && b[1] == 0x8B;
+}
 
 static int open_input(gd_ctx *ctx, const char *path)
 {
@@ -23,10 +54,11 @@ static int open_input(gd_ctx *ctx, const char *path)
 }
 
 /* Reads to the end into a block that doubles. */
-static gd_status read_all(gd_ctx *ctx, const char *path, int fd, uint64_t limit, gd_meter *meter, char **data,
-                          size_t *size, size_t *block)
+static gd_status read_all(gd_ctx *ctx, const char *path, int fd, uint64_t limit, gd_need_fn *look,
+                          gd_meter *meter, char **data, size_t *size, size_t *block)
 {
-    for (;;) {
+    uint64_t total = 0;
+    for (bool first = true;; first = false) {
         gd__meter_show(meter, "MB", (int64_t)(*size >> 20), NAN);
         if (!gd__grow(ctx, data, block, *size ? *size + 2 : FIRST_BLOCK)) return GD_NOMEM;
         size_t room = *block - *size - 1;
@@ -36,28 +68,34 @@ static gd_status read_all(gd_ctx *ctx, const char *path, int fd, uint64_t limit,
         if (got < 0) return gd__io_error(ctx, path, "read", errno);
         if (got == 0) break;
         *size += (size_t)got;
-        if (*size > limit)
-            return gd_fail(ctx, GD_FORMAT, "%s: more than %llu bytes", path, (unsigned long long)limit);
+        if (*size > limit) return gd__input_too_large(ctx, path, "has", limit);
+        gd_status status = first && look && !gd__is_gzip(*data, *size) ? look(ctx, path, *data, *size, &total)
+                                                                       : GD_OK;
+        if (status) return status;
     }
     (*data)[*size] = 0;
     return GD_OK;
 }
 
-gd_status gd__read_input(gd_ctx *ctx, const char *path, uint64_t limit, char **data, size_t *size,
-                         size_t *block)
+gd_status gd__read_input(gd_ctx *ctx, const char *path, uint64_t limit, gd_need_fn *look, char **data,
+                         size_t *size, size_t *block)
 {
     *data = NULL;
     *size = *block = 0;
+    if (gd__input_limit(ctx) < limit) limit = gd__input_limit(ctx);
     if (!*path) return gd_fail(ctx, GD_IO, "no file name given");
     int fd = open_input(ctx, path);
     if (fd < 0) return gd__io_error(ctx, path, "open", errno);
     /* one block of the right size for an ordinary file */
     int64_t known = ctx->files.size(ctx->files.user, fd);
-    if (known > 0 && (uint64_t)known <= limit && (*data = gd__alloc(ctx, (size_t)known + 2)))
-        *block = (size_t)known + 2;
+    if (known > 0 && (uint64_t)known > limit) {
+        if (fd != STDIN_FILENO) (void)ctx->files.close(ctx->files.user, fd);
+        return gd__input_too_large(ctx, path, "has", limit);
+    }
+    if (known > 0 && (*data = gd__alloc(ctx, (size_t)known + 2))) *block = (size_t)known + 2;
     gd_meter meter = gd__meter_of_file(path, known > 0 ? known : 0);
     gd_status status = gd_error(ctx) ? gd_error(ctx)
-                                     : read_all(ctx, path, fd, limit, &meter, data, size, block);
+                                     : read_all(ctx, path, fd, limit, look, &meter, data, size, block);
     gd__meter_end(&meter);
     if (fd != STDIN_FILENO) (void)ctx->files.close(ctx->files.user, fd);
     if (status) {

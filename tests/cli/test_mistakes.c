@@ -188,6 +188,47 @@ static void broken_tables_are_refused_by_every_command(void **state)
     }
 }
 
+/* Data of any kind that is larger than --max-bytes, also after unpacking, and what has no end. */
+static void large_data_are_refused_by_every_command(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"long.csv", "long.csv.gz", "zeros.csv.gz"};
+    static const struct {
+        const char *command, *text;
+    } rows[] = {
+        {"eval 'sum(X)' --data X=@wide.npy --max-bytes 200",
+         "wide.npy: has more than 200 bytes; --max-bytes"},
+        {"eval 'sum(X)' --data X=@wide.npy.gz --max-bytes 200",
+         "wide.npy.gz: its header wants more than 200"},
+        {"train wide.npy --target good.csv --out old --max-bytes 200", "wide.npy: has more than 200 bytes"},
+        {"eval 'sum(X)' --data X=@fit.safetensors:a --max-bytes 20",
+         "fit.safetensors: has more than 20 bytes"},
+        {"fit 'a*c1' wide.npy --param a=1 --max-bytes 20 --out old", "wide.npy: has more than 20 bytes"},
+        {"eval 'sum(X)' --data X=@good.csv --max-bytes 1X", "--max-bytes: '1X' is not a number of bytes"},
+        {"fit 'a*x' good.csv --param a=1 --out old --max-bytes 0", "fit: --max-bytes: '0' is not a number"},
+        {"predict fit.safetensors /dev/zero", "/dev/zero: line 1: a zero byte: this is not a text file"},
+        {"eval 'sum(X)' --data X=@zeros.csv.gz", "zeros.csv.gz: line 2: a zero byte"},
+    };
+    char command[1024], arguments[1200], text[200];
+    make_files();
+    put("zeros.csv", "x,y\n");
+    assert_int_equal(truncate("zeros.csv", 1 << 20), 0);
+    assert_int_equal(system("gzip -k long.csv wide.npy; gzip -k zeros.csv"), 0);
+    for (int c = 0; c < COUNT_OF(table_readers); c++) {
+        if (strstr(table_readers[c], "--out old --score") || strstr(table_readers[c], "trace.jsonl "))
+            continue;
+        for (int i = 0; i < COUNT_OF(files); i++) {
+            snprintf(arguments, sizeof arguments, "%s --max-bytes 90",
+                     fill(table_readers[c], files[i], command));
+            snprintf(text, sizeof text, "%s: %s", files[i], i == 2 ? "" : i ? "unpacks to more" : "has more");
+            refuses(arguments, text);
+            if (i < 2 && !strstr(err, "more than 90 bytes; --max-bytes allows more")) fail_msg("%s", err);
+        }
+    }
+    for (int i = 0; i < COUNT_OF(rows); i++) refuses(rows[i].command, rows[i].text);
+    works("eval 'sum(X)' --data X=@long.csv.gz --max-bytes 1K");
+}
+
 static void absent_columns_and_rows_are_named(void **state)
 {
     (void)state;
@@ -656,6 +697,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         PROGRAM_TEST(broken_tables_are_refused_by_every_command),
+        PROGRAM_TEST(large_data_are_refused_by_every_command),
+        PROGRAM_TEST(large_data_are_refused_by_every_command),
         PROGRAM_TEST(absent_columns_and_rows_are_named),
         PROGRAM_TEST(one_row_ends_well_or_with_a_sentence),
         PROGRAM_TEST(broken_arrays_models_and_traces_are_refused),

@@ -2,10 +2,14 @@
 #include "support/corpus.h"
 #include "support/support.h"
 
+#include "base/ctx.h"
+#include "base/system.h"
 #include "cli/data/idx.h"
 #include "cli/data/value.h"
+#include "cli/files.h"
 #include "gradus/file.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 static memory counted;
@@ -306,6 +310,58 @@ static void gzip_is_unpacked_no_further_than_its_header_wants(void **state)
     gd_ctx_free(small);
 }
 
+/* 64 MB of text in a few kilobytes, with room for no more than a limit of half a megabyte asks for. */
+static void tables_are_unpacked_no_further_than_the_limit(void **state)
+{
+    (void)state;
+    char place[64] = "/tmp/gradus_bomb_XXXXXX", path[128];
+    gd_options options = gd_options_default();
+    options.allocator = (gd_allocator){small_blocks, NULL};
+    options.pool = false;
+    gd_ctx *small = gd_ctx_new(&options);
+    assert_non_null(mkdtemp(place));
+    snprintf(path, sizeof path, "%s/bomb.csv", place);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (int i = 0; i < 1 << 14; i++)
+        for (int k = 0; k < 1 << 7; k++) assert_true(fputs("1.5,2.5,3.5,4.5,5.5,6.5,7.5,8.5\n", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    small->input_limit = 500000;
+    assert_null(gd__value_load(small, "v", path, NULL));
+    assert_non_null(
+        strstr(gd_error_text(small), "bomb.csv: has more than 500000 bytes; --max-bytes allows more"));
+    gd_clear_error(small);
+    char command[300];
+    snprintf(command, sizeof command, "gzip %s", path);
+    assert_int_equal(system(command), 0);
+    strcat(path, ".gz");
+    assert_null(gd__value_load(small, "v", path, NULL));
+    if (!strstr(gd_error_text(small), "without zlib"))
+        assert_non_null(
+            strstr(gd_error_text(small), "unpacks to more than 500000 bytes; --max-bytes allows more"));
+    assert_int_equal(gd_error(small), GD_FORMAT);
+    unlink(path);
+    rmdir(place);
+    gd_ctx_free(small);
+}
+
+/* A quarter of the memory, and less where the system allows this process less. */
+static void the_limit_fits_the_machine(void **state)
+{
+    (void)state;
+    uint64_t machine = gd__memory_bytes(), limit = gd__input_limit(ctx);
+    struct rlimit before, less;
+    assert_true(machine > 1 << 24);
+    assert_true(limit == machine / 4);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    less = before;
+    less.rlim_cur = (rlim_t)(machine - machine / 8);
+    if (before.rlim_cur != RLIM_INFINITY || setrlimit(RLIMIT_AS, &less))
+        skip(); /* sanitizers need the whole of it */
+    assert_true(gd__input_limit(ctx) == less.rlim_cur / 4);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+}
+
 static void gzip_is_unpacked(void **state)
 {
     (void)state;
@@ -386,6 +442,8 @@ int main(void)
         TEST(idx_elements_become_tensors),
         TEST(malformed_idx_files_are_refused),
         TEST(gzip_is_unpacked),
+        TEST(tables_are_unpacked_no_further_than_the_limit),
+        TEST(the_limit_fits_the_machine),
         TEST(gzip_is_unpacked_no_further_than_its_header_wants),
         TEST(idx_files_are_known_by_their_name),
         TEST(the_corpus_is_read_without_harm),

@@ -1,5 +1,6 @@
 /* Data, model and optimizer of gradus train; see train_job.h. */
 #include "cli/commands/train_job.h"
+#include "base/system.h"
 #include "file/output.h"
 #include "cli/train/part.h"
 #include "cli/train/resume.h"
@@ -20,10 +21,10 @@ static bool is_large(const char *path)
 {
     struct stat about;
     size_t length = strlen(path);
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t memory = gd__memory_bytes();
     bool packed = length > 3 && !strcmp(path + length - 3, ".gz");
-    if (packed || !gd__dataset_is_table(path) || pages <= 0 || page <= 0 || stat(path, &about)) return false;
-    return S_ISREG(about.st_mode) && (double)about.st_size * 16 > (double)pages * (double)page;
+    if (packed || !gd__dataset_is_table(path) || !memory || stat(path, &about)) return false;
+    return S_ISREG(about.st_mode) && (double)about.st_size * 16 > (double)memory;
 }
 
 /* Arrays have no columns to name. */

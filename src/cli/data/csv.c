@@ -261,15 +261,18 @@ static gd_status find_widths(scan *s, char asked)
     return status;
 }
 
+static gd_status refuse_zero(const gd_csv *csv, const char *data, const char *zero)
+{
+    int64_t line = 1;
+    for (const char *c = data; c < zero; c++) line += *c == '\n';
+    return bad_table(csv, line, "a zero byte: this is not a text file");
+}
+
 /* Line ends that other programs write; what is no text at all is refused. */
 static gd_status prepare(scan *s)
 {
     const char *nul = memchr(s->data, 0, s->end);
-    if (nul) {
-        int64_t line = 1;
-        for (const char *c = s->data; c < nul; c++) line += *c == '\n';
-        return bad_table(s->csv, line, "a zero byte: this is not a text file");
-    }
+    if (nul) return refuse_zero(s->csv, s->data, nul);
     if (!memchr(s->data, '\n', s->end))
         for (size_t i = 0; i < s->end; i++)
             if (s->data[i] == '\r') s->data[i] = '\n';
@@ -476,11 +479,26 @@ gd_csv *gd__csv_parse(gd_ctx *ctx, const char *source, const void *data, size_t 
     return parse_block(ctx, source, copy, size, size + 1, options);
 }
 
+#define HEAD ((size_t)1 << 16)
+
+/* Bytes that are no text are refused before the rest of them is read or unpacked: /dev/zero has no end. */
+static gd_status look_for_zeros(gd_ctx *ctx, const char *source, const char *data, size_t size,
+                                uint64_t *total)
+{
+    (void)total;
+    const char *zero = memchr(data, 0, size < HEAD ? size : HEAD);
+    if (!zero || gd__is_utf16(data, size)) return GD_OK;
+    gd_csv csv = {.ctx = ctx,
+                  .source = (char *)(uintptr_t)(!strcmp(source, "-") ? "standard input" : source)};
+    return refuse_zero(&csv, data, zero);
+}
+
 gd_csv *gd__csv_load(gd_ctx *ctx, const char *path, const gd_csv_options *options)
 {
     char *data;
     size_t size, block;
-    if (gd__read_unpacked(ctx, path, MAX_FILE, NULL, &data, &size, &block)) return NULL;
+    gd_need_fn *look = options && options->encoding == GD_UTF16 ? NULL : look_for_zeros;
+    if (gd__read_unpacked(ctx, path, MAX_FILE, look, &data, &size, &block)) return NULL;
     return parse_block(ctx, !strcmp(path, "-") ? "standard input" : path, data, size, block, options);
 }
 

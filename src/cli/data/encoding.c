@@ -110,6 +110,11 @@ static gd_status replace(converter *c, gd_encoding encoding, char **data, size_t
     return GD_OK;
 }
 
+bool gd__is_utf16(const char *data, size_t size)
+{
+    return size >= 2 && (!memcmp(data, "\xFF\xFE", 2) || !memcmp(data, "\xFE\xFF", 2));
+}
+
 gd_status gd__to_utf8(gd_ctx *ctx, const char *source, gd_encoding encoding, char **data, size_t *size,
                       size_t *block)
 {

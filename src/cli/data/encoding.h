@@ -9,6 +9,8 @@ typedef enum gd_encoding { GD_UTF8, GD_LATIN1, GD_WINDOWS_1252, GD_UTF16 } gd_en
 
 #define GD_ENCODINGS "utf-8 latin1 windows-1252 utf-16" /* for gd__args_choice */
 
+/* Do the bytes begin with a mark of UTF-16? */
+bool gd__is_utf16(const char *data, size_t size);
 /* Converts a block of bytes in place of the caller's: *data, *size and *block are replaced, with a NUL behind the last byte.
  * UTF-8 is left as it is, without looking at it, but for a mark at its start, which goes; a mark of UTF-16 is believed.  FORMAT:
  * a mark that contradicts the encoding, a byte or a pair that the encoding does not have. */

@@ -1,17 +1,10 @@
 /* gzip; see gzip.h. */
 #include "cli/data/gzip.h"
-#include "cli/files.h"
 
 #ifdef GD_HAVE_ZLIB
 #include <limits.h>
 #include <zlib.h>
 #endif
-
-bool gd__is_gzip(const void *data, size_t size)
-{
-    const unsigned char *b = data;
-    return size >= 2 && b[0] == 0x1F && b[1] == 0x8B;
-}
 
 #ifdef GD_HAVE_ZLIB
 
@@ -33,9 +26,7 @@ static gd_status look_at_header(unpacking *u)
     gd_status status = u->need(u->ctx, u->source, u->out, u->size, &total);
     if (status || !total) return status;
     u->known = true;
-    if (total > u->limit)
-        return gd_fail(u->ctx, GD_FORMAT, "%s: its header wants more than %llu bytes", u->source,
-                       (unsigned long long)u->limit);
+    if (total > u->limit) return gd__input_too_large(u->ctx, u->source, "its header wants", u->limit);
     u->limit = total;
     return GD_OK;
 }
@@ -45,10 +36,10 @@ static gd_status make_room(unpacking *u)
     if (u->size < u->block) return GD_OK;
     gd_status status = look_at_header(u);
     if (status) return status;
+    if (u->size > u->limit && !u->known)
+        return gd__input_too_large(u->ctx, u->source, "unpacks to", u->limit);
     if (u->size > u->limit)
-        return gd_fail(u->ctx, GD_FORMAT,
-                       u->known ? "%s: unpacks to more than the %llu bytes that its header wants"
-                                : "%s: unpacks to more than %llu bytes",
+        return gd_fail(u->ctx, GD_FORMAT, "%s: unpacks to more than the %llu bytes that its header wants",
                        u->source, (unsigned long long)u->limit);
     size_t grown = u->block ? u->block * 2 : 4096;
     if (grown > u->limit + 1) grown = (size_t)u->limit + 1;
@@ -112,7 +103,7 @@ gd_status gd__gunzip(gd_ctx *ctx, const char *source, const void *data, size_t s
     *out_size = u.size;
     *block = u.block;
     if (!status && !u.known && u.size > u.limit)
-        status = gd_fail(ctx, GD_FORMAT, "%s: unpacks to more than %zu bytes", source, limit);
+        status = gd__input_too_large(ctx, source, "unpacks to", limit);
     if (!status) status = end_with_nul(ctx, out, *out_size, block);
     if (status) {
         gd__free(ctx, *out, *block);
@@ -138,7 +129,8 @@ gd_status gd__gunzip(gd_ctx *ctx, const char *source, const void *data, size_t s
 gd_status gd__read_unpacked(gd_ctx *ctx, const char *path, uint64_t limit, gd_need_fn *need, char **data,
                             size_t *size, size_t *block)
 {
-    gd_status status = gd__read_input(ctx, path, limit, data, size, block);
+    if (gd__input_limit(ctx) < limit) limit = gd__input_limit(ctx);
+    gd_status status = gd__read_input(ctx, path, limit, need, data, size, block);
     if (status || !gd__is_gzip(*data, *size)) return status;
     char *packed = *data;
     size_t packed_size = *size, packed_block = *block;

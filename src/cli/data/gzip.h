@@ -2,12 +2,7 @@
 #ifndef GD_CLI_DATA_GZIP_H
 #define GD_CLI_DATA_GZIP_H
 
-#include "base/ctx.h"
-
-/* Is it gzip? */
-bool gd__is_gzip(const void *data, size_t size);
-/* How many bytes a file has by its header, of which the first `size` are there.  *total stays 0: more is needed to tell. */
-typedef gd_status gd_need_fn(gd_ctx *ctx, const char *source, const char *data, size_t size, uint64_t *total);
+#include "cli/files.h"
 
 /* Unpacks gzip of at most `limit` bytes, and with `need` (NULL: none) of no more than the header wants, so that a few bytes
  * cannot become gigabytes that nobody asked for.  *out is new and has a NUL behind its last byte:
@@ -15,7 +10,7 @@ typedef gd_status gd_need_fn(gd_ctx *ctx, const char *source, const char *data, 
 GD_NODISCARD gd_status gd__gunzip(gd_ctx *ctx, const char *source, const void *data, size_t size,
                                   size_t limit, gd_need_fn *need, char **out, size_t *out_size,
                                   size_t *block);
-/* gd__read_input, unpacked where it is gzip; limit holds for both.  A NUL behind the last byte, as there. */
+/* gd__read_input, unpacked where it is gzip; limit holds for both, and `need` looks at the bytes of both.  A NUL behind the last byte, as there. */
 GD_NODISCARD gd_status gd__read_unpacked(gd_ctx *ctx, const char *path, uint64_t limit, gd_need_fn *need,
                                          char **data, size_t *size, size_t *block);
 

@@ -1,6 +1,7 @@
 #include "cli/data/table.h"
 #include "cli/data/csv_inside.h"
 #include "cli/data/zip.h"
+#include "cli/files.h"
 #include "gradus/autograd.h"
 #include "gradus/file.h"
 
@@ -111,6 +112,7 @@ static gd_csv *load_one(gd_ctx *ctx, const char *path, const gd_csv_options *opt
 {
     bool npy = ends_in(path, ".npy"), npz = ends_in(path, ".npz"), safe = ends_in(path, ".safetensors");
     if (!npy && !npz && !safe) return gd__csv_load(ctx, path, options);
+    if (gd__input_fits(ctx, path)) return NULL;
     gd_archive *archive = npy   ? read_npy(ctx, path)
                           : npz ? gd__npz_load(ctx, path)
                                 : gd_archive_load(ctx, path);

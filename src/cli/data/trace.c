@@ -138,7 +138,7 @@ gd_tracer *gd__tracer_resume(gd_ctx *ctx, const char *path, int64_t step)
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return gd__tracer_open(ctx, path);
     char *data;
     size_t size, block, kept = 0;
-    if (gd__read_input(ctx, path, MAX_FILE, &data, &size, &block)) return NULL;
+    if (gd__read_input(ctx, path, MAX_FILE, NULL, &data, &size, &block)) return NULL;
     bool good = true;
     for (const char *end; good && (end = memchr(data + kept, '\n', size - kept));) {
         int64_t number = step_of(data + kept, (size_t)(end - data) - kept);
@@ -369,7 +369,7 @@ gd_status gd__trace_load(gd_ctx *ctx, const char *path, const char *key, gd_trac
     char *data;
     size_t size, block;
     *out = (gd_trace){.ctx = ctx};
-    gd_status status = gd__read_input(ctx, path, MAX_FILE, &data, &size, &block);
+    gd_status status = gd__read_input(ctx, path, MAX_FILE, NULL, &data, &size, &block);
     if (status) return status;
     status = gd__trace_parse(ctx, path, data, size, key, out);
     gd__free(ctx, data, block);

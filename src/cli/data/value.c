@@ -315,9 +315,12 @@ gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path, gd_va
     file[length] = 0;
     if (ends_with(file, length, ".csv") || ends_with(file, length, ".csv.gz"))
         return csv_columns(ctx, file, inner, tables);
+    /* what is read by its size; all else is measured while it is read */
+    bool packed = ends_with(file, length, ".gz");
+    if (!packed && !gd__idx_is_path(file) && gd__input_fits(ctx, file)) return NULL;
     if (ends_with(file, length, ".safetensors")) return archive_inner(ctx, what, file, inner);
     if (gd__idx_is_path(file)) return gd__idx_load(ctx, file);
-    return ends_with(file, length, ".gz") ? packed_npy(ctx, file) : gd_npy_load(ctx, file);
+    return packed ? packed_npy(ctx, file) : gd_npy_load(ctx, file);
 }
 
 static gd_tensor *file_value(reader *r)

@@ -136,7 +136,8 @@ static gd_status read_arrays(const zip *z)
 {
     const unsigned char *end = find_end(z);
     if (!end) return gd_error(z->ctx);
-    size_t at = number(end + 16, 4), stop = (size_t)(end - z->data), taken = 0;
+    size_t at = number(end + 16, 4), stop = (size_t)(end - z->data), taken = 0, whole = 0;
+    uint64_t limit = gd__input_limit(z->ctx);
     gd_status status = GD_OK;
     for (uint32_t left = number(end + 10, 2); left && !status; left--) {
         entry e;
@@ -146,6 +147,8 @@ static gd_status read_arrays(const zip *z)
         /* entries of one place: a small file would unpack to any size */
         if (!status && (taken += e.packed) > z->size)
             status = bad_zip(z, "it is damaged: its files share bytes");
+        if (!status && (whole += e.whole) > limit)
+            status = gd__input_too_large(z->ctx, z->path, "unpacks to", limit);
         if (!status) status = read_array(z, &e);
         at += length;
     }
@@ -164,7 +167,7 @@ gd_archive *gd__npz_load(gd_ctx *ctx, const char *path)
 {
     char *data;
     size_t size, block;
-    if (gd__read_input(ctx, path, MAX_FILE, &data, &size, &block)) return NULL;
+    if (gd__read_input(ctx, path, MAX_FILE, NULL, &data, &size, &block)) return NULL;
     gd_archive *archive = gd__npz_read(ctx, path, data, size);
     gd__free(ctx, data, block);
     return archive;
