@@ -74,12 +74,13 @@ typedef struct gd_batch {
     bool sums; /* `loss` gives sums over its rows; else the mean, which counts by how many rows it has */
     void *user;
     /* The loss of some rows of the batch, made of operators: a number, or a vector, which means residuals: the sum of the squares of
-     * all rows is minimised.  It runs once for each microbatch of this rank, in their order. */
+     * all rows is minimised.  One element of several rows is a number, whatever its shape; of one row a vector of one element is
+     * a residual.  It runs once for each microbatch of this rank, in their order. */
     gd_tensor *(*loss)(void *user, int64_t first, int64_t count);
 } gd_batch;
 
-/* Either `loss`, a function made of operators (a vector means residuals: their sum of squares is minimised), and
- * autograd does the rest; or callbacks that fill numbers themselves.  Callbacks see the parameters where they are and
+/* Either `loss`, a function made of operators (a vector means residuals: their sum of squares is minimised; one element is the
+ * loss itself, whatever its shape; a single residual is what `residuals` gives), and autograd does the rest; or callbacks that fill numbers themselves.  Callbacks see the parameters where they are and
  * write into tensors like them.  Any of them fails by returning NULL or a status (record why with gd_fail). */
 typedef struct gd_objective {
     void *user;

@@ -201,9 +201,9 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
     curvature_products   products with the Hessian, at most, to tell a minimum from a saddle where the gradient vanishes: a run that
              ends on one has success False, stop "SADDLE".  0: do not look; None: 30, fewer after short runs of many numbers
 
-    A vector counts as residuals: the sum of their squares is minimised.  The result has x, fun, success, message, stop, nit,
-    nfev, constraint_evals (points at which the constraints were computed), gradient_norm, violation, seconds.  x is the best point that was evaluated.  Ctrl-C, and what fun raises, comes out
-    of here."""
+    A vector of more than one element counts as residuals: the sum of their squares is minimised.  The result has x, fun, success,
+    message, stop, nit, nfev, constraint_evals (points at which the constraints were computed), gradient_norm, violation, seconds.
+    x is the best point that was evaluated.  Ctrl-C, and what fun raises, comes out of here."""
     point = _Point(x0, dtype)
     args = args if isinstance(args, tuple) else (args,)
     low, high = point.pairs(bounds, "minimize")

@@ -69,7 +69,7 @@ static gd_status print_json(gd_text *out, const gd_problem *p, const results *r)
 static gd_status print_text(gd_text *out, const gd_problem *p, const results *r)
 {
     gd_status status = GD_OK;
-    bool vector = gd_ndim(r->value) > 0;
+    bool vector = gd_ndim(r->value) > 0 && gd_numel(r->value) != 1;
     if (vector) {
         gd__text_add(out, "residuals  ");
         status = gd__json_tensor(out, r->value);
@@ -116,8 +116,8 @@ const gd_command gd__command_eval = {
     .arguments = "'EXPR'",
     .description =
         "EXPR is `name = expr;` bindings and a last expression: numbers, + - * / ^ @, comparisons, indexing p[0] and "
-        "A[1,2:5], lists [a, b], and the functions that `gradus help --functions` lists. A vector counts as "
-        "residuals: its loss is the sum of their squares.",
+        "A[1,2:5], lists [a, b], and the functions that `gradus help --functions` lists. A vector of more "
+        "than one element counts as residuals: its loss is the sum of their squares.",
     .options = options,
     .examples =
         "gradus eval '(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.1,2.5]\n"

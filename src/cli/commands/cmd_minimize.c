@@ -699,7 +699,7 @@ const gd_command gd__command_minimize = {
     .summary = "Minimise an expression over its parameters.",
     .arguments = "'EXPR'",
     .description =
-        "EXPR is as for `gradus eval`. A vector counts as residuals: the sum of their squares is minimised. Steps are taken "
+        "EXPR is as for `gradus eval`. A vector of more than one element counts as residuals: the sum of their squares is minimised. Steps are taken "
         "until no element of the gradient is larger than 1e-8 (f32: 1e-4) or rounding leaves nothing to gain; the best "
         "point counts. Prints its loss and parameters, and why it stopped. Exit status 1 when it got stuck, diverged, ended on a "
         "saddle, or had not converged after 1000 steps. Ctrl-C, SIGTERM, SIGHUP or an output that fails end it with the best point in "

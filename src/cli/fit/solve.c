@@ -100,11 +100,22 @@ static gd_status look(gd_fit_job *j, gd_fit_options *o)
     return gd_least_squares(j->param, j->params, gd__fit_residuals, j, o, &j->fit);
 }
 
+/* One row has one residual: one element would be the loss itself. */
+static gd_tensor *squares_of_one(void *user)
+{
+    gd_tensor *r = gd__fit_residuals(user);
+    return r ? gd_square(r) : NULL;
+}
+
 /* Steps of a chain over the sum of squares, then the spread of the parameters where they end. */
 static gd_status fit_by_chain(gd_fit_job *j, gd_fit_options *o)
 {
     gd_solve_result solved;
-    gd_objective objective = {.loss = gd__fit_residuals, .user = j, .rows = o->rows};
+    bool one = gd_numel(j->y) == 1;
+    gd_objective objective = {.loss = one ? squares_of_one : gd__fit_residuals,
+                              .residuals = one ? gd__fit_residuals : NULL,
+                              .user = j,
+                              .rows = o->rows};
     o->solve.gradient_tol = gd_solve_defaults().gradient_tol;
     if (j->bounded) j->chain = gd__bounds_chain(j->ctx, j->chain, j->param, j->params, j->low, j->high);
     if (!j->chain) return gd_error(j->ctx);

@@ -73,9 +73,11 @@ static gd_status read_again(gd_problem_microbatches *g, const gd_args *args)
 
 /* ---- what it means ---- */
 
-static double loss_number(gd_tensor *value)
+/* Of residuals one row has one. */
+static double loss_number(gd_tensor *value, bool residuals)
 {
-    gd_tensor *loss = gd__problem_loss_of(value);
+    if (residuals && value) value = gd_square(value);
+    gd_tensor *loss = residuals ? gd_sum(value, NULL, false) : gd__problem_loss_of(value);
     return loss ? gd_item(loss) : NAN;
 }
 
@@ -88,12 +90,12 @@ static gd_status find_meaning(gd_problem_microbatches *g)
     gd_scope_begin(p->ctx);
     gd_no_grad_begin(p->ctx);
     gd_tensor *value = gd__problem_value(p);
-    bool vector = value && gd_ndim(value) > 0;
-    double whole = loss_number(value);
+    bool vector = value && gd_ndim(value) > 0 && (gd_numel(value) != 1 || b->rows == 1);
+    double whole = loss_number(value, vector);
     for (int64_t at = 0; at < b->rows && !gd_error(p->ctx); at += b->microbatch) {
         int64_t rows = b->rows - at < b->microbatch ? b->rows - at : b->microbatch;
         gd_scope_begin(p->ctx);
-        double one = loss_number(value_of_rows(g, at, rows));
+        double one = loss_number(value_of_rows(g, at, rows), vector);
         gd_scope_end(p->ctx);
         sum += one;
         mean += one * (double)rows / (double)b->rows;

@@ -271,6 +271,7 @@ gd_tensor *gd__problem_value(gd_problem *p) { return gd_expr_eval(p->expr, p->va
 gd_tensor *gd__problem_loss_of(gd_tensor *value)
 {
     if (!value || gd_ndim(value) == 0) return value;
+    if (gd_numel(value) == 1) return gd_sum(value, NULL, false); /* the loss itself, whatever its shape */
     return gd_sum(gd_square(value), NULL, false);
 }
 

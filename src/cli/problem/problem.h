@@ -64,7 +64,7 @@ void gd__problem_close(gd_problem *p);
 
 /* The value of the expression.  New. */
 gd_tensor *gd__problem_value(gd_problem *p);
-/* A value as a loss: itself where it is one number, the sum of the squares of a vector.  New. */
+/* A value as a loss: itself where it is one element, the sum of the squares of more.  New. */
 gd_tensor *gd__problem_loss_of(gd_tensor *value);
 gd_tensor *gd__problem_loss(gd_problem *p);
 

@@ -228,6 +228,16 @@ static gd_status evaluate(run *r, gd_var *var, bool gradient, place *out)
     return status ? status : gd_error(r->ctx);
 }
 
+/* Has the chain asked the objective itself for a gradient?  One that takes differences has not: then the function may read numbers on
+ * the host, and its graph, if it has one, is not that of the whole. */
+static bool differentiated(const run *r)
+{
+    const gd_objective *o = r->objective;
+    const gd_memo *memo = r->optimizer->memo;
+    return (o->loss || o->gradient || o->rows || o->batch) &&
+           (memo ? gd__memo_met_gradients(memo) : !isnan(r->began.gradient));
+}
+
 /* Loss, and gradient where asked for, where the parameters are now.  What is found serves the next step.  known: only if
  * that needs no evaluation. */
 static gd_status look(run *r, bool gradient, bool known, place *out)
@@ -245,7 +255,8 @@ static gd_status look(run *r, bool gradient, bool known, place *out)
     gd_memo *memo = known ? gd__memo_of(&var) : NULL;
     const gd_point *p = memo ? gd__memo_find(memo) : NULL;
     gd_status status = GD_OK;
-    if (known) gradient = gradient && p && (p->graph || gd__memo_has_gradient(memo, p));
+    if (known)
+        gradient = gradient && p && (gd__memo_has_gradient(memo, p) || (p->graph && differentiated(r)));
     if (!known || (p && p->loss)) status = evaluate(r, &var, gradient && var.count, out);
     gd__aside_end(r->ctx);
     gd__share_clear(r->ctx, &share);
@@ -312,9 +323,16 @@ static void remember_best(run *r)
 /* Is the gradient, by the sizes of parameters and loss (Dennis & Schnabel 1996, 7.2.5), at the root that rounding leaves? */
 static gd_status at_rounding(run *r, bool *yes)
 {
-    place here = nowhere;
-    r->weighing = true;
-    gd_status status = look(r, true, false, &here);
+    place here = nowhere, size = nowhere;
+    gd_status status;
+    r->weighing = differentiated(r);
+    if (r->weighing)
+        status = look(r, true, false, &here);
+    else { /* what the chain takes for the gradient */
+        here = r->began;
+        status = measure_plain(r, r->params, r->count, &size);
+        here.gradient *= fmax(size.gradient, 1);
+    }
     r->weighing = false;
     *yes = here.gradient <= cbrt(r->eps) * fmax(fabs(here.loss), 1);
     return status;
@@ -490,10 +508,9 @@ static gd_status finish(run *r, gd_status status)
 {
     bool plain = r->options->plain, steps = gd_optimizer_steps(r->optimizer) > r->first_step;
     /* what a chain calls a gradient may be an estimate, for objectives that have none */
-    const gd_memo *memo = r->optimizer->memo;
     const gd_objective *given = r->objective;
     bool has = (given->loss || given->gradient || given->rows || given->batch) && !r->constrained;
-    bool gradient = has && (!steps || (memo ? gd__memo_met_gradients(memo) : !isnan(r->began.gradient)));
+    bool gradient = has && (!steps || differentiated(r));
     if (!status && (isnan(r->now.loss) || (gradient && isnan(r->now.gradient))))
         status = look(r, gradient, false, &r->now);
     /* where the last step did not move, it is known what a link found there */

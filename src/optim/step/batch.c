@@ -56,6 +56,7 @@ typedef struct run {
     gd_tensor *const **list;
     double *value;        /* the loss of all, once it is joined */
     bool joined, known;   /* it was tried; it is */
+    bool of_values;       /* several rows gave one number: those of one row are no residual either */
     bucket loss, *bucket; /* room for as many as there are parameters */
     int buckets;
 } run;
@@ -222,9 +223,11 @@ static gd_status take_loss(run *r, int64_t microbatch, gd_tensor **loss, double 
             rows = b->rows - at < b->microbatch ? b->rows - at : b->microbatch;
     if (!b->microbatch) at = 0, rows = b->rows;
     *loss = b->loss(b->user, at, rows);
-    bool residuals = *loss && (*loss)->ndim > 0;
+    bool vector = *loss && (*loss)->ndim > 0;
+    r->of_values = r->of_values || (vector && (*loss)->numel == 1 && rows > 1);
+    bool residuals = vector && ((*loss)->numel != 1 || !r->of_values);
     *share = b->sums || residuals ? 1 : (double)rows / (double)b->rows;
-    gd_status status = gd__as_loss(ctx, loss);
+    gd_status status = gd__as_loss(ctx, loss, residuals);
     if (status) return status;
     gd_no_grad_begin(ctx);
     gd_tensor *flat = new_flat(&r->loss, r->loss.at);

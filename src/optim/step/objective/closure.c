@@ -69,11 +69,14 @@ static gd_status hand_over(gd_var *var, gd_tensor *result, bool history, gd_tens
     return GD_OK;
 }
 
-gd_status gd__as_loss(gd_ctx *ctx, gd_tensor **result)
+gd_status gd__as_loss(gd_ctx *ctx, gd_tensor **result, bool one_is_residual)
 {
     if (*result && !gd_error(ctx) && (*result)->dtype == GD_BOOL)
         return gd_fail(ctx, GD_DTYPE, "the objective returned true or false, which is no loss");
-    if (*result && !gd_error(ctx) && (*result)->ndim > 0) /* a vector of one element is a vector too */
+    bool made = *result && !gd_error(ctx) && (*result)->ndim > 0;
+    if (made && (*result)->numel == 1 && !one_is_residual)
+        *result = gd__reshape(gd_drop_names(*result), 0, NULL);
+    else if (made)
         *result = gd_sum(gd_square(gd_drop_names(*result)), NULL, false);
     if (gd_error(ctx)) return gd_error(ctx);
     return *result ? GD_OK : gd_fail(ctx, GD_CALLBACK, "the objective returned NULL");
@@ -93,7 +96,7 @@ static gd_status derive(gd_var *var, gd_tensor *result, int flags, bool keep, gd
 {
     bool history = flags & GD_EVAL_HISTORY, backward = flags & GD_EVAL_BACKWARD,
          graph = flags & GD_EVAL_GRAPH;
-    gd_status status = gd__as_loss(var->ctx, &result);
+    gd_status status = gd__as_loss(var->ctx, &result, false);
     if (!status && is_of_params(var, result) && !(result = gd_copy(result))) status = gd_error(var->ctx);
     if (!status && backward && var->count && var->optimizer->careful && !gd_requires_grad(result))
         status = gd_fail(var->ctx, GD_GRAPH,
@@ -283,7 +286,7 @@ gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **
 static gd_tensor *reformulated(gd_closure *c, gd_tensor *below)
 {
     gd_tensor *result = c->reformulate(c->user, below);
-    return gd__as_loss(below->head.ctx, &result) ? NULL : result;
+    return gd__as_loss(below->head.ctx, &result, false) ? NULL : result;
 }
 
 gd_status gd__closure_graph(gd_closure *c, gd_var *var, gd_tensor *(*make)(gd_closure *c, gd_tensor *below),
@@ -335,7 +338,7 @@ static gd_status reformulate_eval(gd_closure *c, gd_var *var, int flags, gd_tens
     gd_tensor *leaf = gd__alias(old);
     if (leaf && grads) leaf = gd_require_grad(leaf);
     gd_tensor *result = leaf ? c->reformulate(c->user, leaf) : NULL;
-    status = gd__as_loss(ctx, &result);
+    status = gd__as_loss(ctx, &result, false);
     if (!status && grads) status = gd_grad(result, NULL, &leaf, 1, 0, &slope);
     gd_enable_grad_end(ctx, previous);
     gd_no_grad_begin(ctx);

@@ -111,7 +111,7 @@ static gd_tensor *residuals_now(gd_var *var, const gd_objective *o, gd_tensor **
     if (gd_error(ctx)) return NULL;
     if (!r)
         (void)gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective gives no residuals");
-    else if (r->ndim == 0)
+    else if (r->ndim == 0 || (r->numel == 1 && !o->residuals))
         (void)gd_fail(ctx, GD_SHAPE, "a link needs a vector of residuals, the objective returned one number");
     if (gd_error(ctx)) return NULL;
     var->optimizer->evals++;
@@ -141,7 +141,8 @@ gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
     if (!graph) gd_no_grad_begin(ctx);
-    bool known = kept && *kept && (*kept)->ndim > 0 && gd__graph_intact(*kept);
+    bool known = kept && *kept && (*kept)->ndim > 0 && (o->residuals || (*kept)->numel > 1) &&
+                 gd__graph_intact(*kept);
     gd_tensor *r = known ? *kept : residuals_now(var, o, kept);
     if (r) r = gd__reshape(r, 1, &r->numel);
     gd_enable_grad_end(ctx, previous);

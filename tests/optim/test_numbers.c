@@ -1,0 +1,184 @@
+/* What an objective returns: one element is the loss whatever its shape, and a function that reads numbers on the host is minimised
+ * by differences. */
+#include "gradus/solve.h"
+#include "support/support.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- one element ---- */
+
+typedef struct shaped {
+    gd_tensor *p;
+    int ndim;
+} shaped;
+
+static const int64_t ones[] = {1, 1, 1};
+
+/* (p0 - 1)^2 + (p1 - 2)^2 - 5 */
+static gd_tensor *below_zero(void *user)
+{
+    const shaped *s = user;
+    gd_tensor *target = gd_from_f64(gd_tensor_ctx(s->p), GD_F64, 1, (int64_t[]){2}, (double[]){1, 2});
+    gd_tensor *f = gd_add_scalar(gd_sum(gd_square(gd_sub(s->p, target)), NULL, false), -5);
+    return gd_reshape(f, s->ndim, ones);
+}
+
+static gd_tensor *one_residual(void *user) { return gd_add_scalar(gd_slice(user, "0", 0, 1, 1), -3); }
+static gd_tensor *square_of_it(void *user) { return gd_square(one_residual(user)); }
+
+/* fun -5 was 0, found where the loss crosses it: the element was squared. */
+static void one_element_is_the_loss_whatever_its_shape(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"lbfgs | strong_wolfe", "newton", "fdm | bfgs | strong_wolfe",
+                                         "adam | lr(0.1)"};
+    for (int i = 0; i < COUNT_OF(chains); i++)
+        for (int ndim = 0; ndim < 4; ndim++) {
+            gd_ctx *ctx = context(NULL, 1, NULL);
+            double at[2];
+            shaped s = {gd_require_grad(VECTOR(ctx, 0, 0)), ndim};
+            gd_solve_result r;
+            assert_int_equal(
+                gd_minimize(&s.p, 1, &(gd_objective){.loss = below_zero, .user = &s}, chains[i], NULL, &r),
+                GD_OK);
+            assert_int_equal(gd_read_f64(s.p, at, 2), GD_OK);
+            if (fabs(r.loss + 5) > 1e-9 || hypot(at[0] - 1, at[1] - 2) > 1e-4 || !r.converged)
+                fail_msg("%s, %d axes: %.9g at (%g, %g), %s", chains[i], ndim, r.loss, at[0], at[1],
+                         gd_stop_name(r.reason));
+            gd_release(s.p);
+            end_context(ctx, NULL);
+        }
+}
+
+/* One element of `loss` is no residual; one of `residuals` is. */
+static void a_single_residual_is_given_as_one(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"gauss_newton", "levenberg_marquardt(gauss_newton)"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_tensor *p = gd_require_grad(VECTOR(ctx, 0));
+        gd_solve_result r;
+        gd_objective value = {.loss = one_residual, .user = p},
+                     beside = {.loss = square_of_it, .residuals = one_residual, .user = p};
+        assert_int_equal(gd_minimize(&p, 1, &value, chains[i], NULL, &r), GD_SHAPE);
+        assert_error(ctx, GD_SHAPE, "a link needs a vector of residuals");
+        assert_int_equal(gd_minimize(&p, 1, &beside, chains[i], NULL, &r), GD_OK);
+        if (fabs(gd_at(p, (int64_t[]){0}) - 3) > 1e-6 || r.loss > 1e-10)
+            fail_msg("%s: %.9g at %.9g", chains[i], r.loss, gd_at(p, (int64_t[]){0}));
+        gd_fit_result fit;
+        assert_int_equal(gd_fill(p, 0), GD_OK);
+        assert_int_equal(gd_least_squares(&p, 1, one_residual, p, NULL, &fit), GD_OK);
+        assert_true(fabs(gd_at(p, (int64_t[]){0}) - 3) < 1e-6);
+        gd_fit_result_clear(&fit);
+        gd_release(p);
+        end_context(ctx, NULL);
+    }
+}
+
+/* (p - 1)(p - 3) over rows, as a mean of shape [1] and as residuals; the last microbatch has one row. */
+#define ROWS 5
+static const double row_of[ROWS] = {1, 2, 3, 4, 10};
+static gd_tensor *rows_off(gd_tensor *p, int64_t first, int64_t count)
+{
+    gd_tensor *y = gd_from_f64(gd_tensor_ctx(p), GD_F64, 1, &count, row_of + first);
+    return gd_sub(p, y);
+}
+static gd_tensor *mean_of_rows(void *user, int64_t first, int64_t count)
+{
+    return gd_add_scalar(gd_mean(gd_square(rows_off(user, first, count)), NULL, true), -50);
+}
+static gd_tensor *residuals_of_rows(void *user, int64_t first, int64_t count)
+{
+    return rows_off(user, first, count);
+}
+
+static void one_element_of_several_rows_is_the_loss(void **state)
+{
+    (void)state;
+    double mean = 0, spread = 0;
+    for (int i = 0; i < ROWS; i++) mean += row_of[i] / ROWS;
+    for (int i = 0; i < ROWS; i++) spread += (row_of[i] - mean) * (row_of[i] - mean);
+    for (int residuals = 0; residuals < 2; residuals++) {
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_tensor *p = gd_require_grad(VECTOR(ctx, 0));
+        gd_batch batch = {
+            .rows = ROWS, .microbatch = 2, .loss = residuals ? residuals_of_rows : mean_of_rows, .user = p};
+        gd_solve_result r;
+        assert_int_equal(gd_minimize(&p, 1, &(gd_objective){.batch = &batch}, NULL, NULL, &r), GD_OK);
+        double want = residuals ? spread : spread / ROWS - 50;
+        if (fabs(gd_at(p, (int64_t[]){0}) - mean) > 1e-6 || fabs(r.loss - want) > 1e-9)
+            fail_msg("%s: %.9g at %.9g", residuals ? "residuals" : "mean", r.loss, gd_at(p, (int64_t[]){0}));
+        gd_release(p);
+        end_context(ctx, NULL);
+    }
+}
+
+/* ---- numbers read on the host ---- */
+
+typedef struct numbers {
+    gd_tensor *p;
+    int calls;
+} numbers;
+
+/* (p0 - 1)^2 + sin p1, of which an operator sees one part only */
+static gd_tensor *half_read(void *user)
+{
+    numbers *n = user;
+    n->calls++;
+    gd_tensor *first = gd_square(gd_add_scalar(gd_index(n->p, "0", 0), -1));
+    return gd_add_scalar(first, sin(gd_at(n->p, (int64_t[]){1})));
+}
+
+static gd_status by_value(void *user, double *loss)
+{
+    numbers *n = user;
+    double at[2];
+    n->calls++;
+    gd_status status = gd_read_f64(n->p, at, 2);
+    *loss = (at[0] - 1) * (at[0] - 1) + sin(at[1]);
+    return status;
+}
+
+/* Chains that begin with fdm take differences of what the function returns: reading on the host costs no derivative. */
+static void a_function_that_reads_numbers_is_minimised_by_differences(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"fdm | lbfgs | strong_wolfe", "fdm | bfgs | backtracking",
+                                         "fdm | newton(eigval_fn=\"abs\") | strong_wolfe",
+                                         "fdm | trust_cg(lsr1)"};
+    for (int i = 0; i < COUNT_OF(chains); i++)
+        for (int callback = 0; callback < 2; callback++) {
+            gd_ctx *ctx = context(NULL, 1, NULL);
+            double at[2];
+            numbers n = {gd_require_grad(VECTOR(ctx, 0, 0.3)), 0};
+            gd_objective o = {.user = &n};
+            if (callback)
+                o.value = by_value;
+            else
+                o.loss = half_read;
+            gd_solve_result r = {0};
+            gd_status status = gd_minimize(&n.p, 1, &o, chains[i], NULL, &r);
+            assert_int_equal(gd_read_f64(n.p, at, 2), GD_OK);
+            if (status || fabs(r.loss + 1) > 1e-8 || fabs(at[0] - 1) > 1e-4 || fabs(cos(at[1])) > 1e-4 ||
+                !r.converged)
+                fail_msg("%s, %s: %s %.9g at (%g, %g), %s: %s", chains[i], callback ? "value" : "loss",
+                         gd_status_name(status), r.loss, at[0], at[1], gd_stop_name(r.reason),
+                         gd_error_text(ctx));
+            assert_int_equal(r.evals, n.calls);
+            gd_release(n.p);
+            end_context(ctx, NULL);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_element_is_the_loss_whatever_its_shape),
+        cmocka_unit_test(a_single_residual_is_given_as_one),
+        cmocka_unit_test(one_element_of_several_rows_is_the_loss),
+        cmocka_unit_test(a_function_that_reads_numbers_is_minimised_by_differences),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
