@@ -108,10 +108,10 @@ static void fit(void *arg)
     gd_ctx *ctx = gd_tensor_ctx(j->t);
     for (int i = 0; i < 3; i++)
         if (gd_fill(j->b[i], i < 2)) bench_check(ctx);
-    gd_fit_result result;
+    gd_lsq_result result;
     gd_status status = gd_least_squares(j->b, 3, decay, j, NULL, &result);
     j->evals = result.solve.evals;
-    gd_fit_result_clear(&result);
+    gd_lsq_result_clear(&result);
     if (status) bench_check(ctx);
 }
 

@@ -45,8 +45,8 @@ static gd_tensor *peaks(void *user, gd_tensor *const *p, gd_tensor *const *data,
 static void fit(void *arg)
 {
     curve *c = arg;
-    gd_fit_options o = gd_fit_defaults();
-    gd_fit_result r;
+    gd_lsq_options o = gd_lsq_defaults();
+    gd_lsq_result r;
     o.rows = &c->rows;
     const double *from = c->start;
     gd_scope_begin(c->ctx);
@@ -56,7 +56,7 @@ static void fit(void *arg)
         if (!start || gd_assign(c->p[i], start)) bench_check(c->ctx);
     }
     if (gd_least_squares(c->p, c->params, NULL, NULL, &o, &r) || !r.solve.converged) bench_check(c->ctx);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     gd_scope_end(c->ctx);
 }
 

@@ -36,7 +36,7 @@ static gd_status start(cooling *c)
 
 static gd_status fit(cooling *c)
 {
-    gd_fit_result r;
+    gd_lsq_result r;
     double error[3];
     gd_status status = start(c);
     if (!status) status = gd_least_squares(c->p, 3, residuals, c, NULL, &r);
@@ -45,7 +45,7 @@ static gd_status fit(cooling *c)
     printf("least squares: %lld evaluations, rss %.6f, %s\n", (long long)r.solve.evals, r.rss,
            gd_stop_text(r.solve.reason));
     for (int i = 0; i < 3; i++) printf("    %c = %.5f +- %.5f\n", 'a' + i, gd_item(c->p[i]), error[i]);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     return status;
 }
 

@@ -11,7 +11,7 @@ BY_HAND = ("Its residuals and Jacobian are one loop of C that somebody wrote by 
            "of which start for every range of rows. An expression compiled into one program, as chains of links are, would change it.")
 MORE_THAN_A_FIT = ("It ends where MINPACK does. Of the instructions that gradus executes for 1e3 rows (callgrind; nothing of it is start-up) about a sixth each go "
                    "into residuals, Jacobians, the QR and the Newton steps that polish the last digits, a fifth into terms of second order along steps. "
-                   "`gd_fit_options.polish` off takes a fifth less time, `.acceleration` off a third; residuals compiled into one program would change the rest.")
+                   "`gd_lsq_options.polish` off takes a fifth less time, `.acceleration` off a third; residuals compiled into one program would change the rest.")
 SEARCHES = ("It is the same kind of method with another first step and another search along the line, which suits some of the problems better and others "
             "worse. A search that tries a longer first step where the gradient is small would save evaluations on the well-scaled ones.")
 AROUND = ("Evaluations are as many; the time is what lies around them. Where the function takes 4 us, as those of few numbers do, gradus takes 5 to 6 us of its own an "

@@ -4,10 +4,10 @@
  *     gd_status status = gd_minimize(&p, 1, &(gd_objective){.loss = loss, .user = p}, "lbfgs | strong_wolfe", NULL, &result);
  *     puts(gd_stop_text(result.reason));
  *
- *     gd_fit_result fit;
+ *     gd_lsq_result fit;
  *     status = gd_least_squares(params, 3, residuals, user, NULL, &fit);
  *     gd_read_f64(fit.standard_errors, errors, 3);
- *     gd_fit_result_clear(&fit);
+ *     gd_lsq_result_clear(&fit);
  *
  * Parameters are changed in place and end at the best point.  A method that stops without having converged is no error:
  * the reason says what happened.
@@ -145,7 +145,7 @@ GD_NODISCARD gd_status gd_minimize_with(gd_optimizer *optimizer, const gd_object
 /* What a residual of z scales costs, rho(z): id, name, and the constant at which 5 % of efficiency is lost where errors are normal.
  * Of small residuals all are squares; from the constant on huber and soft_l1 grow like |z|, cauchy like log |z|, tukey not at
  * all. */
-#define GD_FIT_LOSS_LIST(X)      \
+#define GD_LSQ_LOSS_LIST(X)      \
     X(SQUARES, "squares", 1)     \
     X(HUBER, "huber", 1.345)     \
     X(SOFT_L1, "soft_l1", 1.287) \
@@ -153,19 +153,19 @@ GD_NODISCARD gd_status gd_minimize_with(gd_optimizer *optimizer, const gd_object
     X(TUKEY, "tukey", 4.685)
 
 /* What residuals cost: squares, or something that grows more slowly. */
-typedef enum gd_fit_loss {
-#define GD_FIT_LOSS_ENUM(id, name, constant) GD_FIT_##id,
-    GD_FIT_LOSS_LIST(GD_FIT_LOSS_ENUM)
-#undef GD_FIT_LOSS_ENUM
-        GD_FIT_LOSS_COUNT
-} gd_fit_loss;
+typedef enum gd_lsq_loss {
+#define GD_LSQ_LOSS_ENUM(id, name, constant) GD_LSQ_##id,
+    GD_LSQ_LOSS_LIST(GD_LSQ_LOSS_ENUM)
+#undef GD_LSQ_LOSS_ENUM
+        GD_LSQ_LOSS_COUNT
+} gd_lsq_loss;
 
-const char *gd_fit_loss_name(gd_fit_loss loss); /* "huber"; static */
+const char *gd_lsq_loss_name(gd_lsq_loss loss); /* "huber"; static */
 /* How much a residual of z scales counts beside a square: rho'(z) / z, 1 at 0.  NAN for a loss that is none. */
-double gd_fit_loss_weight(gd_fit_loss loss, double z);
+double gd_lsq_loss_weight(gd_lsq_loss loss, double z);
 
-/* How to fit.  Start from gd_fit_defaults(). */
-typedef struct gd_fit_options {
+/* How to fit.  Start from gd_lsq_defaults(). */
+typedef struct gd_lsq_options {
     gd_solve_options solve;
     double first_radius; /* of the trust region, by the size of the scaled start; 1 */
     bool acceleration;   /* second-order correction along the step (Transtrum & Sethna 2012); true */
@@ -179,7 +179,7 @@ typedef struct gd_fit_options {
         *names;         /* of the parameters, for the sentence about them; borrowed; NULL: p0, p1, ... */
     int64_t weightless; /* residuals of weight 0 among them: they do not count in dof; 0 */
     double sigma; /* of a residual, where it is known: covariance and profiles go by it; 0: that of the fit */
-    gd_fit_loss loss; /* SQUARES */
+    gd_lsq_loss loss; /* SQUARES */
     /* s of rho(r / s); 0: 1.4826 median|r| m / (m - n) of a Huber fit, m residuals and n free parameters.  It is looked for in two runs, from
      * the start and from the fit of squares if that converges; of two minima the one with the lower loss at the smaller scale is kept, with a
      * warning if their losses differ by more than 1 % */
@@ -187,14 +187,14 @@ typedef struct gd_fit_options {
     /* Residuals by ranges of rows, in place of the function (which may be NULL then): memory for a range, not for all; borrowed;
      * NULL: none */
     const gd_rows *rows;
-} gd_fit_options;
+} gd_lsq_options;
 
-gd_fit_options gd_fit_defaults(void); /* as the comments above say */
+gd_lsq_options gd_lsq_defaults(void); /* as the comments above say */
 
-#define GD_FIT_TEXT 256 /* bytes of gd_fit_result.says */
+#define GD_LSQ_TEXT 256 /* bytes of gd_lsq_result.says */
 
-/* A fit: where it ended and how well that is determined.  End it with gd_fit_result_clear. */
-typedef struct gd_fit_result {
+/* A fit: where it ended and how well that is determined.  End it with gd_lsq_result_clear. */
+typedef struct gd_lsq_result {
     /* its loss is the sum of squares, with another loss 2 s^2 sum rho(r / s); a residual and its Jacobian are one evaluation; its gradient_norm is the largest element
      * of x - P(x - gradient), P being the way into the bounds */
     gd_solve_result solve;
@@ -213,11 +213,11 @@ typedef struct gd_fit_result {
     /* [n] i32: -1 and 1 at a low or high bound that is active, which means that the loss rises into the bounds; new or NULL */
     gd_tensor *active;
     gd_tensor *undetermined; /* [n] i32: 1 where the stop is UNDETERMINED because of it; new or NULL */
-    char says[GD_FIT_TEXT];  /* then: "a and c cannot be told apart"; else "" */
-} gd_fit_result;
+    char says[GD_LSQ_TEXT];  /* then: "a and c cannot be told apart"; else "" */
+} gd_lsq_result;
 
 /* Releases the tensors of a result. */
-void gd_fit_result_clear(gd_fit_result *result);
+void gd_lsq_result_clear(gd_lsq_result *result);
 
 /* Minimises the sum of squares of residuals(user), a tensor made with operators from the parameters (floating leaves that
  * want gradients): Levenberg-Marquardt in a trust region scaled by the columns of the exact Jacobian (More 1978), by QR and
@@ -230,7 +230,7 @@ void gd_fit_result_clear(gd_fit_result *result);
  * its status. */
 GD_NODISCARD gd_status gd_least_squares(gd_tensor *const *params, int count,
                                         gd_tensor *(*residuals)(void *user), void *user,
-                                        const gd_fit_options *options, gd_fit_result *result);
+                                        const gd_lsq_options *options, gd_lsq_result *result);
 
 #define GD_DISTANCE_COLUMNS 8 /* columns with errors of their own that a model may have */
 
@@ -269,9 +269,9 @@ gd_tensor *gd_covariance(gd_tensor *residuals, gd_tensor *const *params, int cou
  * way: then *better is true (better may be NULL), they are there, and the fit should be done again.  max_evals and max_seconds are limits
  * of the whole call, max_steps of each fit with the element held; an end that they do not reach is NAN, with a warning.  INDEX, and what the
  * residuals fail with; INTERRUPTED where the callback stops it; ARGUMENT for another loss than squares. */
-GD_NODISCARD gd_status gd_fit_profile(gd_tensor *const *params, int count,
+GD_NODISCARD gd_status gd_lsq_profile(gd_tensor *const *params, int count,
                                       gd_tensor *(*residuals)(void *user), void *user,
-                                      const gd_fit_options *options, const gd_fit_result *fit,
+                                      const gd_lsq_options *options, const gd_lsq_result *fit,
                                       int64_t element, double t, double *interval, bool *better);
 
 /* ---- intervals by resampling ---- */
@@ -283,21 +283,21 @@ GD_NODISCARD gd_status gd_fit_profile(gd_tensor *const *params, int count,
  * limits of the whole call, max_steps of each fit; what they leave out is NAN too, with a warning.  The parameters
  * stay as they were.  ARGUMENT, VALUE: nothing is determined; what the residuals fail with; INTERRUPTED where the callback stops
  * it. */
-GD_NODISCARD gd_status gd_fit_resample(gd_tensor *const *params, int count,
+GD_NODISCARD gd_status gd_lsq_resample(gd_tensor *const *params, int count,
                                        gd_tensor *(*residuals)(void *user), void *user,
-                                       const gd_fit_options *options, const gd_fit_result *fit,
+                                       const gd_lsq_options *options, const gd_lsq_result *fit,
                                        bool of_residuals, uint64_t seed, int64_t first, int64_t number,
                                        double *out);
 /* Intervals of that level, [n, 2], from such samples [number, n], corrected for bias and acceleration (BCa, Efron 1987).  Of few rows
- * they are too narrow: gd_fit_bca_level.  VALUE: more than a tenth of the fits did not converge. */
-GD_NODISCARD gd_status gd_fit_bca(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
-                                  void *user, const gd_fit_options *options, const gd_fit_result *fit,
+ * they are too narrow: gd_lsq_bca_level.  VALUE: more than a tenth of the fits did not converge. */
+GD_NODISCARD gd_status gd_lsq_bca(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
+                                  void *user, const gd_lsq_options *options, const gd_lsq_result *fit,
                                   const double *samples, int64_t number, double level, double *intervals);
-/* The level to ask gd_fit_bca for where intervals are to hold the truth as often as `level` says: fits of resampled rows spread by
+/* The level to ask gd_lsq_bca for where intervals are to hold the truth as often as `level` says: fits of resampled rows spread by
  * sqrt(dof / rows) of what the data do, and their quantiles know nothing of degrees of freedom, so the normal quantile z is replaced by
  * t sqrt(rows / dof), for resampled residuals, which have the spread of the errors, by t (Hesterberg 2015, the expanded percentile).
  * `level` itself for dof <= 0, and what is no level as it is. */
-double gd_fit_bca_level(const gd_fit_result *fit, bool of_residuals, double level);
+double gd_lsq_bca_level(const gd_lsq_result *fit, bool of_residuals, double level);
 
 #ifdef __cplusplus
 }

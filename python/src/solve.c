@@ -242,14 +242,14 @@ static PyObject *minimize(PyObject *module, PyObject *args)
 
 /* ---- least squares ---- */
 
-static int read_fit_options(PyObject *options, gd_fit_options *o)
+static int read_fit_options(PyObject *options, gd_lsq_options *o)
 {
     PyObject *loss = PyDict_GetItemString(options, "loss");
     const char *name = loss && PyUnicode_Check(loss) ? PyUnicode_AsUTF8AndSize(loss, NULL) : "squares";
     int found = 0;
     if (!name) return 0;
-    for (int i = 0; name && i < GD_FIT_LOSS_COUNT; i++)
-        if (!strcmp(name, gd_fit_loss_name((gd_fit_loss)i))) o->loss = (gd_fit_loss)i, found = 1;
+    for (int i = 0; name && i < GD_LSQ_LOSS_COUNT; i++)
+        if (!strcmp(name, gd_lsq_loss_name((gd_lsq_loss)i))) o->loss = (gd_lsq_loss)i, found = 1;
     if (!found)
         return gd_py_fail(GD_VALUE, "there is no loss '%s': squares, huber, soft_l1, cauchy, tukey", name) !=
                NULL;
@@ -266,7 +266,7 @@ static PyObject *result_tensor(gd_py_context *c, gd_tensor **t)
     return o;
 }
 
-static PyObject *fit_dict(gd_py_context *c, gd_fit_result *r)
+static PyObject *fit_dict(gd_py_context *c, gd_lsq_result *r)
 {
     PyObject *dict = solve_dict(&r->solve);
     PyObject *more = Py_BuildValue(
@@ -292,7 +292,7 @@ static PyObject *least_squares(PyObject *module, PyObject *args)
         !read_parameters(&p, tensors, low, high))
         return NULL;
     f.c = p.c;
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_options o = gd_lsq_defaults();
     const char **name = PyMem_Calloc((size_t)p.count + 1, sizeof *name);
     int fine = name && PyTuple_Size(names) == p.count && read_fit_options(options, &o);
     for (int i = 0; i < p.count && fine; i++)
@@ -302,13 +302,13 @@ static PyObject *least_squares(PyObject *module, PyObject *args)
     o.low = p.low;
     o.high = p.high;
     o.names = name;
-    gd_fit_result r = {0};
+    gd_lsq_result r = {0};
     if (fine && gd_py_own(p.c)) {
         PyThreadState *state = gd_py_begin(p.c);
         gd_status status = gd_least_squares(p.t, p.count, ask_loss, &f, &o, &r);
         gd_py_end(p.c, state);
         if (!was_raised(p.c)) result = status ? gd_py_raise(p.c) : fit_dict(p.c, &r);
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_py_disown(p.c);
     } else if (!PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, "a name for each parameter is needed");

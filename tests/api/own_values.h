@@ -356,7 +356,7 @@ static void own_gd_distances(void)
 /* Results that hold tensors: those of a fit. */
 static void own_gd_least_squares(void)
 {
-    gd_fit_result r;
+    gd_lsq_result r;
     got.failed = gd_least_squares(&T, 1, residuals, T, NULL, &r) != GD_OK;
     gd_tensor *const held[] = {r.covariance, r.standard_errors, r.active, r.undetermined};
     for (int i = 0; i < COUNT_OF(held); i++) note(TENSOR, held[i]);

@@ -55,7 +55,7 @@ static void a_fit_reports_the_covariance_of_its_residuals(void **state)
     (void)state;
     decay d = {.t = VECTOR(ctx, 0, 1, 2, 3, 4, 5), .y = VECTOR(ctx, 3.1, 1.9, 1.4, 1.05, 1.1, 0.95)};
     for (int i = 0; i < 3; i++) d.p[i] = gd_require_grad(gd_scalar(ctx, GD_F64, 1));
-    gd_fit_result fit;
+    gd_lsq_result fit;
     assert_int_equal(gd_least_squares(d.p, 3, decay_residuals, &d, NULL, &fit), GD_OK);
     gd_tensor *r = decay_residuals(&d), *c = gd_covariance(r, d.p, 3, NULL, NAN);
     assert_non_null(c);
@@ -63,7 +63,7 @@ static void a_fit_reports_the_covariance_of_its_residuals(void **state)
     assert_true(gd_item(off) < 1e-10);
     /* the graph is still there */
     assert_int_equal(gd_backward(gd_sum(gd_square(r), NULL, false), NULL, 0), GD_OK);
-    gd_fit_result_clear(&fit);
+    gd_lsq_result_clear(&fit);
 }
 
 static void what_is_not_determined_is_infinite(void **state)

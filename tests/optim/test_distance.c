@@ -69,7 +69,7 @@ static void near(const char *what, double value, double want, double tolerance)
 
 static void check_fit(problem *q, const double *value, const double *error, double rss, double tolerance)
 {
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(q->p, q->params, distances, q, NULL, &r), GD_OK);
     if (!r.solve.converged) fail_msg("%s", gd_stop_text(r.solve.reason));
     for (int i = 0; i < q->params; i++) {
@@ -77,7 +77,7 @@ static void check_fit(problem *q, const double *value, const double *error, doub
         near("a standard error", ((const double *)gd_data(r.standard_errors))[i], error[i], 100 * tolerance);
     }
     near("the sum of squares", r.rss, rss, tolerance);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
 }
 
 /* ---- errors in x and y ---- */
@@ -344,12 +344,12 @@ static void every_allocation_may_fail(void **state)
         memory m = {0};
         problem q = open_ellipse(&m);
         m.fail_at = m.requests + k;
-        gd_fit_result r;
+        gd_lsq_result r;
         gd_status status = gd_least_squares(q.p, q.params, distances, &q, NULL, &r);
         failed = m.failed;
         m.fail_at = 0;
         assert_true(status == GD_OK || status == GD_NOMEM);
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_clear_error(q.ctx);
         close_problem(&q, &m);
     }

@@ -338,10 +338,10 @@ static void check_row(gd_ctx *ctx, int k, int64_t *evals)
     const row *w = &rows[k];
     problem q;
     open_problem(ctx, &q, w->model, w->n, w->truth, w->noise, w->start);
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_options o = gd_lsq_defaults();
     o.low = w->low;
     o.high = w->high;
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(q.p, w->n, residuals, &q, &o, &r), GD_OK);
     assert_no_error(ctx);
     int64_t free = 0;
@@ -361,7 +361,7 @@ static void check_row(gd_ctx *ctx, int k, int64_t *evals)
     assert_int_equal(r.dof, ROWS - free);
     assert_true(fabs(r.sigma - sqrt(w->rss / (double)r.dof)) <= 1e-6 * r.sigma);
     *evals += r.solve.evals;
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
 }
 
 static void bounded_problems_end_where_scipy_does(void **state)
@@ -387,13 +387,13 @@ static void two_parameters_for_one_are_undetermined_inside_bounds(void **state)
     gd_scope_begin(ctx);
     problem q;
     open_problem(ctx, &q, two, 4, (double[]){4, 0.3, -2, 3}, 0.05, (double[]){1, 0.5, 1, 2});
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_options o = gd_lsq_defaults();
     o.low = (double[]){0, 0, 0, 0};
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(q.p, 4, residuals, &q, &o, &r), GD_OK);
     assert_true(fabs(r.rss - 2.13256495608) < 1e-8);
     assert_int_equal(r.solve.reason, GD_STOP_UNDETERMINED);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     gd_scope_end(ctx);
     end_context(ctx, NULL);
 }
@@ -412,16 +412,16 @@ static void every_corner_is_a_start(void **state)
         for (int i = 0; i < 3; i++) start[i] = corner >> i & 1 ? high[i] - by : low[i] + by;
         problem q;
         open_problem(ctx, &q, decay, 3, (double[]){5, 0.5, 1}, 0.1, start);
-        gd_fit_options o = gd_fit_defaults();
+        gd_lsq_options o = gd_lsq_defaults();
         o.low = low;
         o.high = high;
-        gd_fit_result r;
+        gd_lsq_result r;
         assert_int_equal(gd_least_squares(q.p, 3, residuals, &q, &o, &r), GD_OK);
         for (int i = 0; i < 3; i++)
             if (!r.solve.converged || fabs(gd_item(q.p[i]) - want[i]) > 1e-6)
                 fail_msg("corner %d: %.9g, want %.9g, %s", corner, gd_item(q.p[i]), want[i],
                          gd_stop_name(r.solve.reason));
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_scope_end(ctx);
         end_context(ctx, NULL);
     }
@@ -440,13 +440,13 @@ static void a_model_that_is_not_finite_on_its_bound_is_fitted_inside(void **stat
     gd_scope_begin(ctx);
     problem q;
     open_problem(ctx, &q, logarithm, 2, (double[]){1, 0.5}, 0, (double[]){0, 0});
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_options o = gd_lsq_defaults();
     o.low = (double[]){-INFINITY, 0};
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(q.p, 2, residuals, &q, &o, &r), GD_OK);
     assert_true(r.solve.converged);
     assert_true(fabs(gd_item(q.p[1]) - 0.5) < 1e-9);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     gd_scope_end(ctx);
     end_context(ctx, NULL);
 }
@@ -458,15 +458,15 @@ static void a_start_outside_begins_on_its_bound_and_equal_bounds_hold(void **sta
     gd_scope_begin(ctx);
     problem q;
     open_problem(ctx, &q, line, 2, (double[]){1, 2}, 0.1, (double[]){7, -3});
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_options o = gd_lsq_defaults();
     o.low = (double[]){1.25, -INFINITY};
     o.high = (double[]){1.25, INFINITY};
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(q.p, 2, residuals, &q, &o, &r), GD_OK);
     assert_true(gd_item(q.p[0]) == 1.25);
     assert_int_equal(r.free, 1);
     assert_int_equal(r.dof, ROWS - 1);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     o.high = (double[]){1, INFINITY};
     assert_int_equal(gd_least_squares(q.p, 2, residuals, &q, &o, &r), GD_ARGUMENT);
     assert_error(ctx, GD_ARGUMENT, "least squares: element 0: nothing lies between 1.25 and 1");
@@ -488,13 +488,13 @@ static void a_bound_is_rounded_to_the_dtype_of_its_parameter(void **state)
     for (int i = 0; i < 2; i++) q.p[i] = gd_require_grad(gd_scalar(ctx, GD_F32, 0));
     q.t = gd_cast(q.t, GD_F32);
     q.y = gd_cast(q.y, GD_F32);
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_options o = gd_lsq_defaults();
     o.high = (double[]){0.1, INFINITY};
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(q.p, 2, residuals, &q, &o, &r), GD_OK);
     assert_true(gd_item(q.p[0]) == (double)0.1f);
     assert_true(gd_at(r.active, (int64_t[]){0}) == 1);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     gd_scope_end(ctx);
     end_context(ctx, NULL);
 }
@@ -512,14 +512,14 @@ static void a_parameter_on_a_bound_without_a_multiplier_is_free(void **state)
     q.t = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){5}, t);
     q.y = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){5}, y);
     for (int i = 0; i < 2; i++) q.p[i] = gd_require_grad(gd_scalar(ctx, GD_F64, 0));
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_options o = gd_lsq_defaults();
     o.low = (double[]){1, -INFINITY}; /* the mean of y is 1 */
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(q.p, 2, residuals, &q, &o, &r), GD_OK);
     assert_true(fabs(gd_item(q.p[0]) - 1) < 1e-15);
     assert_int_equal(r.free, 2);
     assert_true(isfinite(gd_at(r.standard_errors, (int64_t[]){0})));
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     gd_scope_end(ctx);
     end_context(ctx, NULL);
 }
@@ -533,10 +533,10 @@ static void the_spread_at_an_active_bound_is_that_of_the_others(void **state)
     gd_scope_begin(ctx);
     problem q;
     open_problem(ctx, &q, line, 2, (double[]){1, 2}, 0.1, (double[]){3, 0});
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_options o = gd_lsq_defaults();
     o.low = (double[]){1.5, -INFINITY};
     o.weightless = 3;
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(q.p, 2, residuals, &q, &o, &r), GD_OK);
     double tt = 0, t1 = 0, ty = 0, rss = 0, y[ROWS];
     assert_int_equal(gd_read_f64(q.y, y, ROWS), GD_OK);
@@ -554,17 +554,17 @@ static void the_spread_at_an_active_bound_is_that_of_the_others(void **state)
     double a0 = (sum - t1 * product / tt) / k, t = 2.2, ends[2];
     double end = a0 + sqrt((1.5 - a0) * (1.5 - a0) + t * t * s2 / k);
     bool better = true;
-    assert_int_equal(gd_fit_profile(q.p, 2, residuals, &q, &o, &r, 0, t, ends, &better), GD_OK);
+    assert_int_equal(gd_lsq_profile(q.p, 2, residuals, &q, &o, &r, 0, t, ends, &better), GD_OK);
     assert_false(better);
     assert_true(ends[0] == 1.5);
     if (fabs(ends[1] - end) > 1e-7) fail_msg("%.10g, want %.10g", ends[1], end);
     assert_true(gd_item(q.p[0]) == 1.5 && fabs(gd_item(q.p[1]) - b) < 1e-12);
     /* and that of the free slope is Student's, as far as a stays where it is */
-    assert_int_equal(gd_fit_profile(q.p, 2, residuals, &q, &o, &r, 1, 1e-3, ends, NULL), GD_OK);
+    assert_int_equal(gd_lsq_profile(q.p, 2, residuals, &q, &o, &r, 1, 1e-3, ends, NULL), GD_OK);
     assert_true(fabs(ends[1] - b - 1e-3 * sqrt(s2 / tt)) < 1e-8);
-    assert_int_equal(gd_fit_profile(q.p, 2, residuals, &q, &o, &r, 2, t, ends, NULL), GD_INDEX);
+    assert_int_equal(gd_lsq_profile(q.p, 2, residuals, &q, &o, &r, 2, t, ends, NULL), GD_INDEX);
     gd_clear_error(ctx);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     gd_scope_end(ctx);
     end_context(ctx, NULL);
 }
@@ -587,19 +587,19 @@ static void a_profile_that_finds_a_lower_point_says_so(void **state)
     q.t = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){5}, t);
     q.y = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){5}, y);
     q.p[0] = gd_require_grad(gd_scalar(ctx, GD_F64, 0));
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_options o = gd_lsq_defaults();
     o.low = (double[]){0};
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(q.p, 1, residuals, &q, &o, &r), GD_OK);
     assert_true(gd_item(q.p[0]) == 0 && gd_at(r.active, (int64_t[]){0}) == -1);
     double ends[2];
     bool better = false;
-    assert_int_equal(gd_fit_profile(q.p, 1, residuals, &q, &o, &r, 0, 6, ends, &better), GD_OK);
+    assert_int_equal(gd_lsq_profile(q.p, 1, residuals, &q, &o, &r, 0, 6, ends, &better), GD_OK);
     assert_true(better);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     assert_int_equal(gd_least_squares(q.p, 1, residuals, &q, &o, &r), GD_OK);
     assert_true(fabs(gd_item(q.p[0]) - 3) < 1e-9);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     gd_scope_end(ctx);
     end_context(ctx, NULL);
 }
@@ -617,17 +617,17 @@ static void every_allocation_may_fail(void **state)
         problem q;
         open_problem(ctx, &q, line, 2, (double[]){1, 2}, 0.1, (double[]){3, 0});
         counted.fail_at = counted.requests + (k < 300 ? k : k * k / 300);
-        gd_fit_options o = gd_fit_defaults();
+        gd_lsq_options o = gd_lsq_defaults();
         o.low = (double[]){1.5, 0};
-        gd_fit_result r;
+        gd_lsq_result r;
         double ends[2];
         gd_status status = gd_least_squares(q.p, 2, residuals, &q, &o, &r);
-        if (!status) status = gd_fit_profile(q.p, 2, residuals, &q, &o, &r, 0, 2, ends, NULL);
+        if (!status) status = gd_lsq_profile(q.p, 2, residuals, &q, &o, &r, 0, 2, ends, NULL);
         done = !counted.failed;
         if (done) assert_int_equal(status, GD_OK);
         if (status) assert_int_equal(status, GD_NOMEM);
         counted.fail_at = 0;
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_clear_error(ctx);
         gd_scope_end(ctx);
         end_context(ctx, &counted);

@@ -175,7 +175,7 @@ static void twenty_peaks_agree_with_curve_fit(void **state)
 {
     (void)state;
     spectrum c = open_spectrum(NULL);
-    gd_fit_result r;
+    gd_lsq_result r;
     static const int at[] = {0, 7, 25, 59};
     static const double value[] = {1.00378768429, 1.32486251202, 5.49055243282, 0.498735086605},
                         error[] = {0.0114810981475, 0.0125456120842, 0.0148071051009, 0.015196161388};
@@ -186,7 +186,7 @@ static void twenty_peaks_agree_with_curve_fit(void **state)
         near(((const double *)gd_data(c.p[at[k] / PEAKS]))[at[k] % PEAKS], value[k], 1e-7);
         near(((const double *)gd_data(r.standard_errors))[at[k]], error[k], 1e-6);
     }
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_spectrum(&c, NULL);
 }
 
@@ -194,8 +194,8 @@ static void twenty_peaks_between_bounds_agree_with_least_squares(void **state)
 {
     (void)state;
     spectrum c = open_spectrum(NULL);
-    gd_fit_result r;
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_result r;
+    gd_lsq_options o = gd_lsq_defaults();
     double high[3 * PEAKS];
     for (int i = 0; i < 3 * PEAKS; i++) high[i] = i == 1 || i == 2 ? 1.2 : INFINITY;
     o.high = high;
@@ -207,7 +207,7 @@ static void twenty_peaks_between_bounds_agree_with_least_squares(void **state)
     near(h[0], 0.855744337677, 1e-6);
     near(error[0], 0.0280527134036, 1e-5);
     near(error[2 * PEAKS + 1], 0.0233299011899, 1e-5);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_spectrum(&c, NULL);
 }
 
@@ -216,7 +216,7 @@ static void peaks_that_coincide_are_told_apart_or_named(void **state)
 {
     (void)state;
     spectrum c = open_spectrum(NULL);
-    gd_fit_result r;
+    gd_lsq_result r;
     for (int i = 0; i < 3; i++) {
         double *v = gd_data_mut(c.p[i]);
         v[5] = v[4];
@@ -224,13 +224,13 @@ static void peaks_that_coincide_are_told_apart_or_named(void **state)
     assert_int_equal(gd_least_squares(c.p, 3, peaks, &c, NULL, &r), GD_OK);
     assert_true(r.solve.converged);
     near(r.rss, 0.323373262088968, 1e-9);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     double *width = gd_data_mut(c.p[2]), *middle = gd_data_mut(c.p[1]);
     middle[3] = 1000, width[3] = 1e-3; /* far from all data: nothing says what it is */
     assert_int_equal(gd_least_squares(c.p, 3, peaks, &c, NULL, &r), GD_OK);
     assert_int_equal(r.solve.reason, GD_STOP_UNDETERMINED);
     assert_string_equal(r.says, "p0[3], p1[3] and p2[3] have no effect");
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_spectrum(&c, NULL);
 }
 
@@ -241,13 +241,13 @@ static void every_allocation_may_fail(void **state)
     for (int64_t k = 1; failed; k += k < 40 ? 1 : 997) {
         memory m = {0};
         spectrum c = open_spectrum(&m);
-        gd_fit_result r;
+        gd_lsq_result r;
         m.fail_at = m.requests + k;
         gd_status status = gd_least_squares(c.p, 3, peaks, &c, NULL, &r);
         failed = m.failed;
         m.fail_at = 0;
         assert_true(status == GD_OK || status == GD_NOMEM);
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_clear_error(c.ctx);
         close_spectrum(&c, &m);
     }

@@ -78,10 +78,10 @@ static void close_table(table *t, const memory *m)
     end_context(t->ctx, m);
 }
 
-static gd_fit_result fit_rows(table *t, int params, gd_status want)
+static gd_lsq_result fit_rows(table *t, int params, gd_status want)
 {
-    gd_fit_options o = gd_fit_defaults();
-    gd_fit_result r;
+    gd_lsq_options o = gd_lsq_defaults();
+    gd_lsq_result r;
     o.rows = rows_of(t);
     gd_status status = gd_least_squares(t->p, params, NULL, NULL, &o, &r);
     if (status != want) fail_msg("%s: %s", gd_status_name(status), gd_error_text(t->ctx));
@@ -94,7 +94,7 @@ static void ranges_of_rows_give_the_fit_of_all_rows(void **state)
 {
     (void)state;
     table t = open_table(NULL, 2, decay, 3, (double[]){1, 1, 0}, ROWS);
-    gd_fit_result all, r;
+    gd_lsq_result all, r;
     assert_int_equal(gd_least_squares(t.p, 3, whole, &t, NULL, &all), GD_OK);
     double want[3];
     for (int i = 0; i < 3; i++) {
@@ -111,8 +111,8 @@ static void ranges_of_rows_give_the_fit_of_all_rows(void **state)
     assert_int_equal(gd_read_f64(all.covariance, a, 9), GD_OK);
     assert_int_equal(gd_read_f64(r.covariance, b, 9), GD_OK);
     for (int i = 0; i < 9; i++) assert_near(a[i], b[i], 1e-10 * fabs(a[i]));
-    gd_fit_result_clear(&all);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&all);
+    gd_lsq_result_clear(&r);
     close_table(&t, NULL);
 }
 
@@ -128,14 +128,14 @@ static void a_line_through_many_rows_has_the_errors_of_linear_regression(void **
     for (int i = 0; i < ROWS; i++) sxx += (x[i] - mx) * (x[i] - mx), sxy += (x[i] - mx) * (y[i] - my);
     long double slope = sxy / sxx, start = my - slope * mx;
     for (int i = 0; i < ROWS; i++) rss += powl(start + slope * x[i] - y[i], 2);
-    gd_fit_result r = fit_rows(&t, 2, GD_OK);
+    gd_lsq_result r = fit_rows(&t, 2, GD_OK);
     assert_near(gd_item(t.p[0]), start, 1e-13);
     assert_near(gd_item(t.p[1]), slope, 1e-13);
     assert_near(r.rss, rss, 1e-12 * (double)rss);
     long double s2 = rss / (ROWS - 2);
     assert_values_near(r.standard_errors, 1e-12, (double)sqrtl(s2 * (1.0L / ROWS + mx * mx / sxx)),
                        (double)sqrtl(s2 / sxx));
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_table(&t, NULL);
 }
 
@@ -145,14 +145,14 @@ static void any_number_of_threads_gives_the_same_bits(void **state)
     double first[3], rss = 0, errors[3];
     for (int threads = 1; threads <= 5; threads += 2) {
         table t = open_table(NULL, threads, decay, 3, (double[]){1, 1, 0}, 70001);
-        gd_fit_result r = fit_rows(&t, 3, GD_OK);
+        gd_lsq_result r = fit_rows(&t, 3, GD_OK);
         double now[3];
         assert_int_equal(gd_read_f64(r.standard_errors, now, 3), GD_OK);
         for (int i = 0; i < 3; i++) {
             if (threads == 1) first[i] = gd_item(t.p[i]), errors[i] = now[i], rss = r.rss;
             assert_true(first[i] == gd_item(t.p[i]) && errors[i] == now[i] && rss == r.rss);
         }
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         close_table(&t, NULL);
     }
 }
@@ -165,10 +165,10 @@ static void memory_is_that_of_a_range(void **state)
         table t = open_table(&m, threads, decay, 3, (double[]){1, 1, 0}, 400000);
         int64_t before = m.bytes;
         m.most = m.bytes;
-        gd_fit_result r = fit_rows(&t, 3, GD_OK);
+        gd_lsq_result r = fit_rows(&t, 3, GD_OK);
         /* all residuals alone would be 3.2 MB */
         if (m.most - before > threads * 1500000) fail_msg("%lld bytes", (long long)(m.most - before));
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         close_table(&t, &m);
     }
 }
@@ -177,14 +177,14 @@ static void few_rows_are_one_range(void **state)
 {
     (void)state;
     table t = open_table(NULL, 2, decay, 3, (double[]){1, 1, 0}, 30);
-    gd_fit_result r = fit_rows(&t, 3, GD_OK), all;
+    gd_lsq_result r = fit_rows(&t, 3, GD_OK), all;
     double want = gd_item(t.p[1]);
     for (int i = 0; i < 3; i++)
         assert_int_equal(gd_assign(t.p[i], gd_scalar(t.ctx, GD_F64, i == 2 ? 0 : 1)), GD_OK);
     assert_int_equal(gd_least_squares(t.p, 3, whole, &t, NULL, &all), GD_OK);
     assert_true(gd_item(t.p[1]) == want && all.rss == r.rss && all.solve.evals == r.solve.evals);
-    gd_fit_result_clear(&r);
-    gd_fit_result_clear(&all);
+    gd_lsq_result_clear(&r);
+    gd_lsq_result_clear(&all);
     close_table(&t, NULL);
 }
 
@@ -192,10 +192,10 @@ static void what_is_not_determined_is_said_of_many_rows(void **state)
 {
     (void)state;
     table t = open_table(NULL, 2, product, 2, (double[]){1, 1}, ROWS);
-    gd_fit_result r = fit_rows(&t, 2, GD_OK);
+    gd_lsq_result r = fit_rows(&t, 2, GD_OK);
     assert_int_equal(r.solve.reason, GD_STOP_UNDETERMINED);
     assert_non_null(strstr(r.says, "p0 and p1"));
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_table(&t, NULL);
 }
 
@@ -203,8 +203,8 @@ static void bounds_hold_for_many_rows_and_have_a_profile(void **state)
 {
     (void)state;
     table t = open_table(NULL, 2, line, 2, (double[]){1, -0.1}, ROWS);
-    gd_fit_options o = gd_fit_defaults();
-    gd_fit_result r;
+    gd_lsq_options o = gd_lsq_defaults();
+    gd_lsq_result r;
     double low[2] = {-INFINITY, -0.2}, high[2] = {INFINITY, INFINITY}, ends[2];
     o.rows = rows_of(&t);
     o.low = low;
@@ -217,9 +217,9 @@ static void bounds_hold_for_many_rows_and_have_a_profile(void **state)
     for (int i = 0; i < ROWS; i++) mean += (y[i] + 0.2 * x[i]) / ROWS;
     assert_near(gd_item(t.p[0]), mean, 1e-12);
     bool better;
-    assert_int_equal(gd_fit_profile(t.p, 2, NULL, NULL, &o, &r, 1, 1.96, ends, &better), GD_OK);
+    assert_int_equal(gd_lsq_profile(t.p, 2, NULL, NULL, &o, &r, 1, 1.96, ends, &better), GD_OK);
     assert_true(ends[0] == -0.2 && ends[1] > -0.2 && ends[1] < 0.2);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_table(&t, NULL);
 }
 
@@ -345,7 +345,7 @@ static void chains_take_rows_for_values_gradients_and_jacobians(void **state)
     static const char *const chains[] = {"lbfgs | strong_wolfe", "levenberg_marquardt(gauss_newton)",
                                          "gauss_newton | backtracking"};
     table t = open_table(NULL, 2, decay, 3, (double[]){1, 1, 0}, ROWS);
-    gd_fit_result all;
+    gd_lsq_result all;
     assert_int_equal(gd_least_squares(t.p, 3, whole, &t, NULL, &all), GD_OK);
     double want[3];
     for (int i = 0; i < 3; i++) want[i] = gd_item(t.p[i]);
@@ -360,7 +360,7 @@ static void chains_take_rows_for_values_gradients_and_jacobians(void **state)
             for (int i = 0; i < 3; i++) assert_near(gd_item(t.p[i]), want[i], 1e-6);
             assert_near(r.loss, all.rss, 1e-9 * all.rss);
         }
-    gd_fit_result_clear(&all);
+    gd_lsq_result_clear(&all);
     close_table(&t, NULL);
 }
 
@@ -391,7 +391,7 @@ static void a_range_that_fails_is_the_error_and_the_parameters_stay(void **state
             table t = open_table(NULL, threads, decay, 3, (double[]){1, 1, 0}, ROWS);
             t.fail_at = 3333;
             t.kind = kind;
-            gd_fit_result r = fit_rows(&t, 3, want[kind].status);
+            gd_lsq_result r = fit_rows(&t, 3, want[kind].status);
             assert_error(t.ctx, want[kind].status, want[kind].text);
             assert_true(gd_item(t.p[0]) == 1 && gd_item(t.p[2]) == 0 && !r.covariance);
             close_table(&t, NULL);
@@ -403,7 +403,7 @@ static void wrong_tables_are_named(void **state)
     (void)state;
     for (int64_t rows = 20; rows <= ROWS; rows += ROWS - 20) {
         table t = open_table(NULL, 1, decay, 3, (double[]){1, 1, 0}, rows);
-        gd_fit_options o = gd_fit_defaults();
+        gd_lsq_options o = gd_lsq_defaults();
         gd_rows given = *rows_of(&t);
         o.rows = &given;
         given.count++;
@@ -440,17 +440,17 @@ static void what_a_thread_opens_is_closed(void **state)
     for (int64_t rows = 20; rows <= ROWS; rows += ROWS - 20)
         for (int kind = 0; kind <= 9; kind += 9) {
             table t = open_table(NULL, 3, decay, 3, (double[]){1, 1, 0}, rows);
-            gd_fit_options o = gd_fit_defaults();
+            gd_lsq_options o = gd_lsq_defaults();
             gd_rows given = *rows_of(&t);
             given.open = open_state;
             given.close = close_state;
             o.rows = &given;
             t.kind = kind;
-            gd_fit_result r;
+            gd_lsq_result r;
             assert_int_equal(gd_least_squares(t.p, 3, NULL, NULL, &o, &r), kind ? GD_VALUE : GD_OK);
             if (kind) assert_error(t.ctx, GD_VALUE, "not today");
             assert_int_equal(t.opened, 0);
-            gd_fit_result_clear(&r);
+            gd_lsq_result_clear(&r);
             close_table(&t, NULL);
         }
 }
@@ -464,11 +464,11 @@ static bool fits_by_rows(gd_ctx *ctx)
     for (int i = 0; i < 2; i++)
         if (!(t.data[i] = gd_ones(ctx, GD_F64, 1, &rows))) return false;
     for (int64_t i = 0; i < rows; i++) ((double *)gd_data_mut(t.data[0]))[i] = (double)i;
-    gd_fit_options o = gd_fit_defaults();
-    gd_fit_result r;
+    gd_lsq_options o = gd_lsq_defaults();
+    gd_lsq_result r;
     o.rows = rows_of(&t);
     bool ok = gd_least_squares(t.p, 2, NULL, NULL, &o, &r) == GD_OK;
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     return ok;
 }
 

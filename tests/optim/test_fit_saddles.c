@@ -32,8 +32,8 @@ static void set_params(gd_ctx *ctx, problem *q, int count, const double *start)
     for (int i = 0; i < count; i++) q->p[i] = gd_require_grad(gd_scalar(ctx, GD_F64, start[i]));
 }
 
-static void fit(gd_ctx *ctx, problem *q, int count, const double *start, const gd_fit_options *options,
-                gd_fit_result *out)
+static void fit(gd_ctx *ctx, problem *q, int count, const double *start, const gd_lsq_options *options,
+                gd_lsq_result *out)
 {
     set_params(ctx, q, count, start);
     gd_status status = gd_least_squares(q->p, count, residuals, q, options, out);
@@ -80,7 +80,7 @@ static void two_exponentials_that_start_alike_are_told_apart(void **state)
         problem q = {.model = two_exponentials};
         q.t = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){ROWS}, t);
         q.y = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){ROWS}, y);
-        gd_fit_result known, found;
+        gd_lsq_result known, found;
         fit(ctx, &q, 4, truth, NULL, &known);
         fit(ctx, &q, 4, (double[]){1, 1, 1, 1}, NULL, &found);
         bool good = found.rss <= known.rss * (1 + 1e-6);
@@ -91,8 +91,8 @@ static void two_exponentials_that_start_alike_are_told_apart(void **state)
             assert_true(found.solve.converged);
         solved += good;
         evals += found.solve.evals;
-        gd_fit_result_clear(&known);
-        gd_fit_result_clear(&found);
+        gd_lsq_result_clear(&known);
+        gd_lsq_result_clear(&found);
         gd_scope_end(ctx);
         end_context(ctx, NULL);
     }
@@ -117,17 +117,17 @@ static void a_start_between_two_minima_is_left(void **state)
     gd_ctx *ctx = context(NULL, 1, NULL);
     gd_scope_begin(ctx);
     problem q = {.model = double_well};
-    gd_fit_result r;
+    gd_lsq_result r;
     fit(ctx, &q, 2, (double[]){0, 0.5}, NULL, &r);
     assert_true(r.solve.converged);
     assert_true(fabs(fabs(gd_item(q.p[0])) - 1) < 1e-8 && fabs(gd_item(q.p[1])) < 1e-8);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     /* not asked to: it stays, and that is not called undetermined, for the loss bends */
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_options o = gd_lsq_defaults();
     o.leave_saddles = false;
     fit(ctx, &q, 2, (double[]){0, 0.5}, &o, &r);
     assert_true(fabs(r.rss - 1) < 1e-12);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     gd_scope_end(ctx);
     end_context(ctx, NULL);
 }
@@ -149,11 +149,11 @@ static void a_valley_that_becomes_a_ridge_is_followed(void **state)
         problem q = {.model = two_exponentials};
         q.t = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){60}, t);
         q.y = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){60}, y);
-        gd_fit_result r;
+        gd_lsq_result r;
         fit(ctx, &q, 4, (double[]){1, 1, 1, 1}, NULL, &r);
         if (!r.solve.converged || !(r.rss < 1e-20))
             fail_msg("%d: rss %g, %s", k, r.rss, gd_stop_name(r.solve.reason));
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_scope_end(ctx);
         end_context(ctx, NULL);
     }
@@ -168,12 +168,12 @@ static void a_jacobian_of_zero_alone_is_no_saddle(void **state)
     gd_ctx *ctx = context(NULL, 1, NULL);
     gd_scope_begin(ctx);
     problem q = {.model = offset_square};
-    gd_fit_result r;
+    gd_lsq_result r;
     fit(ctx, &q, 1, (double[]){0}, NULL, &r);
     assert_true(r.solve.converged);
     assert_int_equal(r.solve.evals, 1);
     assert_true(gd_item(q.p[0]) == 0);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     gd_scope_end(ctx);
     end_context(ctx, NULL);
 }
@@ -222,9 +222,9 @@ static void parameters_that_nothing_determines_are_named(void **state)
         problem q = {.model = cases[i].model};
         q.t = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){5}, t);
         q.y = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){5}, y);
-        gd_fit_options o = gd_fit_defaults();
+        gd_lsq_options o = gd_lsq_defaults();
         o.names = names;
-        gd_fit_result r;
+        gd_lsq_result r;
         fit(ctx, &q, cases[i].count, cases[i].start, &o, &r);
         if (cases[i].says) {
             assert_int_equal(r.solve.reason, GD_STOP_UNDETERMINED);
@@ -236,7 +236,7 @@ static void parameters_that_nothing_determines_are_named(void **state)
             }
         } else if (r.rank < 4)
             assert_false(r.solve.converged);
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_scope_end(ctx);
         end_context(ctx, NULL);
     }
@@ -269,7 +269,7 @@ static void many_parameters_are_judged_without_a_dense_hessian(void **state)
         double start[MANY];
         for (int i = 0; i < MANY; i++) start[i] = i == 7 && !flat ? 0 : 0.9;
         wide w = {.x = gd_require_grad(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){MANY}, start)), .flat = flat};
-        gd_fit_result r;
+        gd_lsq_result r;
         assert_int_equal(gd_least_squares(&w.x, 1, wide_residuals, &w, NULL, &r), GD_OK);
         assert_no_error(ctx);
         assert_true(r.rss < 1e-20);
@@ -279,7 +279,7 @@ static void many_parameters_are_judged_without_a_dense_hessian(void **state)
                         gd_at(r.undetermined, (int64_t[]){2}) == 0);
         } else
             assert_true(r.solve.converged);
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_scope_end(ctx);
         end_context(ctx, NULL);
     }
@@ -302,13 +302,13 @@ static void every_allocation_may_fail(void **state)
         set_params(ctx, &q, 3, (double[]){1, 1, 0});
         assert_no_error(ctx);
         counted.fail_at = counted.requests + (k < 300 ? k : k * k / 300);
-        gd_fit_result r;
+        gd_lsq_result r;
         gd_status status = gd_least_squares(q.p, 3, residuals, &q, NULL, &r);
         done = !counted.failed;
         if (done) assert_int_equal(status, GD_OK);
         if (status) assert_int_equal(status, GD_NOMEM);
         counted.fail_at = 0;
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_clear_error(ctx);
         gd_scope_end(ctx);
         end_context(ctx, &counted);

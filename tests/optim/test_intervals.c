@@ -52,18 +52,18 @@ static void profiles_agree_with_those_of_others(void **state)
     static const double x[] = {0.02, 0.02, 0.06, 0.06, 0.11, 0.11, 0.22, 0.22, 0.56, 0.56, 1.10, 1.10},
                         y[] = {76, 47, 97, 107, 123, 139, 159, 152, 191, 201, 207, 200};
     fit f = open_fit(NULL, saturation, 200, 0.05, 12, x, y);
-    gd_fit_result r;
+    gd_lsq_result r;
     double ends[2];
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
-    assert_int_equal(gd_fit_profile(f.p, 2, residuals, &f, NULL, &r, 0, 2.2281388519649385, ends, NULL),
+    assert_int_equal(gd_lsq_profile(f.p, 2, residuals, &f, NULL, &r, 0, 2.2281388519649385, ends, NULL),
                      GD_OK);
     near("Vm", ends[0], 197.3019329, 1e-5);
     near("Vm", ends[1], 229.2890551, 1e-5);
-    assert_int_equal(gd_fit_profile(f.p, 2, residuals, &f, NULL, &r, 1, 2.2281388519649385, ends, NULL),
+    assert_int_equal(gd_lsq_profile(f.p, 2, residuals, &f, NULL, &r, 1, 2.2281388519649385, ends, NULL),
                      GD_OK);
     near("K", ends[0], 0.04692034204, 1e-8);
     near("K", ends[1], 0.08615691343, 1e-8);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_fit(&f, NULL);
 }
 
@@ -75,25 +75,25 @@ static void limits_hold_for_all_fits_of_an_interval(void **state)
                         y[] = {76, 47, 97, 107, 123, 139, 159, 152, 191, 201, 207, 200};
     for (int timed = 0; timed < 2; timed++) {
         fit f = open_fit(NULL, saturation, 200, 0.05, 12, x, y);
-        gd_fit_options o = gd_fit_defaults();
-        gd_fit_result r;
+        gd_lsq_options o = gd_lsq_defaults();
+        gd_lsq_result r;
         double ends[2], samples[20], best;
         int64_t warnings = gd_warning_count(f.ctx);
         assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
         best = gd_item(f.p[0]);
         o.solve.max_evals = timed ? 0 : 9;
         o.solve.max_seconds = timed ? 1e-9 : 0;
-        assert_int_equal(gd_fit_profile(f.p, 2, residuals, &f, &o, &r, 0, 2.2281388519649385, ends, NULL),
+        assert_int_equal(gd_lsq_profile(f.p, 2, residuals, &f, &o, &r, 0, 2.2281388519649385, ends, NULL),
                          GD_OK);
         assert_true(isnan(ends[0]) && isnan(ends[1]));
         assert_int_equal(gd_warning_count(f.ctx), warnings + 2);
         assert_non_null(
             strstr(gd_warning_text(f.ctx), "profile: the interval of element 0 has no upper end: "));
-        assert_int_equal(gd_fit_resample(f.p, 2, residuals, &f, &o, &r, false, 1, 0, 10, samples), GD_OK);
+        assert_int_equal(gd_lsq_resample(f.p, 2, residuals, &f, &o, &r, false, 1, 0, 10, samples), GD_OK);
         assert_true(isnan(samples[18]) && isnan(samples[19]));
         assert_non_null(strstr(gd_warning_text(f.ctx), "bootstrap: not all of 10 resamples were fitted: "));
         assert_true(gd_item(f.p[0]) == best);
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         close_fit(&f, NULL);
     }
 }
@@ -111,18 +111,18 @@ static void what_a_callback_stops_says_so_and_leaves_the_parameters(void **state
     (void)state;
     static const double x[] = {0, 1, 2, 3, 4, 5}, y[] = {5, 3.1, 1.7, 1.2, 0.6, 0.5};
     fit f = open_fit(NULL, decay, 4, 0.4, 6, x, y);
-    gd_fit_options o = gd_fit_defaults();
-    gd_fit_result r;
+    gd_lsq_options o = gd_lsq_defaults();
+    gd_lsq_result r;
     double ends[2], samples[8];
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
     double a = gd_item(f.p[0]), b = gd_item(f.p[1]);
     o.solve.callback = stop;
-    assert_int_equal(gd_fit_profile(f.p, 2, residuals, &f, &o, &r, 0, 2.8, ends, NULL), GD_INTERRUPTED);
+    assert_int_equal(gd_lsq_profile(f.p, 2, residuals, &f, &o, &r, 0, 2.8, ends, NULL), GD_INTERRUPTED);
     assert_error(f.ctx, GD_INTERRUPTED, "profile: the callback stopped it");
-    assert_int_equal(gd_fit_resample(f.p, 2, residuals, &f, &o, &r, false, 1, 0, 4, samples), GD_INTERRUPTED);
+    assert_int_equal(gd_lsq_resample(f.p, 2, residuals, &f, &o, &r, false, 1, 0, 4, samples), GD_INTERRUPTED);
     assert_error(f.ctx, GD_INTERRUPTED, "bootstrap: the callback stopped it");
     assert_true(gd_item(f.p[0]) == a && gd_item(f.p[1]) == b);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_fit(&f, NULL);
 }
 
@@ -152,24 +152,24 @@ static void resampled_rows_agree_with_those_of_others(void **state)
     (void)state;
     static double samples[SAMPLES * 2], part[100 * 2];
     fit f = open_skew(NULL);
-    gd_fit_result r;
+    gd_lsq_result r;
     double ends[4];
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
-    assert_int_equal(gd_fit_resample(f.p, 2, residuals, &f, NULL, &r, false, 7, 0, part_of(SAMPLES), samples),
+    assert_int_equal(gd_lsq_resample(f.p, 2, residuals, &f, NULL, &r, false, 7, 0, part_of(SAMPLES), samples),
                      GD_OK);
     near("slope", gd_item(f.p[1]), 1.1060826112505313, 1e-10); /* put back */
-    assert_int_equal(gd_fit_bca(f.p, 2, residuals, &f, NULL, &r, samples, part_of(SAMPLES), 0.95, ends),
+    assert_int_equal(gd_lsq_bca(f.p, 2, residuals, &f, NULL, &r, samples, part_of(SAMPLES), 0.95, ends),
                      GD_OK);
     near("intercept", ends[0], 0.70859, loose(0.02));
     near("intercept", ends[1], 1.63343, loose(0.02));
     near("slope", ends[2], 0.89436, loose(0.02));
     near("slope", ends[3], 1.39979, loose(0.02));
     /* any part of the series by itself */
-    assert_int_equal(gd_fit_resample(f.p, 2, residuals, &f, NULL, &r, false, 7, 300, 100, part), GD_OK);
+    assert_int_equal(gd_lsq_resample(f.p, 2, residuals, &f, NULL, &r, false, 7, 300, 100, part), GD_OK);
     assert_memory_equal(part, samples + 600, sizeof part);
-    assert_int_equal(gd_fit_resample(f.p, 2, residuals, &f, NULL, &r, false, 8, 300, 100, part), GD_OK);
+    assert_int_equal(gd_lsq_resample(f.p, 2, residuals, &f, NULL, &r, false, 8, 300, 100, part), GD_OK);
     assert_true(memcmp(part, samples + 600, sizeof part) != 0);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_fit(&f, NULL);
 }
 
@@ -180,11 +180,11 @@ static void resampled_residuals_spread_as_the_errors_say(void **state)
     (void)state;
     static double samples[SAMPLES * 2];
     fit f = open_skew(NULL);
-    gd_fit_result r;
+    gd_lsq_result r;
     double error[2];
     const int count = part_of(SAMPLES);
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
-    assert_int_equal(gd_fit_resample(f.p, 2, residuals, &f, NULL, &r, true, 7, 0, part_of(SAMPLES), samples),
+    assert_int_equal(gd_lsq_resample(f.p, 2, residuals, &f, NULL, &r, true, 7, 0, part_of(SAMPLES), samples),
                      GD_OK);
     assert_int_equal(gd_read_f64(r.standard_errors, error, 2), GD_OK);
     for (int k = 0; k < 2; k++) {
@@ -194,7 +194,7 @@ static void resampled_residuals_spread_as_the_errors_say(void **state)
         near("mean", mean, gd_item(f.p[k]), 5 * error[k] / sqrt(count));
         near("error", sqrt(square), error[k], loose(0.03) * error[k]);
     }
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_fit(&f, NULL);
 }
 
@@ -235,7 +235,7 @@ static void intervals_hold_the_truth_as_often_as_they_say(void **state)
     fit f = open_fit(NULL, decay, 3, 0.4, ROWS, x, x);
     gd_seed(f.ctx, 11);
     for (int set = 0; set < part_of(SETS); set++) {
-        gd_fit_result r;
+        gd_lsq_result r;
         double error[2], ends[2];
         make_data(f.ctx, f.y, x);
         for (int k = 0; k < 2; k++) *(double *)gd_data_mut(f.p[k]) = want[k];
@@ -243,10 +243,10 @@ static void intervals_hold_the_truth_as_often_as_they_say(void **state)
         assert_int_equal(gd_read_f64(r.standard_errors, error, 2), GD_OK);
         for (int k = 0; k < 2; k++) normal[k] += fabs(gd_item(f.p[k]) - want[k]) <= t48 * error[k];
         for (int k = set % 4 ? 1 : 0; k < 2; k++) { /* of a in every fourth set */
-            assert_int_equal(gd_fit_profile(f.p, 2, residuals, &f, NULL, &r, k, t48, ends, NULL), GD_OK);
+            assert_int_equal(gd_lsq_profile(f.p, 2, residuals, &f, NULL, &r, k, t48, ends, NULL), GD_OK);
             profile[k] += ends[0] <= want[k] && want[k] <= ends[1];
         }
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
     }
     check_coverage("normal, a", normal[0], part_of(SETS));
     check_coverage("normal, b", normal[1], part_of(SETS));
@@ -300,7 +300,7 @@ static void resample_line(int64_t rows, const double *x, const double *y, bool o
 }
 
 /* Lines are resampled here by themselves: what is looked at is the intervals, and there is time for 2000 sets.  Without
- * gd_fit_bca_level 90.9 to 93.2 % of those of 20 rows hold. */
+ * gd_lsq_bca_level 90.9 to 93.2 % of those of 20 rows hold. */
 static void resampled_intervals_of_few_rows_hold_as_often_as_they_say(void **state)
 {
     (void)state;
@@ -317,7 +317,7 @@ static void resampled_intervals_of_few_rows_hold_as_often_as_they_say(void **sta
             fit f = open_fit(NULL, line, 1, 0.5, rows, x, y);
             gd_seed(f.ctx, 13);
             for (int set = 0; set < part_of(SETS); set++) {
-                gd_fit_result r;
+                gd_lsq_result r;
                 double ends[4];
                 gd_tensor *noise = gd_randn(f.ctx, GD_F64, 1, &rows);
                 const double *e = gd_data(noise);
@@ -326,12 +326,12 @@ static void resampled_intervals_of_few_rows_hold_as_often_as_they_say(void **sta
                 gd_release(noise);
                 assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
                 resample_line(rows, x, y, of_residuals, &seed, samples);
-                double level = gd_fit_bca_level(&r, of_residuals, 0.95);
-                assert_int_equal(gd_fit_bca(f.p, 2, residuals, &f, NULL, &r, samples, RESAMPLES, level, ends),
+                double level = gd_lsq_bca_level(&r, of_residuals, 0.95);
+                assert_int_equal(gd_lsq_bca(f.p, 2, residuals, &f, NULL, &r, samples, RESAMPLES, level, ends),
                                  GD_OK);
                 for (int k = 0; k < 2; k++)
                     inside[k] += ends[2 * k] <= line_truth[k] && line_truth[k] <= ends[2 * k + 1];
-                gd_fit_result_clear(&r);
+                gd_lsq_result_clear(&r);
             }
             for (int k = 0; k < 2; k++) {
                 char what[80];
@@ -348,7 +348,7 @@ static void resampled_intervals_of_few_rows_hold_as_often_as_they_say(void **sta
 
 /* The same by fits of resampled rows, and of resampled residuals, which no formula of errors enters: all of the way, with as many sets as
  * a test has time for.  Of 2000 with 500 resamples each, by rows 93.65 (a) and 94.5 % (b), by residuals 94.8 and 95.15 % hold; without
- * gd_fit_bca_level it was 92.4 and 93.9 % of both kinds. */
+ * gd_lsq_bca_level it was 92.4 and 93.9 % of both kinds. */
 static void resampled_intervals_hold_the_truth_as_often_as_they_say(void **state)
 {
     (void)state;
@@ -359,18 +359,18 @@ static void resampled_intervals_hold_the_truth_as_often_as_they_say(void **state
     fit f = open_fit(NULL, decay, 3, 0.4, ROWS, x, x);
     gd_seed(f.ctx, 12);
     for (int set = 0; set < part_of(RESAMPLED); set++) {
-        gd_fit_result r;
+        gd_lsq_result r;
         double ends[4];
         make_data(f.ctx, f.y, x);
         for (int k = 0; k < 2; k++) *(double *)gd_data_mut(f.p[k]) = want[k];
         assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
         assert_int_equal(
-            gd_fit_resample(f.p, 2, residuals, &f, NULL, &r, set % 2, (uint64_t)set, 0, FEWER, samples),
+            gd_lsq_resample(f.p, 2, residuals, &f, NULL, &r, set % 2, (uint64_t)set, 0, FEWER, samples),
             GD_OK);
-        double level = gd_fit_bca_level(&r, set % 2, 0.95);
-        assert_int_equal(gd_fit_bca(f.p, 2, residuals, &f, NULL, &r, samples, FEWER, level, ends), GD_OK);
+        double level = gd_lsq_bca_level(&r, set % 2, 0.95);
+        assert_int_equal(gd_lsq_bca(f.p, 2, residuals, &f, NULL, &r, samples, FEWER, level, ends), GD_OK);
         for (int k = 0; k < 2; k++) inside[k] += ends[2 * k] <= want[k] && want[k] <= ends[2 * k + 1];
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
     }
     check_coverage("bootstrap, a", inside[0], part_of(RESAMPLED));
     check_coverage("bootstrap, b", inside[1], part_of(RESAMPLED));
@@ -384,13 +384,13 @@ static void what_cannot_be_resampled_is_said(void **state)
     (void)state;
     double samples[40], ends[4];
     fit f = open_skew(NULL);
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
     for (int i = 0; i < 40; i++) samples[i] = i < 10 ? (double)NAN : i;
-    assert_int_equal(gd_fit_bca(f.p, 2, residuals, &f, NULL, &r, samples, 20, 0.95, ends), GD_VALUE);
+    assert_int_equal(gd_lsq_bca(f.p, 2, residuals, &f, NULL, &r, samples, 20, 0.95, ends), GD_VALUE);
     assert_error(f.ctx, GD_VALUE, "bootstrap: 5 of 20 fits of resampled rows did not converge");
-    assert_int_equal(gd_fit_bca(f.p, 2, residuals, &f, NULL, &r, samples, 20, 1, ends), GD_ARGUMENT);
-    gd_fit_result_clear(&r);
+    assert_int_equal(gd_lsq_bca(f.p, 2, residuals, &f, NULL, &r, samples, 20, 1, ends), GD_ARGUMENT);
+    gd_lsq_result_clear(&r);
     close_fit(&f, NULL);
 }
 
@@ -401,16 +401,16 @@ static void every_allocation_may_fail(void **state)
     for (int64_t k = 1; failed; k += k < 30 ? 1 : 31) {
         memory m = {0};
         fit f = open_skew(&m);
-        gd_fit_result r;
+        gd_lsq_result r;
         double samples[4], ends[4];
         assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
         m.fail_at = m.requests + k;
-        gd_status status = gd_fit_resample(f.p, 2, residuals, &f, NULL, &r, true, 7, 0, 2, samples);
-        if (!status) status = gd_fit_bca(f.p, 2, residuals, &f, NULL, &r, samples, 2, 0.95, ends);
+        gd_status status = gd_lsq_resample(f.p, 2, residuals, &f, NULL, &r, true, 7, 0, 2, samples);
+        if (!status) status = gd_lsq_bca(f.p, 2, residuals, &f, NULL, &r, samples, 2, 0.95, ends);
         failed = m.failed;
         m.fail_at = 0;
         assert_true(status == GD_OK || status == GD_NOMEM);
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_clear_error(f.ctx);
         close_fit(&f, &m);
     }

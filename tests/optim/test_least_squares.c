@@ -53,7 +53,7 @@ static void a_line_has_the_errors_of_linear_regression(void **state)
     (void)state;
     const double t[] = {1, 2, 3, 4, 5, 6}, y[] = {2.1, 3.9, 6.2, 7.8, 10.1, 11.7};
     fit f = open_fit(line, 2, (double[]){0, 0}, 6, t, y);
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
     /* by hand: slope = Sxy / Sxx, its variance s^2 / Sxx, that of the intercept s^2 (1/n + mean^2 / Sxx) */
     double mean_t = 3.5, mean_y = 0, sxx = 17.5, sxy = 0, rss = 0;
@@ -76,7 +76,7 @@ static void a_line_has_the_errors_of_linear_regression(void **state)
     assert_true(r.solve.converged);
     /* linear: the full step is the solution */
     assert_true(r.solve.evals <= 5);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     assert_null(r.covariance);
     close_fit(&f);
 }
@@ -90,14 +90,14 @@ static void an_exact_fit_ends_at_zero(void **state)
         y[i] = 2.5 * exp(-1.3 * t[i]) + 0.5;
     }
     fit f = open_fit(decay, 3, (double[]){1, 1, 0}, 20, t, y);
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(f.p, 3, residuals, &f, NULL, &r), GD_OK);
     assert_near(gd_item(f.p[0]), 2.5, 1e-12);
     assert_near(gd_item(f.p[1]), 1.3, 1e-12);
     assert_near(gd_item(f.p[2]), 0.5, 1e-12);
     assert_true(r.rss < 1e-28);
     assert_int_equal(r.solve.evals, f.evals);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_fit(&f);
 }
 
@@ -106,12 +106,12 @@ static void a_start_that_is_the_solution_is_evaluated_once(void **state)
     (void)state;
     const double t[] = {0, 1, 2, 3}, y[] = {1, 3, 5, 7};
     fit f = open_fit(line, 2, (double[]){1, 2}, 4, t, y);
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
     assert_int_equal(r.solve.evals, 1);
     assert_int_equal(r.solve.reason, GD_STOP_GRADIENT);
     assert_near(r.rss, 0, 0);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_fit(&f);
 }
 
@@ -130,7 +130,7 @@ static void the_last_digits_are_found_also_with_large_residuals(void **state)
 {
     (void)state;
     fit f = open_fit(freudenstein_roth, 2, (double[]){0.5, -2}, 0, NULL, NULL);
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
     /* p_0 balances the two, so half the square of 16 + 12 b + 4 b^2 - 2 b^3 is left, least for b = (2 - sqrt 22) / 3 */
     double b = (2 - sqrt(22)) / 3, gap = 16 + 12 * b + 4 * b * b - 2 * b * b * b;
@@ -138,7 +138,7 @@ static void the_last_digits_are_found_also_with_large_residuals(void **state)
     assert_near(gd_item(f.p[1]), b, 1e-13);
     assert_near(gd_item(f.p[0]), first, 1e-11);
     assert_near(r.rss, gap * gap / 2, 1e-12);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_fit(&f);
 }
 
@@ -151,7 +151,7 @@ static void parameters_that_are_not_determined_have_infinite_errors(void **state
     (void)state;
     const double t[] = {1, 2, 3, 4, 5}, y[] = {1, 2.1, 2.9, 4.2, 5};
     fit f = open_fit(twice_the_same, 3, (double[]){1, 3, 0}, 5, t, y);
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(f.p, 3, residuals, &f, NULL, &r), GD_OK);
     assert_int_equal(r.rank, 2);
     double errors[3];
@@ -161,7 +161,7 @@ static void parameters_that_are_not_determined_have_infinite_errors(void **state
     double slope = 10.1 / 10;
     assert_near(gd_item(f.p[0]) + gd_item(f.p[1]), slope, 1e-10);
     assert_near(gd_item(f.p[1]) - gd_item(f.p[0]), 2, 1e-8);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_fit(&f);
 }
 
@@ -176,13 +176,13 @@ static void fewer_residuals_than_parameters_are_solved_exactly(void **state)
 {
     (void)state;
     fit f = open_fit(two_of_three, 3, (double[]){1, 0.5, 0}, 0, NULL, NULL);
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(f.p, 3, residuals, &f, NULL, &r), GD_OK);
     assert_true(r.rss < 1e-24);
     assert_int_equal(r.dof, -1);
     assert_int_equal(r.rank, 2);
     assert_true(isnan(r.sigma));
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_fit(&f);
 }
 
@@ -193,11 +193,11 @@ static void a_parameter_that_does_not_matter_stays(void **state)
     (void)state;
     const double t[] = {1, 2, 3}, y[] = {2, 4, 6.1};
     fit f = open_fit(unused_parameter, 2, (double[]){1, 7}, 3, t, y);
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
     assert_near(gd_item(f.p[0]), 28.3 / 14, 1e-13);
     assert_near(gd_item(f.p[1]), 7, 0);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_fit(&f);
 }
 
@@ -214,11 +214,11 @@ static void trial_points_that_are_not_finite_are_avoided(void **state)
         y[i] = 2 * log(t[i] + 0.1);
     }
     fit f = open_fit(logarithm, 2, (double[]){50, 8}, 12, t, y);
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
     assert_near(gd_item(f.p[0]), 2, 1e-8);
     assert_near(gd_item(f.p[1]), 0.1, 1e-8);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_fit(&f);
 }
 
@@ -227,13 +227,13 @@ static void a_start_that_is_not_finite_is_said(void **state)
     (void)state;
     const double t[] = {1, 2, 3}, y[] = {1, 2, 3};
     fit f = open_fit(logarithm, 2, (double[]){1, -8}, 3, t, y);
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
     assert_int_equal(r.solve.reason, GD_STOP_NOT_FINITE);
     assert_false(r.solve.converged);
     assert_near(gd_item(f.p[1]), -8, 0);
     assert_null(r.covariance);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     close_fit(&f);
 }
 
@@ -259,9 +259,9 @@ static void rules_stop_a_fit(void **state)
     int seen = 0;
     struct {
         gd_stop want;
-        gd_fit_options options;
+        gd_lsq_options options;
     } cases[5];
-    for (int i = 0; i < 5; i++) cases[i].options = gd_fit_defaults();
+    for (int i = 0; i < 5; i++) cases[i].options = gd_lsq_defaults();
     cases[0].want = GD_STOP_CALLER;
     cases[0].options.solve.callback = count_to_three;
     cases[0].options.solve.callback_user = &seen;
@@ -275,12 +275,12 @@ static void rules_stop_a_fit(void **state)
     cases[4].options.solve.gradient_tol = 1e-3;
     for (int i = 0; i < 5; i++) {
         fit f = open_fit(decay, 3, (double[]){1, 1, 0}, 20, t, y);
-        gd_fit_result r;
+        gd_lsq_result r;
         assert_int_equal(gd_least_squares(f.p, 3, residuals, &f, &cases[i].options, &r), GD_OK);
         assert_int_equal(r.solve.reason, cases[i].want);
         assert_int_equal(r.solve.evals, f.evals);
         if (cases[i].want == GD_STOP_MAX_EVALS) assert_true(f.evals <= 3);
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         close_fit(&f);
     }
     assert_int_equal(seen, 3);
@@ -312,7 +312,7 @@ static void a_function_that_fails_leaves_the_best_point(void **state)
     for (int fail_at = 1; fail_at < 7; fail_at++) {
         fit f = open_fit(decay, 3, (double[]){1, 1, 0}, 20, t, y);
         f.fail_at = fail_at;
-        gd_fit_result r;
+        gd_lsq_result r;
         assert_int_equal(gd_least_squares(f.p, 3, residuals, &f, NULL, &r), GD_CALLBACK);
         assert_error(f.ctx, GD_CALLBACK, "least squares: the function returned NULL");
         assert_int_equal(r.solve.reason, GD_STOP_ERROR);
@@ -338,7 +338,7 @@ static void wrong_use_is_told(void **state)
     (void)state;
     const double t[] = {1, 2, 3};
     fit f = open_fit(of_changing_size, 1, (double[]){1}, 3, t, NULL);
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(f.p, 1, residuals, &f, NULL, &r), GD_SHAPE);
     assert_error(f.ctx, GD_SHAPE, "least squares: 2 residuals, before there were 3");
     gd_tensor *constant = gd_scalar(f.ctx, GD_F64, 1);
@@ -363,9 +363,9 @@ static void every_allocation_may_fail(void **state)
         f.y = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){5}, y);
         assert_no_error(ctx);
         counted.fail_at = counted.requests + (k < 400 ? k : k * k / 400); /* all of the first, then some */
-        gd_fit_options options = gd_fit_defaults();
+        gd_lsq_options options = gd_lsq_defaults();
         options.solve.max_steps = 3;
-        gd_fit_result r;
+        gd_lsq_result r;
         gd_status status = gd_least_squares(f.p, 3, residuals, &f, &options, &r);
         done = !counted.failed;
         if (done)
@@ -375,7 +375,7 @@ static void every_allocation_may_fail(void **state)
             assert_true(isfinite(gd_item(f.p[0])));
         }
         counted.fail_at = 0;
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_clear_error(ctx);
         gd_scope_end(ctx);
         end_context(ctx, &counted);
@@ -408,13 +408,13 @@ static void parameters_of_any_shape_and_precision(void **state)
         matrix_fit f = {.x = gd_randn(ctx, d, 2, (int64_t[]){10, 2})};
         f.w = gd_require_grad(gd_rename(gd_zeros(ctx, d, 2, (int64_t[]){2, 3}), "in, out"));
         f.y = gd_matmul(f.x, truth);
-        gd_fit_result r;
+        gd_lsq_result r;
         assert_int_equal(gd_least_squares(&f.w, 1, matrix_residuals, &f, NULL, &r), GD_OK);
         assert_no_error(ctx);
         assert_values_near(f.w, d == GD_F64 ? 1e-13 : 1e-5, 1, 2, 3, 4, 5, 6);
         assert_shape(r.covariance, 6, 6);
         assert_string_equal(gd_axis_name(f.w, 0), "in");
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_scope_end(ctx);
         end_context(ctx, NULL);
     }
@@ -464,14 +464,14 @@ static void graphs_of_points_that_were_tried_are_refused(void **state)
     (void)state;
     gd_ctx *ctx = context(NULL, 1, NULL);
     visits v = {.p = gd_require_grad(VECTOR(ctx, -1.2, 1))};
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_options o = gd_lsq_defaults();
     o.acceleration = false;
-    gd_fit_result r;
+    gd_lsq_result r;
     assert_int_equal(gd_least_squares(&v.p, 1, visited_residuals, &v, &o, &r), GD_OK);
     assert_values_near(v.p, 1e-12, 1, 1);
     assert_true(r.solve.evals > r.solve.steps + 1); /* some were not taken */
     assert_true(v.stale > 0);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     for (int k = 0; k < v.count; k++) gd_release(v.loss[k]);
     gd_release(v.p);
     end_context(ctx, NULL);
@@ -483,8 +483,8 @@ static int64_t requests_of(double near, bool acceleration)
     enum { ROWS = 40 };
     memory m = {0};
     fit f = {.ctx = context(&m, 1, NULL), .model = decay};
-    gd_fit_options o = gd_fit_defaults();
-    gd_fit_result r;
+    gd_lsq_options o = gd_lsq_defaults();
+    gd_lsq_result r;
     double t[ROWS], y[ROWS], start[] = {2, 1 + near, 0.5};
     for (int i = 0; i < ROWS; i++) t[i] = 0.1 * i, y[i] = 2 * exp(-t[i]) + 0.5 + 1e-3 * (i % 3);
     gd_scope_begin(f.ctx);
@@ -497,7 +497,7 @@ static int64_t requests_of(double near, bool acceleration)
     int64_t asked = m.requests - before;
     assert_true(r.solve.converged);
     assert_near(gd_item(f.p[1]), 1, 0.01);
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     gd_scope_end(f.ctx);
     end_context(f.ctx, &m);
     return asked;

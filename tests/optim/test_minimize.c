@@ -699,19 +699,19 @@ static void options_that_are_no_limits_are_refused(void **state)
     o[4].step_tol = -1e-9, o[5].loss_tol = NAN, o[6].patience = -1, o[7].curvature_products = -1;
     static const char *const names[] = {"max_steps", "max_evals", "max_seconds", "gradient_tol",
                                         "step_tol",  "loss_tol",  "patience",    "curvature_products"};
-    gd_fit_result fit;
+    gd_lsq_result fit;
     char text[80];
     for (int i = 0; i < COUNT_OF(o); i++) {
         snprintf(text, sizeof text, "minimize: %s is ", names[i]);
         assert_int_equal(gd_minimize(&p, 1, &objective, NULL, &o[i], NULL), GD_ARGUMENT);
         assert_error(ctx, GD_ARGUMENT, text);
-        gd_fit_options f = gd_fit_defaults();
+        gd_lsq_options f = gd_lsq_defaults();
         f.solve = o[i];
         snprintf(text, sizeof text, "least squares: %s is ", names[i]);
         assert_int_equal(gd_least_squares(&p, 1, squares, p, &f, &fit), GD_ARGUMENT);
         assert_error(ctx, GD_ARGUMENT, text);
     }
-    gd_fit_options f[3] = {gd_fit_defaults(), gd_fit_defaults(), gd_fit_defaults()};
+    gd_lsq_options f[3] = {gd_lsq_defaults(), gd_lsq_defaults(), gd_lsq_defaults()};
     f[0].sigma = NAN, f[1].first_radius = 0, f[2].weightless = -1;
     static const char *const more[] = {"sigma", "first_radius", "weightless"};
     for (int i = 0; i < 3; i++) {

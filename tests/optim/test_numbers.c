@@ -67,11 +67,11 @@ static void a_single_residual_is_given_as_one(void **state)
         assert_int_equal(gd_minimize(&p, 1, &beside, chains[i], NULL, &r), GD_OK);
         if (fabs(gd_at(p, (int64_t[]){0}) - 3) > 1e-6 || r.loss > 1e-10)
             fail_msg("%s: %.9g at %.9g", chains[i], r.loss, gd_at(p, (int64_t[]){0}));
-        gd_fit_result fit;
+        gd_lsq_result fit;
         assert_int_equal(gd_fill(p, 0), GD_OK);
         assert_int_equal(gd_least_squares(&p, 1, one_residual, p, NULL, &fit), GD_OK);
         assert_true(fabs(gd_at(p, (int64_t[]){0}) - 3) < 1e-6);
-        gd_fit_result_clear(&fit);
+        gd_lsq_result_clear(&fit);
         gd_release(p);
         end_context(ctx, NULL);
     }

@@ -55,38 +55,38 @@ static void values_errors_and_scale_are_those_of_an_m_estimator(void **state)
 {
     (void)state;
     static const struct {
-        gd_fit_loss loss;
+        gd_lsq_loss loss;
         double scale, x[3], error[3];
     } cases[] = {
-        {GD_FIT_HUBER,
+        {GD_LSQ_HUBER,
          0,
          {0.493638844107, 3.95900406639, 0.691554808293},
          {0.0446646271553, 0.0593363746551, 0.0250667984639}},
-        {GD_FIT_HUBER,
+        {GD_LSQ_HUBER,
          0.1,
          {0.495856350639, 3.95953808327, 0.692793539279},
          {0.0464187182792, 0.061030104596, 0.0263543342762}},
-        {GD_FIT_SOFT_L1,
+        {GD_LSQ_SOFT_L1,
          0,
          {0.497674172657, 3.95587140389, 0.693379275877},
          {0.0461142362396, 0.0605810403719, 0.0283181349144}},
-        {GD_FIT_SOFT_L1,
+        {GD_LSQ_SOFT_L1,
          0.1,
          {0.500095901922, 3.95598793993, 0.694556081953},
          {0.0482518340162, 0.0634657892785, 0.0293072535784}},
-        {GD_FIT_CAUCHY,
+        {GD_LSQ_CAUCHY,
          0,
          {0.472984702642, 3.95706598246, 0.68268822096},
          {0.0292758425308, 0.0393212988182, 0.0191949150822}},
-        {GD_FIT_CAUCHY,
+        {GD_LSQ_CAUCHY,
          0.1,
          {0.474885832352, 3.95641910769, 0.68358500468},
          {0.0302407960147, 0.0401014473197, 0.0193988151559}},
-        {GD_FIT_TUKEY,
+        {GD_LSQ_TUKEY,
          0,
          {0.459965436638, 3.96308621229, 0.675989252507},
          {0.0274409624697, 0.0381730479854, 0.0180737002923}},
-        {GD_FIT_TUKEY,
+        {GD_LSQ_TUKEY,
          0.1,
          {0.459861798075, 3.96314521821, 0.675844299247},
          {0.0274960049667, 0.0382457291089, 0.0179770089209}},
@@ -95,14 +95,14 @@ static void values_errors_and_scale_are_those_of_an_m_estimator(void **state)
         gd_ctx *ctx = context(NULL, 1, NULL);
         gd_scope_begin(ctx);
         decay d = open_decay(ctx, false, ROWS, times, values);
-        gd_fit_options o = gd_fit_defaults();
-        gd_fit_result r;
+        gd_lsq_options o = gd_lsq_defaults();
+        gd_lsq_result r;
         double error[3];
         o.loss = cases[i].loss;
         o.loss_scale = cases[i].scale;
         assert_int_equal(gd_least_squares(d.p, 3, residuals, &d, &o, &r), GD_OK);
         assert_true(r.solve.converged);
-        const char *name = gd_fit_loss_name(o.loss);
+        const char *name = gd_lsq_loss_name(o.loss);
         near(name, r.scale, o.loss_scale > 0 ? o.loss_scale : SCALE, 1e-7);
         near(name, r.sigma, r.scale, 0);
         assert_int_equal(gd_read_f64(r.standard_errors, error, 3), GD_OK);
@@ -110,7 +110,7 @@ static void values_errors_and_scale_are_those_of_an_m_estimator(void **state)
             near(name, gd_item(d.p[k]), cases[i].x[k], 1e-7);
             near(name, error[k], cases[i].error[k], 1e-6);
         }
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_scope_end(ctx);
         end_context(ctx, NULL);
     }
@@ -122,17 +122,17 @@ static void a_line_is_that_of_statsmodels(void **state)
     static const double y[] = {1.041, 1.583, 1.836, 2.474, 5.902, 3.483,
                                3.871, 4.502, 4.996, 5.47,  3.895, 6.46};
     static const struct {
-        gd_fit_loss loss;
+        gd_lsq_loss loss;
         double scale, a, b;
-    } cases[] = {{GD_FIT_HUBER, 0.053089362696691636, 1.037851809956631, 0.49007670760665567},
-                 {GD_FIT_TUKEY, 0.04454060126087615, 1.0341100374872734, 0.4923831283927873}};
+    } cases[] = {{GD_LSQ_HUBER, 0.053089362696691636, 1.037851809956631, 0.49007670760665567},
+                 {GD_LSQ_TUKEY, 0.04454060126087615, 1.0341100374872734, 0.4923831283927873}};
     double x[12];
     for (int i = 0; i < 12; i++) x[i] = i;
     for (int i = 0; i < COUNT_OF(cases); i++) {
         gd_ctx *ctx = context(NULL, 1, NULL);
         gd_scope_begin(ctx);
         decay d = open_decay(ctx, true, 12, x, y);
-        gd_fit_options o = gd_fit_defaults();
+        gd_lsq_options o = gd_lsq_defaults();
         o.loss = cases[i].loss;
         o.loss_scale = cases[i].scale;
         assert_int_equal(gd_least_squares(d.p, 2, residuals, &d, &o, NULL), GD_OK);
@@ -147,21 +147,21 @@ static void a_line_is_that_of_statsmodels(void **state)
 static void weights_fall_from_one(void **state)
 {
     (void)state;
-    for (int loss = 0; loss < GD_FIT_LOSS_COUNT; loss++) {
+    for (int loss = 0; loss < GD_LSQ_LOSS_COUNT; loss++) {
         double last = 1;
-        assert_true(gd_fit_loss_weight((gd_fit_loss)loss, 0) == 1);
+        assert_true(gd_lsq_loss_weight((gd_lsq_loss)loss, 0) == 1);
         for (double z = 0; z < 8; z += 0.25) {
-            double weight = gd_fit_loss_weight((gd_fit_loss)loss, -z);
+            double weight = gd_lsq_loss_weight((gd_lsq_loss)loss, -z);
             assert_true(weight <= last && weight >= 0);
             last = weight;
         }
-        assert_true(loss == GD_FIT_SQUARES ? last == 1 : last < 0.2);
+        assert_true(loss == GD_LSQ_SQUARES ? last == 1 : last < 0.2);
     }
-    near("huber", gd_fit_loss_weight(GD_FIT_HUBER, 2.69), 0.5, 1e-15);
-    near("tukey", gd_fit_loss_weight(GD_FIT_TUKEY, 4.685 / 2), 0.5625, 1e-15);
-    assert_true(gd_fit_loss_weight(GD_FIT_TUKEY, 5) == 0);
-    assert_true(isnan(gd_fit_loss_weight(GD_FIT_LOSS_COUNT, 1)));
-    assert_string_equal(gd_fit_loss_name(GD_FIT_SOFT_L1), "soft_l1");
+    near("huber", gd_lsq_loss_weight(GD_LSQ_HUBER, 2.69), 0.5, 1e-15);
+    near("tukey", gd_lsq_loss_weight(GD_LSQ_TUKEY, 4.685 / 2), 0.5625, 1e-15);
+    assert_true(gd_lsq_loss_weight(GD_LSQ_TUKEY, 5) == 0);
+    assert_true(isnan(gd_lsq_loss_weight(GD_LSQ_LOSS_COUNT, 1)));
+    assert_string_equal(gd_lsq_loss_name(GD_LSQ_SOFT_L1), "soft_l1");
 }
 
 /* With b held at 0.5 by its bound the errors are those of a straight line in exp(-t/2), which has no second derivatives: compare
@@ -175,9 +175,9 @@ static void a_bound_that_holds_leaves_the_errors_of_the_others(void **state)
         gd_scope_begin(ctx);
         decay d = open_decay(ctx, false, ROWS, times, values);
         const double low[] = {-INFINITY, -INFINITY, -INFINITY}, high[] = {INFINITY, INFINITY, 0.5};
-        gd_fit_options o = gd_fit_defaults();
-        gd_fit_result r;
-        o.loss = GD_FIT_CAUCHY;
+        gd_lsq_options o = gd_lsq_defaults();
+        gd_lsq_result r;
+        o.loss = GD_LSQ_CAUCHY;
         o.loss_scale = 0.1;
         if (held) o.low = low, o.high = high;
         if (!held) {
@@ -187,7 +187,7 @@ static void a_bound_that_holds_leaves_the_errors_of_the_others(void **state)
         assert_int_equal(gd_least_squares(d.p, held ? 3 : 2, residuals, &d, &o, &r), GD_OK);
         assert_int_equal(gd_read_f64(r.standard_errors, errors[held], held ? 3 : 2), GD_OK);
         for (int k = 0; k < 2; k++) x[held][k] = gd_item(d.p[k]);
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_scope_end(ctx);
         end_context(ctx, NULL);
     }
@@ -205,21 +205,21 @@ static void what_has_no_scale_is_said(void **state)
     gd_ctx *ctx = context(NULL, 1, NULL);
     gd_scope_begin(ctx);
     decay d = open_decay(ctx, true, 8, t, y);
-    gd_fit_options o = gd_fit_defaults();
-    gd_fit_result r;
+    gd_lsq_options o = gd_lsq_defaults();
+    gd_lsq_result r;
     double interval[2];
-    o.loss = GD_FIT_HUBER;
+    o.loss = GD_LSQ_HUBER;
     assert_int_equal(gd_least_squares(d.p, 2, residuals, &d, &o, &r), GD_OK); /* a Huber fit is not exact */
-    assert_int_equal(gd_fit_profile(d.p, 2, residuals, &d, &o, &r, 0, 2, interval, NULL), GD_ARGUMENT);
+    assert_int_equal(gd_lsq_profile(d.p, 2, residuals, &d, &o, &r, 0, 2, interval, NULL), GD_ARGUMENT);
     assert_error(ctx, GD_ARGUMENT, "profile: intervals are those of squares, not of huber");
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     d = open_decay(ctx, true, 2, t, y);
     assert_int_equal(gd_least_squares(d.p, 2, residuals, &d, &o, &r), GD_VALUE);
     assert_error(ctx, GD_VALUE, "least squares: 2 residuals for 2 parameters say nothing of their scale");
     d = open_decay(ctx, true, 8, t, t);
     assert_int_equal(gd_least_squares(d.p, 2, residuals, &d, &o, &r), GD_VALUE);
     assert_error(ctx, GD_VALUE, "least squares: half of the residuals are 0: the loss huber wants a scale");
-    o.loss = (gd_fit_loss)77;
+    o.loss = (gd_lsq_loss)77;
     assert_int_equal(gd_least_squares(d.p, 2, residuals, &d, &o, &r), GD_ARGUMENT);
     assert_error(ctx, GD_ARGUMENT, "least squares: no such loss, or a scale that is none");
     gd_scope_end(ctx);
@@ -236,16 +236,16 @@ static void every_allocation_may_fail(void **state)
         gd_ctx *ctx = context(&m, 1, NULL);
         gd_scope_begin(ctx);
         decay d = open_decay(ctx, false, ROWS, times, values);
-        gd_fit_options o = gd_fit_defaults();
-        gd_fit_result r;
-        o.loss = GD_FIT_TUKEY;
+        gd_lsq_options o = gd_lsq_defaults();
+        gd_lsq_result r;
+        o.loss = GD_LSQ_TUKEY;
         o.loss_scale = 0.1;
         m.fail_at = m.requests + k;
         gd_status status = gd_least_squares(d.p, 3, residuals, &d, &o, &r);
         failed = m.failed;
         m.fail_at = 0;
         assert_true(status == GD_OK || status == GD_NOMEM);
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_clear_error(ctx);
         gd_scope_end(ctx);
         end_context(ctx, &m);
@@ -336,10 +336,10 @@ static void a_scale_does_not_stay_where_outliers_have_pulled_the_squares(void **
     (void)state;
     gd_ctx *ctx = context(NULL, 1, NULL);
     gd_scope_begin(ctx);
-    gd_fit_options o = gd_fit_defaults();
-    gd_fit_result r, known;
+    gd_lsq_options o = gd_lsq_defaults();
+    gd_lsq_result r, known;
     scene s = open_scene(ctx, 13, 0.3, true);
-    o.loss = GD_FIT_HUBER;
+    o.loss = GD_LSQ_HUBER;
     o.covariance = false;
     o.low = s.low, o.high = s.high;
     assert_int_equal(gd_least_squares(SCENE(s), 2, sights, &s, &o, &r), GD_OK);
@@ -350,8 +350,8 @@ static void a_scale_does_not_stay_where_outliers_have_pulled_the_squares(void **
     o.loss_scale = r.scale;
     assert_int_equal(gd_least_squares(SCENE(s), 2, sights, &s, &o, &known), GD_OK);
     near("loss", r.solve.loss, known.solve.loss, 1e-8);
-    gd_fit_result_clear(&r);
-    gd_fit_result_clear(&known);
+    gd_lsq_result_clear(&r);
+    gd_lsq_result_clear(&known);
     gd_scope_end(ctx);
     end_context(ctx, NULL);
 }
@@ -361,16 +361,16 @@ static void two_minima_are_said(void **state)
     (void)state;
     gd_ctx *ctx = context(NULL, 1, NULL);
     gd_scope_begin(ctx);
-    gd_fit_options o = gd_fit_defaults();
-    gd_fit_result r;
+    gd_lsq_options o = gd_lsq_defaults();
+    gd_lsq_result r;
     scene s = open_scene(ctx, 8, 0.3, true);
-    o.loss = GD_FIT_HUBER;
+    o.loss = GD_LSQ_HUBER;
     o.covariance = false;
     o.low = s.low, o.high = s.high;
     assert_int_equal(gd_least_squares(SCENE(s), 2, sights, &s, &o, &r), GD_OK);
     assert_int_equal(gd_warning_count(ctx), 1);
     assert_non_null(strstr(gd_warning_text(ctx), "the loss huber has two minima"));
-    gd_fit_result_clear(&r);
+    gd_lsq_result_clear(&r);
     gd_scope_end(ctx);
     end_context(ctx, NULL);
 }
@@ -410,10 +410,10 @@ static void limits_hold_for_the_whole_call(void **state)
         gd_scope_begin(ctx);
         decay d = open_decay(ctx, false, ROWS, times, values);
         seen s = {.stop_at = cases[i].calls};
-        gd_fit_options o = gd_fit_defaults();
-        gd_fit_result r;
+        gd_lsq_options o = gd_lsq_defaults();
+        gd_lsq_result r;
         double begun = gd_item(gd_sum(gd_square(residuals(&d)), NULL, false));
-        o.loss = GD_FIT_TUKEY;
+        o.loss = GD_LSQ_TUKEY;
         o.loss_scale = cases[i].scale;
         o.solve.max_steps = cases[i].steps;
         o.solve.max_evals = cases[i].evals;
@@ -430,7 +430,7 @@ static void limits_hold_for_the_whole_call(void **state)
         assert_true(!cases[i].evals || r.solve.evals <= cases[i].evals + 2);
         assert_true(!cases[i].calls || s.calls == cases[i].calls);
         assert_true(r.scale > 0 && r.rss <= begun && r.standard_errors);
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         gd_scope_end(ctx);
         end_context(ctx, NULL);
     }

@@ -127,11 +127,11 @@ static void least_squares_solves_all(void **state)
         gd_ctx *ctx = context(NULL, 1, NULL);
         gd_scope_begin(ctx);
         instance one = open_instance(ctx, &mgh_problems[i]);
-        gd_fit_result result;
+        gd_lsq_result result;
         gd_status status = gd_least_squares(&one.x, 1, residuals, &one, NULL, &result);
         assert_no_error(ctx);
         assert_int_equal(status, GD_OK);
-        gd_fit_result_clear(&result);
+        gd_lsq_result_clear(&result);
         count(&s, &mgh_problems[i], "gd_least_squares", &result.solve);
         gd_scope_end(ctx);
         end_context(ctx, NULL);

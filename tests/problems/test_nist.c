@@ -18,7 +18,7 @@ static gd_tensor *residuals(void *user)
 }
 
 /* Fits from one start; digits of the parameters and of their standard errors. */
-static void fit(const nist_model *model, const nist_data *data, int start, gd_fit_result *out, double *digits,
+static void fit(const nist_model *model, const nist_data *data, int start, gd_lsq_result *out, double *digits,
                 double *error_digits)
 {
     gd_ctx *ctx = context(NULL, 1, NULL);
@@ -37,7 +37,7 @@ static void fit(const nist_model *model, const nist_data *data, int start, gd_fi
     assert_int_equal(gd_read_f64(out->standard_errors, errors, data->params), GD_OK);
     *digits = nist_digits(b, data->certified, data->params);
     *error_digits = nist_digits(errors, data->deviation, data->params);
-    gd_fit_result_clear(out);
+    gd_lsq_result_clear(out);
     gd_scope_end(ctx);
     end_context(ctx, NULL);
 }
@@ -53,7 +53,7 @@ static void certified_values_are_found_from_both_starts(void **state)
         nist_data data;
         if (!nist_read(FOLDER, nist_models[i].name, &data)) skip();
         for (int start = 0; start < 2; start++) {
-            gd_fit_result result;
+            gd_lsq_result result;
             double q, e;
             fit(&nist_models[i], &data, start, &result, &q, &e);
             if (q < 4 || verbose)

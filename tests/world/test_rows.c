@@ -63,15 +63,15 @@ static gd_status solve(gd_ctx *ctx, table *t, const rows_case *c, double out[16]
         out[3] = r.loss;
         out[4] = (double)r.steps;
     } else {
-        gd_fit_options o = gd_fit_defaults();
-        gd_fit_result r;
+        gd_lsq_options o = gd_lsq_defaults();
+        gd_lsq_result r;
         o.rows = &t->rows;
         TRY(gd_least_squares(t->p, 3, NULL, NULL, &o, &r));
         EXPECT(ctx, r.residuals == c->count && r.solve.converged);
         out[3] = r.rss;
         out[4] = (double)r.solve.steps;
         gd_status status = gd_read_f64(r.covariance, out + 5, 9);
-        gd_fit_result_clear(&r);
+        gd_lsq_result_clear(&r);
         TRY(status);
     }
     for (int i = 0; i < 3; i++) out[i] = gd_item(t->p[i]);
@@ -169,9 +169,9 @@ static gd_status broken_row(gd_world *w, void *user)
     if (!told) fprintf(stderr, "rank %d: %s\n", gd_world_rank(w), gd_error_text(ctx));
     gd_clear_error(ctx);
     EXPECT(ctx, status == GD_SHAPE && told);
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_options o = gd_lsq_defaults();
     o.rows = &t.rows;
-    o.loss = GD_FIT_HUBER;
+    o.loss = GD_LSQ_HUBER;
     status = gd_least_squares(t.p, 3, (gd_tensor * (*)(void *)) gd_neg, t.p[0], &o, NULL);
     told = strstr(gd_error_text(ctx), "needs all residuals in one process") != NULL;
     gd_clear_error(ctx);

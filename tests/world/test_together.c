@@ -61,19 +61,19 @@ static gd_status solve(problem *q, int way, const gd_solve_options *options, gd_
         return gd_minimize(&q->p, 1, &(gd_objective){.rows = &q->rows}, "gauss_newton", options, result);
     if (way == BY_BATCH)
         return gd_minimize(&q->p, 1, &(gd_objective){.batch = &q->batch}, NULL, options, result);
-    gd_fit_options o = gd_fit_defaults();
-    gd_fit_result fit;
+    gd_lsq_options o = gd_lsq_defaults();
+    gd_lsq_result fit;
     o.solve = *options;
     o.rows = &q->rows;
     TRY(gd_least_squares(&q->p, 1, NULL, NULL, &o, &fit));
     *result = fit.solve;
-    gd_fit_result_clear(&fit);
+    gd_lsq_result_clear(&fit);
     return GD_OK;
 }
 
 static gd_solve_options options_of(int way)
 {
-    return way == LEAST_SQUARES ? gd_fit_defaults().solve : gd_solve_defaults();
+    return way == LEAST_SQUARES ? gd_lsq_defaults().solve : gd_solve_defaults();
 }
 
 /* ---- stopping ---- */

@@ -35,15 +35,15 @@ static void *open_fit(void)
 static void run_fit(void *job)
 {
     curve *c = job;
-    gd_fit_options options = gd_fit_defaults();
-    gd_fit_result result;
+    gd_lsq_options options = gd_lsq_defaults();
+    gd_lsq_result result;
     options.rows = &c->rows;
     gd_status status = GD_OK;
     gd_scope_begin(c->ctx);
     for (int i = 0; i < DECAY_PARAMS && !status; i++) status = gd_write_f64(c->p[i], &decay_start[i], 1);
     if (!status) status = gd_least_squares(c->p, DECAY_PARAMS, NULL, NULL, &options, &result);
     if (status) gradus_check(c->ctx);
-    gd_fit_result_clear(&result);
+    gd_lsq_result_clear(&result);
     gd_scope_end(c->ctx);
 }
 

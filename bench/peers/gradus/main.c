@@ -92,11 +92,11 @@ static double minimize(problem *p, double *x)
 
 static double fit(problem *p, double *x)
 {
-    gd_fit_result result;
+    gd_lsq_result result;
     gd_status status = gd_least_squares(problem_params(p), problem_size(p), problem_operators, p, NULL,
                                         &result);
     for (int i = 0; i < problem_size(p); i++) x[i] = gd_item(problem_params(p)[i]);
-    gd_fit_result_clear(&result);
+    gd_lsq_result_clear(&result);
     return status ? NAN : result.rss;
 }
 

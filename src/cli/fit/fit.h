@@ -103,12 +103,12 @@ typedef struct gd_fit_job {
     gd_tensor *y, *scale; /* scale: factor of the residuals, or NULL */
     gd_rows rows;         /* of long tables, whose residuals are made by ranges of rows; else without rows */
     gd_tensor **row_data; /* the columns used, y, scale; borrowed from above */
-    gd_fit_result fit;
+    gd_lsq_result fit;
     gd_meter meter;
     double t, r2;
     bool absolute; /* --sigma are standard deviations as they are */
     gd_fit_numbers numbers;
-    gd_fit_loss loss;
+    gd_lsq_loss loss;
     double loss_scale;   /* given; 0: to be found */
     gd_outlier *outlier; /* of a fit by another loss than squares */
     int64_t outliers;
@@ -138,21 +138,21 @@ void gd__fit_close(gd_fit_job *j);
 GD_NODISCARD gd_status gd__fit_run(gd_fit_job *j);
 /* --guess: the parameters at numbers of the shape that the data have; ARGUMENT for models over several columns.  given
  * [elements]: where they were before. */
-GD_NODISCARD gd_status gd__fit_guess(gd_fit_job *j, const gd_fit_options *o, double *given);
+GD_NODISCARD gd_status gd__fit_guess(gd_fit_job *j, const gd_lsq_options *o, double *given);
 /* Fits from the parameters as they are and from `given`; they end where the fit with the lower loss began. */
-GD_NODISCARD gd_status gd__fit_better_start(gd_fit_job *j, const gd_fit_options *o, const double *given);
+GD_NODISCARD gd_status gd__fit_better_start(gd_fit_job *j, const gd_lsq_options *o, const double *given);
 /* --starts: the parameters where the best of several fits ended. */
-GD_NODISCARD gd_status gd__fit_try_starts(gd_fit_job *j, const gd_fit_options *o);
+GD_NODISCARD gd_status gd__fit_try_starts(gd_fit_job *j, const gd_lsq_options *o);
 /* Fits from `one` and from where the parameters are; they end where the better began, *first: at `one`.  Interrupted, they
  * end at the best point so far. */
-GD_NODISCARD gd_status gd__fit_try_two(gd_fit_job *j, const gd_fit_options *o, const double *one,
+GD_NODISCARD gd_status gd__fit_try_two(gd_fit_job *j, const gd_lsq_options *o, const double *one,
                                        bool *first);
 /* The only column that the model uses; -1 if there are none or several. */
 int gd__fit_only_column(const gd_fit_job *j);
 /* Model less y, by the scale; user is a job. */
 gd_tensor *gd__fit_residuals(void *user);
 /* job->resamples fits of resampled rows, [resamples, elements]. */
-GD_NODISCARD gd_status gd__fit_resample(gd_fit_job *j, const gd_fit_options *o, double *samples);
+GD_NODISCARD gd_status gd__fit_resample(gd_fit_job *j, const gd_lsq_options *o, double *samples);
 /* To job->out. */
 GD_NODISCARD gd_status gd__fit_save(gd_fit_job *j);
 

@@ -354,24 +354,24 @@ static gd_status try_shapes(search *q, const rows *d, double *work)
 }
 
 /* Fits from the best ways; the parameters end where the best of them began. */
-static gd_status choose(search *q, const gd_fit_options *options)
+static gd_status choose(search *q, const gd_lsq_options *options)
 {
     gd_fit_job *j = q->j;
-    gd_fit_options o = *options;
+    gd_lsq_options o = *options;
     double least = INFINITY;
     int chosen = 0;
     gd_status status = GD_OK;
     o.covariance = o.polish = false;
-    o.loss = GD_FIT_SQUARES;
+    o.loss = GD_LSQ_SQUARES;
     o.rows = NULL;
     o.solve.max_steps = 50;
     for (int k = 0; k < q->kept && !status; k++) {
-        gd_fit_result fit;
+        gd_lsq_result fit;
         status = gd__list_write(j->param, j->params, q->best[k].x);
         if (!status) status = gd_least_squares(j->param, j->params, gd__fit_residuals, j, &o, &fit);
         if (status) break;
         if (fit.rss < least * (1 - 1e-6)) least = fit.rss, chosen = k;
-        gd_fit_result_clear(&fit);
+        gd_lsq_result_clear(&fit);
     }
     if (!q->kept && !status)
         return gd_fail(j->ctx, GD_VALUE,
@@ -391,7 +391,7 @@ static bool allowed(const gd_fit_job *j, const double *x)
 
 /* A fit of some rows by squares says little of where a fit of all of them by their own loss ends, and the user's start may
  * lead to the lower minimum from a higher cost.  So both are fitted to the end, with the steps that the fit itself has. */
-gd_status gd__fit_better_start(gd_fit_job *j, const gd_fit_options *o, const double *given)
+gd_status gd__fit_better_start(gd_fit_job *j, const gd_lsq_options *o, const double *given)
 {
     if (!j->start_given || j->guessed == NULL || !strcmp(j->guessed, GIVEN) || !allowed(j, given))
         return GD_OK;
@@ -439,7 +439,7 @@ static void sort_rows(const gd_fit_job *j, int x, pair *p, rows *d)
 }
 
 /* With some rows in place of all; they come back. */
-static gd_status guess_on_few(gd_fit_job *j, const gd_fit_options *o, int x, const rows *d, double *work)
+static gd_status guess_on_few(gd_fit_job *j, const gd_lsq_options *o, int x, const rows *d, double *work)
 {
     gd_tensor *all[3] = {j->value[x], j->y, j->scale}, *few[3];
     int64_t count = gd_numel(j->y) < TRIED_ON ? gd_numel(j->y) : TRIED_ON;
@@ -456,7 +456,7 @@ static gd_status guess_on_few(gd_fit_job *j, const gd_fit_options *o, int x, con
     return status;
 }
 
-gd_status gd__fit_guess(gd_fit_job *j, const gd_fit_options *o, double *given)
+gd_status gd__fit_guess(gd_fit_job *j, const gd_lsq_options *o, double *given)
 {
     int x = gd__fit_only_column(j);
     if (x < 0)

@@ -156,13 +156,13 @@ static gd_status read_loss(gd_fit_job *j)
     if (!text) return GD_OK;
     size_t length = strcspn(text, ":");
     int loss = 0;
-    while (loss < GD_FIT_LOSS_COUNT && (strlen(gd_fit_loss_name((gd_fit_loss)loss)) != length ||
-                                        strncmp(text, gd_fit_loss_name((gd_fit_loss)loss), length) != 0))
+    while (loss < GD_LSQ_LOSS_COUNT && (strlen(gd_lsq_loss_name((gd_lsq_loss)loss)) != length ||
+                                        strncmp(text, gd_lsq_loss_name((gd_lsq_loss)loss), length) != 0))
         loss++;
-    if (loss == GD_FIT_LOSS_COUNT)
+    if (loss == GD_LSQ_LOSS_COUNT)
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: --loss: '%.60s' is none of squares, huber, soft_l1, cauchy, tukey", text);
-    j->loss = (gd_fit_loss)loss;
+    j->loss = (gd_lsq_loss)loss;
     const char *scale = text[length] ? text + length + 1 : NULL;
     if (scale && (!loss || gd__parse_number(scale, strlen(scale), true, &j->loss_scale) != strlen(scale) ||
                   !*scale || !(j->loss_scale > 0) || isinf(j->loss_scale)))
@@ -171,7 +171,7 @@ static gd_status read_loss(gd_fit_job *j)
     if (loss && gd__args_has(j->args, "chain"))
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: --chain minimises squares, --loss %.60s is for the method of fit itself",
-                       gd_fit_loss_name(j->loss));
+                       gd_lsq_loss_name(j->loss));
     if (loss && !scale && gd__args_has(j->args, "absolute-sigma")) j->loss_scale = 1;
     return GD_OK;
 }
@@ -243,7 +243,7 @@ static gd_status read_intervals(gd_fit_job *j)
     j->intervals = (gd_fit_intervals)which;
     if (which == GD_INTERVALS_PROFILE && j->loss)
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: --intervals profile is for squares, not for --loss %s",
-                       gd_fit_loss_name(j->loss));
+                       gd_lsq_loss_name(j->loss));
     return which == GD_INTERVALS_BOOTSTRAP ? read_bootstrap(j, text + length) : GD_OK;
 }
 
@@ -358,7 +358,7 @@ gd_status gd__fit_read(gd_fit_job *j)
 void gd__fit_close(gd_fit_job *j)
 {
     gd_link_release(j->chain);
-    gd_fit_result_clear(&j->fit);
+    gd_lsq_result_clear(&j->fit);
     gd_expr_free(j->model);
     for (int i = 0; i < j->params; i++) gd_release(j->param[i]);
     for (int i = j->params; i < j->names; i++) gd_release(j->value[i]);

@@ -147,7 +147,7 @@ static void put_notes(gd_fit_job *j)
 static void put_loss(gd_fit_job *j)
 {
     gd_text *out = &j->cli->out;
-    gd__text_put(out, "loss %s, scale of the residuals %.6g, %lld points\n", gd_fit_loss_name(j->loss),
+    gd__text_put(out, "loss %s, scale of the residuals %.6g, %lld points\n", gd_lsq_loss_name(j->loss),
                  j->fit.scale, (long long)j->fit.residuals);
     for (int64_t i = 0; i < j->outliers && i < SHOWN; i++)
         gd__text_put(out, "%sline %lld (%.3g)",
@@ -416,7 +416,7 @@ void gd__fit_print_json(gd_fit_job *j)
     if (j->starts) gd__json_put_whole(out, "starts", j->starts);
     if (j->starts) gd__json_put_whole(out, "agreed", j->agreed);
     gd__json_put_string(out, "intervals", gd__fit_intervals[j->intervals]);
-    gd__json_put_string(out, "loss", gd_fit_loss_name(j->loss));
+    gd__json_put_string(out, "loss", gd_lsq_loss_name(j->loss));
     if (j->noisy) put_noisy(j);
     if (j->loss) put_outliers(j);
     gd__json_key(out, "converged");

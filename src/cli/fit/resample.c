@@ -15,8 +15,8 @@
 
 typedef struct worker {
     gd_fit_job job;
-    const gd_fit_options *options;
-    gd_fit_result fit; /* what of it resampling looks at */
+    const gd_lsq_options *options;
+    gd_lsq_result fit; /* what of it resampling looks at */
     bool own;          /* the job is a copy in a context of its own */
     int64_t first, number;
     double *out;
@@ -92,7 +92,7 @@ static gd_status copy_job(gd_fit_job *to, const gd_fit_job *from)
 static gd_status resample_some(worker *w, int64_t first, int64_t number)
 {
     gd_fit_job *j = &w->job;
-    return gd_fit_resample(j->param, j->params, gd__fit_residuals, j, w->options, &w->fit, w->of_residuals,
+    return gd_lsq_resample(j->param, j->params, gd__fit_residuals, j, w->options, &w->fit, w->of_residuals,
                            w->seed, w->first + first, number, w->out + first * j->elements);
 }
 
@@ -155,7 +155,7 @@ static gd_status first_failure(gd_ctx *ctx, const worker *w, int count)
     return GD_OK;
 }
 
-gd_status gd__fit_resample(gd_fit_job *j, const gd_fit_options *o, double *samples)
+gd_status gd__fit_resample(gd_fit_job *j, const gd_lsq_options *o, double *samples)
 {
     int64_t most = j->resamples / WORTH;
     int count = (int)fmin(fmin(gd_ctx_threads(j->ctx), MOST_WORKERS), fmax((double)most, 1));

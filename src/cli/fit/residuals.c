@@ -50,7 +50,7 @@ static void put_row(gd_fit_job *j, void *user, int64_t line, int64_t i, double f
     if (isfinite(standardized)) gd__text_put(out, "%.17g", standardized);
     if (j->loss)
         gd__text_put(out, ",%.17g",
-                     gd_fit_loss_weight(j->loss, standardized * (j->absolute ? 1 / j->fit.scale : 1)));
+                     gd_lsq_loss_weight(j->loss, standardized * (j->absolute ? 1 / j->fit.scale : 1)));
     gd__text_char(out, '\n');
 }
 

@@ -81,7 +81,7 @@ static gd_status save_model(const gd_fit_job *j, gd_archive *archive)
     gd__strfree(j->ctx, defined);
     int columns = gd__csv_columns(j->csv), first = j->params + columns;
     for (int i = first; i < j->names && !status; i++) {
-        char name[GD_FIT_TEXT];
+        char name[GD_LSQ_TEXT];
         (void)snprintf(name, sizeof name, "fit.fix.%.200s", j->name[i]);
         status = gd_archive_put(archive, name, j->value[i]);
     }
@@ -91,7 +91,7 @@ static gd_status save_model(const gd_fit_job *j, gd_archive *archive)
     if (!status && j->y_name) status = gd_archive_set_meta(archive, "fit.y", j->y_name);
     if (!status) status = save_dates(j, archive);
     for (int k = 0; k < j->noisy && !status; k++) status = save_noise(j, archive, k);
-    if (!status && j->loss) status = gd_archive_set_meta(archive, "fit.loss", gd_fit_loss_name(j->loss));
+    if (!status && j->loss) status = gd_archive_set_meta(archive, "fit.loss", gd_lsq_loss_name(j->loss));
     if (!status && weights) status = gd_archive_set_meta(archive, "fit.weights", weights);
     if (!status && sigma) status = gd_archive_set_meta(archive, "fit.deviations", sigma);
     const double number[] = {j->t, j->absolute ? 1 : j->fit.sigma};

@@ -91,12 +91,12 @@ static bool all_go_on(void *user, const gd_progress *progress)
 /* ---- a chain, and what the residuals say where it ended ---- */
 
 /* What the residuals say where the parameters are: every gradient is small enough, so no step is taken. */
-static gd_status look(gd_fit_job *j, gd_fit_options *o)
+static gd_status look(gd_fit_job *j, gd_lsq_options *o)
 {
     o->solve = gd_solve_defaults();
     o->solve.gradient_tol = INFINITY;
     o->polish = o->leave_saddles = false;
-    gd_fit_result_clear(&j->fit);
+    gd_lsq_result_clear(&j->fit);
     return gd_least_squares(j->param, j->params, gd__fit_residuals, j, o, &j->fit);
 }
 
@@ -108,7 +108,7 @@ static gd_tensor *squares_of_one(void *user)
 }
 
 /* Steps of a chain over the sum of squares, then the spread of the parameters where they end. */
-static gd_status fit_by_chain(gd_fit_job *j, gd_fit_options *o)
+static gd_status fit_by_chain(gd_fit_job *j, gd_lsq_options *o)
 {
     gd_solve_result solved;
     bool one = gd_numel(j->y) == 1;
@@ -143,7 +143,7 @@ static gd_status fit_by_chain(gd_fit_job *j, gd_fit_options *o)
 /* ---- intervals ---- */
 
 /* Value plus and minus t standard errors, inside the bounds; at an active bound the profile interval. */
-static gd_status make_interval(gd_fit_job *j, const gd_fit_options *o, int64_t at, bool *better)
+static gd_status make_interval(gd_fit_job *j, const gd_lsq_options *o, int64_t at, bool *better)
 {
     double *ends = j->interval + 2 * at;
     if (j->active[at] != 0 && j->loss) { /* nothing is known but the bounds */
@@ -152,7 +152,7 @@ static gd_status make_interval(gd_fit_job *j, const gd_fit_options *o, int64_t a
     }
     bool determined = j->fit.solve.reason != GD_STOP_UNDETERMINED;
     if (j->active[at] != 0 || (j->intervals == GD_INTERVALS_PROFILE && determined))
-        return gd_fit_profile(j->param, j->params, gd__fit_residuals, j, o, &j->fit, at, j->t, ends, better);
+        return gd_lsq_profile(j->param, j->params, gd__fit_residuals, j, o, &j->fit, at, j->t, ends, better);
     double margin = isfinite(j->t * j->error[at]) ? j->t * j->error[at] : INFINITY;
     ends[0] = fmax(j->x[at] - margin, j->low[at]);
     ends[1] = fmin(j->x[at] + margin, j->high[at]);
@@ -162,7 +162,7 @@ static gd_status make_interval(gd_fit_job *j, const gd_fit_options *o, int64_t a
 /* What the fit says of each element. */
 static gd_status read_spread(gd_fit_job *j)
 {
-    const gd_fit_result *r = &j->fit;
+    const gd_lsq_result *r = &j->fit;
     gd_status status = gd__list_read(j->param, j->params, j->x);
     for (int64_t i = 0; i < j->elements; i++) j->error[i] = NAN, j->active[i] = j->flat[i] = 0;
     if (!status && r->standard_errors) status = gd_read_f64(r->standard_errors, j->error, j->elements);
@@ -172,19 +172,19 @@ static gd_status read_spread(gd_fit_job *j)
 }
 
 /* Those of elements that no bound holds, by fits of resampled rows. */
-static gd_status bootstrap(gd_fit_job *j, const gd_fit_options *o)
+static gd_status bootstrap(gd_fit_job *j, const gd_lsq_options *o)
 {
     size_t bytes = (size_t)((j->resamples + 2) * j->elements) * sizeof(double);
     if (j->fit.dof <= 0)
         return gd_fail(j->ctx, GD_VALUE, "fit: --intervals bootstrap wants more rows than parameters");
     double *samples = gd__alloc(j->ctx, bytes), *ends = samples ? samples + j->resamples * j->elements : NULL;
-    gd_fit_options each = *o; /* on threads, where a process asks nobody else */
+    gd_lsq_options each = *o; /* on threads, where a process asks nobody else */
     each.solve.callback = go_on;
     each.solve.callback_user = &j->meter;
     gd_status status = samples ? gd__fit_resample(j, &each, samples) : GD_NOMEM;
     if (!status)
-        status = gd_fit_bca(j->param, j->params, gd__fit_residuals, j, o, &j->fit, samples, j->resamples,
-                            gd_fit_bca_level(&j->fit, j->of_residuals, LEVEL), ends);
+        status = gd_lsq_bca(j->param, j->params, gd__fit_residuals, j, o, &j->fit, samples, j->resamples,
+                            gd_lsq_bca_level(&j->fit, j->of_residuals, LEVEL), ends);
     for (int64_t i = 0; i < 2 * j->elements && !status; i++)
         if (j->active[i / 2] == 0) j->interval[i] = ends[i];
     gd__free(j->ctx, samples, bytes);
@@ -192,10 +192,10 @@ static gd_status bootstrap(gd_fit_job *j, const gd_fit_options *o)
 }
 
 /* Of all elements, until a profile finds a better point. */
-static gd_status make_intervals(gd_fit_job *j, gd_fit_options *o, bool *better)
+static gd_status make_intervals(gd_fit_job *j, gd_lsq_options *o, bool *better)
 {
     gd_status status = read_spread(j);
-    o->solve = gd_fit_defaults().solve;
+    o->solve = gd_lsq_defaults().solve;
     o->solve.callback = all_go_on;
     o->solve.callback_user = j;
     j->meter = gd__meter_start(j->elements);
@@ -211,11 +211,11 @@ static gd_status make_intervals(gd_fit_job *j, gd_fit_options *o, bool *better)
 
 /* ---- fitting ---- */
 
-static gd_status solve(gd_fit_job *j, gd_fit_options *o)
+static gd_status solve(gd_fit_job *j, gd_lsq_options *o)
 {
     j->meter = gd__meter_start(0);
     j->slow.begun = gd__cli_seconds();
-    gd_fit_result_clear(&j->fit);
+    gd_lsq_result_clear(&j->fit);
     j->fit.rss = NAN;
     o->solve.max_steps = j->steps;
     o->solve.callback = report;
@@ -236,7 +236,7 @@ static gd_status solve(gd_fit_job *j, gd_fit_options *o)
 
 gd_status gd__fit_run(gd_fit_job *j)
 {
-    gd_fit_options o = gd_fit_defaults();
+    gd_lsq_options o = gd_lsq_defaults();
     j->steps = o.solve.max_steps;
     gd_status status = gd__args_integer(j->args, "steps", 1, INT64_MAX, &j->steps);
     const char *chain = gd__args_get(j->args, "chain");

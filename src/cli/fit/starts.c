@@ -50,9 +50,9 @@ static void fill_points(const gd_fit_job *j, double *points)
 }
 
 /* A fit from where the parameters are; *cost: what is to be small, NAN where it came to nothing. */
-static gd_status try_start(gd_fit_job *j, const gd_fit_options *o, double *cost)
+static gd_status try_start(gd_fit_job *j, const gd_lsq_options *o, double *cost)
 {
-    gd_fit_result fit;
+    gd_lsq_result fit;
     *cost = NAN;
     gd_status status = gd_least_squares(j->param, j->params, gd__fit_residuals, j, o, &fit);
     if (status) return status;
@@ -60,12 +60,12 @@ static gd_status try_start(gd_fit_job *j, const gd_fit_options *o, double *cost)
     /* losses of other scales are not to be compared, their scales are */
     if (fit.solve.reason != GD_STOP_NOT_FINITE)
         *cost = j->loss && !(j->loss_scale > 0) ? fit.scale : fit.solve.loss;
-    gd_fit_result_clear(&fit);
+    gd_lsq_result_clear(&fit);
     return status;
 }
 
 /* The cost of every start; the parameters end at the best. */
-static gd_status try_all(gd_fit_job *j, const gd_fit_options *o, const double *points, double *best,
+static gd_status try_all(gd_fit_job *j, const gd_lsq_options *o, const double *points, double *best,
                          double *costs)
 {
     double least = INFINITY;
@@ -90,7 +90,7 @@ static gd_status try_all(gd_fit_job *j, const gd_fit_options *o, const double *p
 }
 
 /* Fits from each of two points [2, elements]; ends: [2, elements]. */
-static gd_status try_points(gd_fit_job *j, const gd_fit_options *o, const double *points, double *ends,
+static gd_status try_points(gd_fit_job *j, const gd_lsq_options *o, const double *points, double *ends,
                             double cost[2])
 {
     gd_status status = GD_OK;
@@ -104,9 +104,9 @@ static gd_status try_points(gd_fit_job *j, const gd_fit_options *o, const double
     return status;
 }
 
-gd_status gd__fit_try_two(gd_fit_job *j, const gd_fit_options *options, const double *one, bool *first)
+gd_status gd__fit_try_two(gd_fit_job *j, const gd_lsq_options *options, const double *one, bool *first)
 {
-    gd_fit_options o = *options;
+    gd_lsq_options o = *options;
     int64_t n = j->elements;
     size_t bytes = (size_t)(4 * n) * sizeof(double);
     double *points = gd__alloc(j->ctx, bytes), cost[2] = {NAN, NAN};
@@ -128,9 +128,9 @@ gd_status gd__fit_try_two(gd_fit_job *j, const gd_fit_options *options, const do
     return why.status ? gd__tell(j->ctx, &why, NULL, NULL) : status;
 }
 
-gd_status gd__fit_try_starts(gd_fit_job *j, const gd_fit_options *options)
+gd_status gd__fit_try_starts(gd_fit_job *j, const gd_lsq_options *options)
 {
-    gd_fit_options o = *options;
+    gd_lsq_options o = *options;
     size_t bytes = (size_t)(j->starts * (j->elements + 1)) * sizeof(double);
     double *points = gd__alloc(j->ctx, bytes);
     if (!points) return GD_NOMEM;

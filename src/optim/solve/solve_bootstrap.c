@@ -26,8 +26,8 @@ typedef struct bootstrap {
     int count;
     gd_tensor *(*fn)(void *user);
     void *user;
-    const gd_fit_options *options;
-    const gd_fit_result *fit;
+    const gd_lsq_options *options;
+    const gd_lsq_result *fit;
     int64_t n, m;      /* elements of the parameters, residuals */
     double *best;      /* where the fit ended [n] */
     double *r, *pull;  /* at the fit [m]: residuals; divided by the root of 1 - leverage, less their mean */
@@ -44,7 +44,7 @@ static gd_tensor *plain_residuals(const bootstrap *b)
     gd_tensor *r = b->fn(b->user);
     if (!r) return NULL;
     r = gd__reshape(gd_drop_names(r), 1, &r->numel);
-    return b->options->loss == GD_FIT_SQUARES ? r : gd__bent(b->options->loss, r, b->fit->scale);
+    return b->options->loss == GD_LSQ_SQUARES ? r : gd__bent(b->options->loss, r, b->fit->scale);
 }
 
 static gd_tensor *changed_residuals(void *user)
@@ -173,9 +173,9 @@ static void draw_rows(bootstrap *b, uint64_t seed, int64_t k)
 }
 
 /* The fit of resample k from where the fit of the data ended; NAN where the budget is spent. */
-static gd_status fit_resample(bootstrap *b, gd_fit_options *o, uint64_t seed, int64_t k, double *out)
+static gd_status fit_resample(bootstrap *b, gd_lsq_options *o, uint64_t seed, int64_t k, double *out)
 {
-    gd_fit_result result;
+    gd_lsq_result result;
     for (int64_t i = 0; i < b->n; i++) out[i] = NAN;
     if (!gd__budget_left(&b->budget, &o->solve)) return GD_OK;
     o->solve.step_tol = STEP_TOL;
@@ -187,7 +187,7 @@ static gd_status fit_resample(bootstrap *b, gd_fit_options *o, uint64_t seed, in
     if (!status) status = gd_least_squares(b->params, b->count, changed_residuals, b, o, &result);
     gd_stop reason = status ? GD_STOP_ERROR : result.solve.reason;
     if (!status) gd__budget_add(&b->budget, &result.solve);
-    if (!status) gd_fit_result_clear(&result); /* its tensors belong to this scope */
+    if (!status) gd_lsq_result_clear(&result); /* its tensors belong to this scope */
     gd_scope_end(b->ctx);
     if (status) return status;
     if (reason == GD_STOP_CALLER)
@@ -199,7 +199,7 @@ static gd_status fit_resample(bootstrap *b, gd_fit_options *o, uint64_t seed, in
 }
 
 static bootstrap bootstrap_of(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
-                              void *user, const gd_fit_options *options, const gd_fit_result *fit)
+                              void *user, const gd_lsq_options *options, const gd_lsq_result *fit)
 {
     return (bootstrap){.ctx = params[0]->head.ctx,
                        .params = params,
@@ -210,18 +210,18 @@ static bootstrap bootstrap_of(gd_tensor *const *params, int count, gd_tensor *(*
                        .fit = fit};
 }
 
-gd_status gd_fit_resample(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
-                          void *user, const gd_fit_options *options, const gd_fit_result *fit,
+gd_status gd_lsq_resample(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
+                          void *user, const gd_lsq_options *options, const gd_lsq_result *fit,
                           bool of_residuals, uint64_t seed, int64_t first, int64_t number, double *out)
 {
-    gd_fit_options defaults = gd_fit_defaults(), o = options ? *options : defaults;
+    gd_lsq_options defaults = gd_lsq_defaults(), o = options ? *options : defaults;
     if (!params || count <= 0 || !params[0] || !residuals || !fit || !out || first < 0 || number < 0)
         return GD_ARGUMENT;
     bootstrap b = bootstrap_of(params, count, residuals, user, options ? options : &defaults, fit);
     b.of_residuals = of_residuals;
     gd_status status = gd__lsq_check_params(b.ctx, "bootstrap", params, count);
     if (!status) status = open_bootstrap(&b);
-    o.loss = GD_FIT_SQUARES;
+    o.loss = GD_LSQ_SQUARES;
     o.rows = NULL; /* what is drawn is drawn from all of them */
     o.covariance = o.polish = o.leave_saddles = false;
     b.budget = gd__budget_begin(&b.options->solve, true);
@@ -293,7 +293,7 @@ static void interval_of(const bootstrap *b, int64_t element, double *sorted, int
     }
 }
 
-double gd_fit_bca_level(const gd_fit_result *fit, bool of_residuals, double level)
+double gd_lsq_bca_level(const gd_lsq_result *fit, bool of_residuals, double level)
 {
     if (!fit || fit->dof <= 0 || !(level > 0 && level < 1)) return level;
     double dof = (double)fit->dof, rows = dof + (double)fit->free;
@@ -301,11 +301,11 @@ double gd_fit_bca_level(const gd_fit_result *fit, bool of_residuals, double leve
     return fmin(erf(z * sqrt(0.5)), 1 - 0x1p-53); /* 1 is no level */
 }
 
-gd_status gd_fit_bca(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
-                     const gd_fit_options *options, const gd_fit_result *fit, const double *samples,
+gd_status gd_lsq_bca(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
+                     const gd_lsq_options *options, const gd_lsq_result *fit, const double *samples,
                      int64_t number, double level, double *intervals)
 {
-    gd_fit_options defaults = gd_fit_defaults();
+    gd_lsq_options defaults = gd_lsq_defaults();
     if (!params || count <= 0 || !params[0] || !residuals || !fit || !samples || !intervals || number < 1 ||
         !(level > 0 && level < 1))
         return GD_ARGUMENT;

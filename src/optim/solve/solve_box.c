@@ -41,7 +41,7 @@ static gd_status check_bounds(const gd_lsq *p)
 
 gd_status gd__box_begin(gd_lsq *p)
 {
-    const gd_fit_options *o = p->options;
+    const gd_lsq_options *o = p->options;
     if (!o->low && !o->high) return GD_OK;
     if (!(p->low = gd__alloc(p->ctx, room(p)))) return GD_NOMEM;
     p->high = p->low + p->n;

@@ -188,7 +188,7 @@ static void stop(gd_lsq *p, gd_stop reason)
     p->stopped = true;
 }
 
-static gd_world *world_of(const gd_fit_options *options);
+static gd_world *world_of(const gd_lsq_options *options);
 
 /* Inside a step only a process that is alone looks at its clock: ranks must evaluate alike. */
 static bool out_of_time(const gd_lsq *p)
@@ -590,7 +590,7 @@ static gd_tensor *flags(gd_lsq *p, int (*flag)(const gd_lsq *p, int64_t i))
 static int is_flat(const gd_lsq *p, int64_t i) { return gd__saddle_flat(p, i); }
 
 /* Of the parameters that are free, those at an active bound as good as known. */
-static gd_status covariance(gd_lsq *p, gd_fit_result *result)
+static gd_status covariance(gd_lsq *p, gd_lsq_result *result)
 {
     bool flat = p->reason == GD_STOP_UNDETERMINED;
     int64_t rank = flat ? gd__lm_rank(&p->model, GD_FLAT_SINGULAR) : p->model.rank;
@@ -606,7 +606,7 @@ static gd_status covariance(gd_lsq *p, gd_fit_result *result)
 }
 
 /* What the model at the end says. */
-static gd_status spread(gd_lsq *p, gd_fit_result *result)
+static gd_status spread(gd_lsq *p, gd_lsq_result *result)
 {
     bool finite = true;
     gd_status status = p->fresh ? GD_OK : gd__lsq_model_from(p, p->r, false, &finite);
@@ -622,7 +622,7 @@ static gd_status spread(gd_lsq *p, gd_fit_result *result)
     return p->options->covariance ? covariance(p, result) : GD_OK;
 }
 
-static void report(gd_lsq *p, gd_fit_result *result)
+static void report(gd_lsq *p, gd_lsq_result *result)
 {
     result->rss = p->f;
     result->residuals = p->m;
@@ -652,7 +652,7 @@ static void end(gd_lsq *p)
 }
 
 /* The world whose ranks have shares of the rows; NULL: this process is alone. */
-static gd_world *world_of(const gd_fit_options *options)
+static gd_world *world_of(const gd_lsq_options *options)
 {
     return options && options->rows ? options->rows->world : NULL;
 }
@@ -686,9 +686,9 @@ static gd_status run(gd_lsq *p)
     return status;
 }
 
-gd_fit_options gd_fit_defaults(void)
+gd_lsq_options gd_lsq_defaults(void)
 {
-    gd_fit_options o = {.solve = gd_solve_defaults(),
+    gd_lsq_options o = {.solve = gd_solve_defaults(),
                         .first_radius = 1,
                         .acceleration = true,
                         .polish = true,
@@ -700,7 +700,7 @@ gd_fit_options gd_fit_defaults(void)
     return o;
 }
 
-void gd_fit_result_clear(gd_fit_result *result)
+void gd_lsq_result_clear(gd_lsq_result *result)
 {
     if (!result) return;
     gd_release(result->covariance);
@@ -712,7 +712,7 @@ void gd_fit_result_clear(gd_fit_result *result)
 
 static gd_status check_fit_options(const gd_lsq *p)
 {
-    const gd_fit_options *o = p->options;
+    const gd_lsq_options *o = p->options;
     gd_status status = gd__solve_check(p->ctx, "least squares", &o->solve);
     if (!status && !(o->first_radius > 0))
         status = gd_fail(p->ctx, GD_ARGUMENT, "least squares: first_radius is %g, must be above 0",
@@ -726,26 +726,26 @@ static gd_status check_fit_options(const gd_lsq *p)
 }
 
 static gd_status fit(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
-                     const gd_fit_options *options, gd_fit_result *result)
+                     const gd_lsq_options *options, gd_lsq_result *result)
 {
-    gd_fit_options defaults = gd_fit_defaults();
-    gd_fit_result unused, *out = result ? result : &unused;
-    *out = (gd_fit_result){.solve.reason = GD_STOP_ERROR, .sigma = NAN, .rss = NAN, .scale = NAN};
+    gd_lsq_options defaults = gd_lsq_defaults();
+    gd_lsq_result unused, *out = result ? result : &unused;
+    *out = (gd_lsq_result){.solve.reason = GD_STOP_ERROR, .sigma = NAN, .rss = NAN, .scale = NAN};
     if (!params || count <= 0 || !params[0]) return GD_ARGUMENT;
     if (!residuals && !(options && options->rows)) return GD_ARGUMENT;
     gd_status status = gd__lsq_check_params(params[0]->head.ctx, "least squares", params, count);
     if (status) return status;
-    if (options && options->loss != GD_FIT_SQUARES) {
+    if (options && options->loss != GD_LSQ_SQUARES) {
         if (!residuals)
             return gd_fail(params[0]->head.ctx, GD_ARGUMENT,
                            "least squares: %s needs the function of all residuals, not rows alone",
-                           gd_fit_loss_name(options->loss));
+                           gd_lsq_loss_name(options->loss));
         if (options->rows && options->rows->world)
             return gd_fail(params[0]->head.ctx, GD_NOT_IMPLEMENTED,
                            "least squares: %s needs all residuals in one process, not rows of several ranks",
-                           gd_fit_loss_name(options->loss));
+                           gd_lsq_loss_name(options->loss));
         status = gd__robust_fit(params, count, residuals, user, options, out);
-        if (!result) gd_fit_result_clear(out);
+        if (!result) gd_lsq_result_clear(out);
         return status;
     }
     gd_lsq p = {.ctx = params[0]->head.ctx,
@@ -765,13 +765,13 @@ static gd_status fit(gd_tensor *const *params, int count, gd_tensor *(*residuals
     if (p.r) report(&p, out);
     if (!status && p.j) status = spread(&p, out);
     if (status && gd_error(p.ctx)) status = gd_error(p.ctx);
-    if (status || !result) gd_fit_result_clear(out);
+    if (status || !result) gd_lsq_result_clear(out);
     end(&p);
     return status;
 }
 
 gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
-                           void *user, const gd_fit_options *options, gd_fit_result *result)
+                           void *user, const gd_lsq_options *options, gd_lsq_result *result)
 {
     gd_status status = fit(params, count, residuals, user, options, result);
     gd_world *world = world_of(options);

@@ -29,7 +29,7 @@ typedef struct gd_lsq {
     int count;
     gd_tensor *(*fn)(void *user);
     void *user, *state; /* state: of few rows, what their open gave */
-    const gd_fit_options *options;
+    const gd_lsq_options *options;
     int64_t m, n, steps, evals;
     double eps, start;             /* precision of the parameters; clock at the start */
     gd_blocks *blocks;             /* many rows: passes over them; NULL: the function gives all residuals */
@@ -51,7 +51,7 @@ typedef struct gd_lsq {
     bool stopped, fresh,
         current;            /* the model is that of the point here; its scale is that of the columns here */
     int escapes;            /* saddles left so far */
-    char says[GD_FIT_TEXT]; /* what is not determined */
+    char says[GD_LSQ_TEXT]; /* what is not determined */
 } gd_lsq;
 
 /* ---- solve_fit.c ---- */
@@ -109,10 +109,10 @@ bool gd__saddle_flat(const gd_lsq *p, int64_t i);
 /* ---- solve_robust.c ---- */
 
 /* The residuals whose halved squares are s^2 rho(r / s). */
-gd_tensor *gd__bent(gd_fit_loss loss, gd_tensor *r, double scale);
+gd_tensor *gd__bent(gd_lsq_loss loss, gd_tensor *r, double scale);
 
 /* gd_least_squares with another loss than squares; the parameters are checked. */
 gd_status gd__robust_fit(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
-                         const gd_fit_options *options, gd_fit_result *result);
+                         const gd_lsq_options *options, gd_lsq_result *result);
 
 #endif

@@ -19,7 +19,7 @@ typedef struct profile {
     int count;
     gd_tensor *(*fn)(void *user);
     void *user;
-    gd_fit_options options; /* of the fits with one element held */
+    gd_lsq_options options; /* of the fits with one element held */
     gd_budget budget;       /* of all of them */
     int64_t n, element;
     double *best, *x, *low, *high; /* where the fit ended, where it starts again, bounds; [n] */
@@ -31,7 +31,7 @@ typedef struct profile {
 /* How far the root of the rise at z is from its limit; INFINITY where the model is not finite there. */
 static gd_status excess(profile *q, double z, double *out)
 {
-    gd_fit_result fit;
+    gd_lsq_result fit;
     q->low[q->element] = q->high[q->element] = q->x[q->element] = z;
     *out = INFINITY;
     if (!gd__budget_left(&q->budget, &q->options.solve)) return GD_OK;
@@ -43,7 +43,7 @@ static gd_status excess(profile *q, double z, double *out)
     bool finite = fit.solve.reason != GD_STOP_NOT_FINITE && isfinite(rss);
     if (fit.solve.reason == GD_STOP_CALLER)
         status = gd_fail(q->ctx, GD_INTERRUPTED, "profile: the callback stopped it");
-    gd_fit_result_clear(&fit);
+    gd_lsq_result_clear(&fit);
     if (status || !finite) return status;
     /* more than rounding: the fit had not found the lowest point */
     q->better = rss < q->rss - 1e-6 * q->rise - 1e-9 * q->rss;
@@ -114,7 +114,7 @@ static gd_status find_limited_end(profile *q, double side, double first, double 
     return GD_OK;
 }
 
-static gd_status begin(profile *q, const gd_fit_options *o)
+static gd_status begin(profile *q, const gd_lsq_options *o)
 {
     q->n = gd__list_numel(q->params, q->count);
     if (q->element < 0 || q->element >= q->n)
@@ -139,7 +139,7 @@ static gd_status begin(profile *q, const gd_fit_options *o)
 }
 
 /* A first guess of the distance to an end. */
-static double first_guess(const profile *q, const gd_fit_result *fit, double t)
+static double first_guess(const profile *q, const gd_lsq_result *fit, double t)
 {
     double error = NAN; /* without one the guess is poorer, nothing else */
     if (fit->standard_errors && !gd_read_f64(fit->standard_errors, q->x, q->n)) error = q->x[q->element];
@@ -148,17 +148,17 @@ static double first_guess(const profile *q, const gd_fit_result *fit, double t)
     return 1e-3 * (isfinite(width) ? width : size > 0 ? size : 1);
 }
 
-gd_status gd_fit_profile(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
-                         const gd_fit_options *options, const gd_fit_result *fit, int64_t element, double t,
+gd_status gd_lsq_profile(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
+                         const gd_lsq_options *options, const gd_lsq_result *fit, int64_t element, double t,
                          double *interval, bool *better)
 {
-    gd_fit_options defaults = gd_fit_defaults();
+    gd_lsq_options defaults = gd_lsq_defaults();
     if (better) *better = false;
     if (!params || count <= 0 || !params[0] || !fit || !interval) return GD_ARGUMENT;
     if (!residuals && !(options && options->rows)) return GD_ARGUMENT;
-    if (options && options->loss != GD_FIT_SQUARES)
+    if (options && options->loss != GD_LSQ_SQUARES)
         return gd_fail(params[0]->head.ctx, GD_ARGUMENT, "profile: intervals are those of squares, not of %s",
-                       gd_fit_loss_name(options->loss));
+                       gd_lsq_loss_name(options->loss));
     profile q = {.ctx = params[0]->head.ctx,
                  .params = params,
                  .count = count,

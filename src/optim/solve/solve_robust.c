@@ -26,49 +26,49 @@ static const struct {
     double constant;
 } losses[] = {
 #define ROW(id, name, constant) {name, constant},
-    GD_FIT_LOSS_LIST(ROW)
+    GD_LSQ_LOSS_LIST(ROW)
 #undef ROW
 };
 
-const char *gd_fit_loss_name(gd_fit_loss loss)
+const char *gd_lsq_loss_name(gd_lsq_loss loss)
 {
-    return (unsigned)loss < GD_FIT_LOSS_COUNT ? losses[loss].name : "";
+    return (unsigned)loss < GD_LSQ_LOSS_COUNT ? losses[loss].name : "";
 }
 
-double gd_fit_loss_weight(gd_fit_loss loss, double z)
+double gd_lsq_loss_weight(gd_lsq_loss loss, double z)
 {
-    if ((unsigned)loss >= GD_FIT_LOSS_COUNT) return NAN;
+    if ((unsigned)loss >= GD_LSQ_LOSS_COUNT) return NAN;
     double k = losses[loss].constant, u = z / k, v = u * u;
     switch (loss) {
-    case GD_FIT_HUBER: return fabs(z) <= k ? 1 : k / fabs(z);
-    case GD_FIT_SOFT_L1: return 1 / sqrt(1 + v);
-    case GD_FIT_CAUCHY: return 1 / (1 + v);
-    case GD_FIT_TUKEY: return v < 1 ? (1 - v) * (1 - v) : 0;
+    case GD_LSQ_HUBER: return fabs(z) <= k ? 1 : k / fabs(z);
+    case GD_LSQ_SOFT_L1: return 1 / sqrt(1 + v);
+    case GD_LSQ_CAUCHY: return 1 / (1 + v);
+    case GD_LSQ_TUKEY: return v < 1 ? (1 - v) * (1 - v) : 0;
     default: return 1;
     }
 }
 
-double gd__robust_loss(gd_fit_loss loss, double z)
+double gd__robust_loss(gd_lsq_loss loss, double z)
 {
     double k = losses[loss].constant, v = z / k * (z / k);
     switch (loss) {
-    case GD_FIT_HUBER: return fabs(z) <= k ? 0.5 * z * z : k * (fabs(z) - 0.5 * k);
-    case GD_FIT_SOFT_L1: return k * k * (sqrt(1 + v) - 1);
-    case GD_FIT_CAUCHY: return 0.5 * k * k * log1p(v);
-    case GD_FIT_TUKEY: return v < 1 ? k * k / 6 * (1 - (1 - v) * (1 - v) * (1 - v)) : k * k / 6;
+    case GD_LSQ_HUBER: return fabs(z) <= k ? 0.5 * z * z : k * (fabs(z) - 0.5 * k);
+    case GD_LSQ_SOFT_L1: return k * k * (sqrt(1 + v) - 1);
+    case GD_LSQ_CAUCHY: return 0.5 * k * k * log1p(v);
+    case GD_LSQ_TUKEY: return v < 1 ? k * k / 6 * (1 - (1 - v) * (1 - v) * (1 - v)) : k * k / 6;
     default: return 0.5 * z * z;
     }
 }
 
 /* psi'(z). */
-static double bend_of(gd_fit_loss loss, double z)
+static double bend_of(gd_lsq_loss loss, double z)
 {
     double k = losses[loss].constant, v = z / k * (z / k);
     switch (loss) {
-    case GD_FIT_HUBER: return fabs(z) <= k;
-    case GD_FIT_SOFT_L1: return 1 / ((1 + v) * sqrt(1 + v));
-    case GD_FIT_CAUCHY: return (1 - v) / ((1 + v) * (1 + v));
-    case GD_FIT_TUKEY: return v < 1 ? (1 - v) * (1 - 5 * v) : 0;
+    case GD_LSQ_HUBER: return fabs(z) <= k;
+    case GD_LSQ_SOFT_L1: return 1 / ((1 + v) * sqrt(1 + v));
+    case GD_LSQ_CAUCHY: return (1 - v) / ((1 + v) * (1 + v));
+    case GD_LSQ_TUKEY: return v < 1 ? (1 - v) * (1 - 5 * v) : 0;
     default: return 1;
     }
 }
@@ -107,14 +107,14 @@ static gd_tensor *bent_tukey(gd_tensor *r, double k)
     return gd_mul(c, gd_sqrt(sum));
 }
 
-gd_tensor *gd__bent(gd_fit_loss loss, gd_tensor *r, double scale)
+gd_tensor *gd__bent(gd_lsq_loss loss, gd_tensor *r, double scale)
 {
     double k = losses[loss].constant * scale;
     switch (loss) {
-    case GD_FIT_HUBER: return bent_huber(r, k);
-    case GD_FIT_SOFT_L1: return bent_soft_l1(r, k);
-    case GD_FIT_CAUCHY: return bent_cauchy(r, k);
-    case GD_FIT_TUKEY: return bent_tukey(r, k);
+    case GD_LSQ_HUBER: return bent_huber(r, k);
+    case GD_LSQ_SOFT_L1: return bent_soft_l1(r, k);
+    case GD_LSQ_CAUCHY: return bent_cauchy(r, k);
+    case GD_LSQ_TUKEY: return bent_tukey(r, k);
     default: return r;
     }
 }
@@ -129,7 +129,7 @@ static gd_tensor *bent_residuals(void *user)
 }
 
 /* The rules of a fit that evaluates where it starts, and stops there. */
-static void take_no_step(gd_fit_options *o)
+static void take_no_step(gd_lsq_options *o)
 {
     o->solve.max_evals = 1;
     o->solve.max_steps = 0;
@@ -139,7 +139,7 @@ static void take_no_step(gd_fit_options *o)
 }
 
 /* Where no step could be taken, what the start looks like says nothing about the end: a loss may be flat there. */
-static gd_status say_spent(const gd_robust *q, gd_fit_result *result)
+static gd_status say_spent(const gd_robust *q, gd_lsq_result *result)
 {
     result->solve.reason = q->budget.reason;
     result->solve.converged = false;
@@ -148,11 +148,11 @@ static gd_status say_spent(const gd_robust *q, gd_fit_result *result)
     return gd_fill(result->undetermined, 0);
 }
 
-gd_status gd__robust_step(gd_robust *q, gd_fit_loss loss, gd_robust_end end, gd_fit_result *result)
+gd_status gd__robust_step(gd_robust *q, gd_lsq_loss loss, gd_robust_end end, gd_lsq_result *result)
 {
-    gd_fit_options o = *q->options;
+    gd_lsq_options o = *q->options;
     o.rows = NULL; /* scales need all residuals at once */
-    o.loss = GD_FIT_SQUARES;
+    o.loss = GD_LSQ_SQUARES;
     o.covariance = false;
     if (end != GD_ROBUST_LAST) o.polish = false;
     if (!gd__budget_left(&q->budget, &o.solve)) take_no_step(&o);
@@ -170,7 +170,7 @@ gd_status gd__robust_step(gd_robust *q, gd_fit_loss loss, gd_robust_end end, gd_
     return status;
 }
 
-bool gd__robust_usable(const gd_fit_result *result)
+bool gd__robust_usable(const gd_lsq_result *result)
 {
     gd_stop reason = result->solve.reason;
     return gd_stop_converged(reason) || reason == GD_STOP_STUCK || reason == GD_STOP_MAX_STEPS ||
@@ -243,7 +243,7 @@ static gd_tensor *definite(gd_tensor *const *candidate, int count, gd_tensor *sc
 }
 
 /* A^-1 B A^-1 factor; A is the Hessian, with the mean of psi' where it is not definite, at last without second derivatives. */
-static gd_tensor *sandwich(gd_robust *q, gd_tensor *r, gd_tensor *j, double *psi, const gd_fit_result *result)
+static gd_tensor *sandwich(gd_robust *q, gd_tensor *r, gd_tensor *j, double *psi, const gd_lsq_result *result)
 {
     int64_t m = gd_size(j, 0), n = gd_size(j, 1);
     double mean = 0,
@@ -251,7 +251,7 @@ static gd_tensor *sandwich(gd_robust *q, gd_tensor *r, gd_tensor *j, double *psi
     double *slope = psi + m;
     for (int64_t i = 0; i < m; i++) {
         double z = psi[i] / q->scale;
-        psi[i] = pow(z * gd_fit_loss_weight(q->loss, z), 2);
+        psi[i] = pow(z * gd_lsq_loss_weight(q->loss, z), 2);
         mean += (slope[i] = bend_of(q->loss, z)) / (double)(m - q->options->weightless);
     }
     mean -= (double)q->options->weightless / (double)(m - q->options->weightless); /* psi'(0) is 1 */
@@ -275,7 +275,7 @@ static gd_tensor *sandwich(gd_robust *q, gd_tensor *r, gd_tensor *j, double *psi
 }
 
 /* Covariance and errors at the end. */
-static gd_status spread(gd_robust *q, gd_fit_result *result)
+static gd_status spread(gd_robust *q, gd_lsq_result *result)
 {
     gd_ctx *ctx = q->ctx;
     gd_tensor *j = NULL, *numbers = NULL, *covariance = NULL;
@@ -309,19 +309,19 @@ static gd_status spread(gd_robust *q, gd_fit_result *result)
 
 /* ---- the whole ---- */
 
-static gd_status fit(gd_robust *q, gd_fit_result *result)
+static gd_status fit(gd_robust *q, gd_lsq_result *result)
 {
-    gd_fit_loss loss = q->options->loss;
-    bool given = q->options->loss_scale > 0, first = !given || loss == GD_FIT_TUKEY;
+    gd_lsq_loss loss = q->options->loss;
+    bool given = q->options->loss_scale > 0, first = !given || loss == GD_LSQ_TUKEY;
     gd_status status = GD_OK;
     q->scale = given ? q->options->loss_scale : 0;
     if (!given)
         status = gd__robust_find_scale(q, result);
     else if (first)
-        status = gd__robust_step(q, GD_FIT_HUBER, GD_ROBUST_CONVERGED, result);
+        status = gd__robust_step(q, GD_LSQ_HUBER, GD_ROBUST_CONVERGED, result);
     if (status || !(!first || q->budget.spent || gd__robust_usable(result))) return status;
     if (!(q->scale > 0)) return GD_OK; /* the budget was spent before there was one */
-    gd_fit_result_clear(result);
+    gd_lsq_result_clear(result);
     status = gd__robust_step(q, loss, GD_ROBUST_LAST, result);
     if (status || result->solve.reason == GD_STOP_NOT_FINITE) return status;
     result->scale = result->sigma = q->scale;
@@ -332,10 +332,10 @@ static gd_status fit(gd_robust *q, gd_fit_result *result)
 }
 
 gd_status gd__robust_fit(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
-                         const gd_fit_options *options, gd_fit_result *result)
+                         const gd_lsq_options *options, gd_lsq_result *result)
 {
     gd_ctx *ctx = params[0]->head.ctx;
-    if ((unsigned)options->loss >= GD_FIT_LOSS_COUNT || !(options->loss_scale >= 0) ||
+    if ((unsigned)options->loss >= GD_LSQ_LOSS_COUNT || !(options->loss_scale >= 0) ||
         isinf(options->loss_scale))
         return gd_fail(ctx, GD_ARGUMENT, "least squares: no such loss, or a scale that is none");
     gd_status status = gd__solve_check(ctx, "least squares", &options->solve);
@@ -351,6 +351,6 @@ gd_status gd__robust_fit(gd_tensor *const *params, int count, gd_tensor *(*resid
     result->solve.seconds = gd__seconds() - q.budget.begun;
     result->solve.evals = q.budget.evals;
     gd__free(ctx, q.size, (size_t)q.m * sizeof *q.size);
-    if (status) gd_fit_result_clear(result);
+    if (status) gd_lsq_result_clear(result);
     return status;
 }

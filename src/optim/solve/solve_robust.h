@@ -11,8 +11,8 @@ typedef struct gd_robust {
     int count;
     gd_tensor *(*fn)(void *user);
     void *user;
-    const gd_fit_options *options;
-    gd_fit_loss loss; /* of the fit under way */
+    const gd_lsq_options *options;
+    gd_lsq_loss loss; /* of the fit under way */
     double scale;
     gd_budget budget; /* of all fits of the call */
     double *size;     /* |residuals|, [m] */
@@ -30,18 +30,18 @@ typedef enum gd_robust_end {
 
 /* A fit with that loss at q->scale from where the parameters are.  Where the budget is spent, no step is taken and the reason of the
  * result is the budget's. */
-GD_NODISCARD gd_status gd__robust_step(gd_robust *q, gd_fit_loss loss, gd_robust_end end,
-                                       gd_fit_result *result);
+GD_NODISCARD gd_status gd__robust_step(gd_robust *q, gd_lsq_loss loss, gd_robust_end end,
+                                       gd_lsq_result *result);
 /* Did it end where another can begin? */
-bool gd__robust_usable(const gd_fit_result *result);
+bool gd__robust_usable(const gd_lsq_result *result);
 /* Residuals where the parameters are, as numbers in q->size, [q->m]. */
 GD_NODISCARD gd_status gd__robust_residuals(gd_robust *q);
 /* rho(z), as in the header. */
-double gd__robust_loss(gd_fit_loss loss, double z);
+double gd__robust_loss(gd_lsq_loss loss, double z);
 
 /* ---- solve_scale.c ---- */
 
 /* q->scale by itself, and the parameters where a fit at that scale ended. */
-GD_NODISCARD gd_status gd__robust_find_scale(gd_robust *q, gd_fit_result *result);
+GD_NODISCARD gd_status gd__robust_find_scale(gd_robust *q, gd_lsq_result *result);
 
 #endif

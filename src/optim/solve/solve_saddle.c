@@ -351,8 +351,8 @@ typedef struct sentence {
 
 static void put(sentence *s, const char *text)
 {
-    int wrote = snprintf(s->text + s->used, GD_FIT_TEXT - s->used, "%s", text);
-    s->used += (size_t)wrote < GD_FIT_TEXT - s->used ? (size_t)wrote : GD_FIT_TEXT - s->used - 1;
+    int wrote = snprintf(s->text + s->used, GD_LSQ_TEXT - s->used, "%s", text);
+    s->used += (size_t)wrote < GD_LSQ_TEXT - s->used ? (size_t)wrote : GD_LSQ_TEXT - s->used - 1;
 }
 
 /* "a", or "p[3]" for an element of several. */

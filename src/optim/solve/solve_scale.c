@@ -79,13 +79,13 @@ static gd_status no_scale(gd_robust *q, int64_t free)
                        "least squares: %lld residuals for %lld parameters say nothing of their scale",
                        (long long)m, (long long)free);
     return gd_fail(q->ctx, GD_VALUE, "least squares: half of the residuals are 0: the loss %s wants a scale",
-                   gd_fit_loss_name(q->options->loss));
+                   gd_lsq_loss_name(q->options->loss));
 }
 
 /* Parameters that no pair of equal bounds holds. */
 static int64_t count_free(const gd_robust *q, int64_t n)
 {
-    const gd_fit_options *o = q->options;
+    const gd_lsq_options *o = q->options;
     int64_t free = n;
     for (int64_t i = 0; i < n && o->low && o->high; i++) free -= o->low[i] == o->high[i];
     return free;
@@ -99,7 +99,7 @@ static bool spent(gd_robust *q)
 }
 
 /* Few steps and a new scale in turns from where the parameters are, then a fit at the scale that has settled. */
-static gd_status alternate(gd_robust *q, int64_t free, double scale, run_end *end, gd_fit_result *result)
+static gd_status alternate(gd_robust *q, int64_t free, double scale, run_end *end, gd_lsq_result *result)
 {
     gd_status status = GD_OK;
     bool settled = false;
@@ -108,8 +108,8 @@ static gd_status alternate(gd_robust *q, int64_t free, double scale, run_end *en
         if (!is_scale(scale)) return GD_OK;
         q->scale = scale;
         if (spent(q)) break;
-        gd_fit_result_clear(result);
-        status = gd__robust_step(q, GD_FIT_HUBER, GD_ROBUST_FEW, result);
+        gd_lsq_result_clear(result);
+        status = gd__robust_step(q, GD_LSQ_HUBER, GD_ROBUST_FEW, result);
         if (!status && spent(q)) break;
         if (status || !gd__robust_usable(result)) return status;
         if ((status = measure_scale(q, result->active ? result->free : free, &scale))) return status;
@@ -117,8 +117,8 @@ static gd_status alternate(gd_robust *q, int64_t free, double scale, run_end *en
         settled = fabs(scale - q->scale) <= NEAR * q->scale;
     }
     if (!spent(q)) {
-        gd_fit_result_clear(result);
-        status = gd__robust_step(q, GD_FIT_HUBER, GD_ROBUST_CONVERGED, result);
+        gd_lsq_result_clear(result);
+        status = gd__robust_step(q, GD_LSQ_HUBER, GD_ROBUST_CONVERGED, result);
     }
     end->there = !status && (q->budget.spent || gd__robust_usable(result));
     end->scale = q->scale;
@@ -151,20 +151,20 @@ static gd_status keep_lower(gd_robust *q, const run_end *start, const run_end *s
             gd_warn(q->ctx,
                     "least squares: the loss %s has two minima: %.6g from the start, %.6g from the fit of "
                     "squares, both at the scale %.6g; the lower one is kept",
-                    gd_fit_loss_name(q->options->loss), from_start, from_squares, scale);
+                    gd_lsq_loss_name(q->options->loss), from_start, from_squares, scale);
     }
     q->scale = best->scale;
     return gd__list_write(q->params, q->count, best->x);
 }
 
 /* Huber fits and scales in turns until the scale no longer changes. */
-static gd_status settle(gd_robust *q, int64_t free, gd_fit_result *result)
+static gd_status settle(gd_robust *q, int64_t free, gd_lsq_result *result)
 {
     gd_status status = GD_OK;
     for (int i = 0; i < ROUNDS && !status && !spent(q); i++) {
         double scale = 0;
-        gd_fit_result_clear(result);
-        status = gd__robust_step(q, GD_FIT_HUBER, GD_ROBUST_CONVERGED, result);
+        gd_lsq_result_clear(result);
+        status = gd__robust_step(q, GD_LSQ_HUBER, GD_ROBUST_CONVERGED, result);
         if (status || spent(q) || !gd__robust_usable(result)) break;
         free = result->free;
         if ((status = measure_scale(q, free, &scale))) break;
@@ -177,11 +177,11 @@ static gd_status settle(gd_robust *q, int64_t free, gd_fit_result *result)
 }
 
 /* A run from the squares fit, if that has converged.  alone: the user's start gave no run, so this one must find a scale. */
-static gd_status from_squares(gd_robust *q, bool alone, run_end *end, gd_fit_result *result)
+static gd_status from_squares(gd_robust *q, bool alone, run_end *end, gd_lsq_result *result)
 {
     double scale = NAN;
-    gd_fit_result_clear(result);
-    gd_status status = gd__robust_step(q, GD_FIT_SQUARES, GD_ROBUST_CONVERGED, result);
+    gd_lsq_result_clear(result);
+    gd_status status = gd__robust_step(q, GD_LSQ_SQUARES, GD_ROBUST_CONVERGED, result);
     bool go_on = alone ? gd__robust_usable(result) : gd_stop_converged(result->solve.reason);
     if (status || spent(q) || !go_on) return status;
     int64_t free = result->free;
@@ -193,7 +193,7 @@ static gd_status from_squares(gd_robust *q, bool alone, run_end *end, gd_fit_res
 
 /* After the run from the start: the run from the squares fit, and which of both is kept. */
 static gd_status second_run(gd_robust *q, const run_end *start, run_end *squares, const double *begun,
-                            gd_fit_result *result)
+                            gd_lsq_result *result)
 {
     gd_status status = gd__list_write(q->params, q->count, begun);
     if (!status) status = from_squares(q, !start->there, squares, result);
@@ -201,7 +201,7 @@ static gd_status second_run(gd_robust *q, const run_end *start, run_end *squares
     return keep_lower(q, start, squares);
 }
 
-static gd_status run_both(gd_robust *q, double *room, int64_t n, gd_fit_result *result)
+static gd_status run_both(gd_robust *q, double *room, int64_t n, gd_lsq_result *result)
 {
     run_end start = {.x = room + n}, squares = {.x = room + 2 * n};
     gd_origin best = {0};
@@ -220,7 +220,7 @@ static gd_status run_both(gd_robust *q, double *room, int64_t n, gd_fit_result *
     return back || (!start.there && !squares.there) ? back : settle(q, free, result);
 }
 
-gd_status gd__robust_find_scale(gd_robust *q, gd_fit_result *result)
+gd_status gd__robust_find_scale(gd_robust *q, gd_lsq_result *result)
 {
     int64_t n = gd__list_numel(q->params, q->count);
     size_t bytes = (size_t)(3 * n) * sizeof(double);

@@ -120,7 +120,7 @@ static gd_status align_one(gd_ctx *ctx, const char *what, gd_tensor **t, const g
     return seen ? GD_OK : gd_error(ctx);
 }
 
-gd_status gd__fit_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *const *params, int count)
+gd_status gd__lsq_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *const *params, int count)
 {
     gd_status status = GD_OK;
     for (int i = 0; i < count && !status; i++)

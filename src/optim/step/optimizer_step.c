@@ -127,7 +127,7 @@ static gd_status take_grads(gd_var *var)
         if (!g) return gd_error(ctx);
         var->grad[i] = g;
     }
-    return gd__fit_like(ctx, "step: gradients", var->grad, var->params, var->count);
+    return gd__lsq_like(ctx, "step: gradients", var->grad, var->params, var->count);
 }
 
 /* ---- the step ---- */

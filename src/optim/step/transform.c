@@ -183,7 +183,7 @@ static gd_status apply_tensors(const gd_call_args *c, seen *s)
         gd__own(s->tensors[i]);
         gd__release(old[i]);
     }
-    if (!status) status = gd__fit_like(ctx, c->link->cls->name, s->tensors, old, s->count);
+    if (!status) status = gd__lsq_like(ctx, c->link->cls->name, s->tensors, old, s->count);
     if (!status) status = keep_dtypes(c->link, s->tensors, old, s->count);
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
@@ -285,7 +285,7 @@ static gd_status check_rule_call(const gd_call_args *c, gd_tensor **tensors, boo
 {
     gd_ctx *ctx = c->link->head.ctx;
     const char *name = c->link->cls->name;
-    gd_status status = gd__fit_like(ctx, name, tensors, c->params, c->count);
+    gd_status status = gd__lsq_like(ctx, name, tensors, c->params, c->count);
     if (status) return status;
     if (uses_grad && !c->grads) return gd_fail(ctx, GD_ARGUMENT, "%s: needs the gradients", name);
     for (int i = 0; i < c->count && !status; i++)
@@ -305,7 +305,7 @@ static gd_status run_rule_with(const gd_call_args *c, gd_mode mode, bool uses_gr
     gd_tensor **grads = uses_grad ? gd__tensors_share(ctx, c->grads, c->count) : NULL;
     if (uses_grad && !grads) status = GD_NOMEM;
     gd_tensor *const *input = status ? NULL : gd__tensors_laid(ctx, tensors, c->params, c->count, &flat);
-    if (!status && grads) status = gd__fit_like(ctx, c->link->cls->name, grads, c->params, c->count);
+    if (!status && grads) status = gd__lsq_like(ctx, c->link->cls->name, grads, c->params, c->count);
     gd_tensor *const *grad = status ? NULL : gd__tensors_laid(ctx, grads, c->params, c->count, &flat_grads);
     if (!status && (!input || (grads && !grad))) status = gd_error(ctx);
     gd_run_args args = {.ctx = ctx,
@@ -543,8 +543,8 @@ static gd_status call_by_hand(gd_call_args *c, gd_tensor **tensors, bool apply)
     gd_tensor **grads = c->grads ? gd__tensors_share(ctx, c->grads, c->count) : NULL;
     if (c->grads && !grads) return GD_NOMEM;
     c->grads = grads;
-    gd_status status = gd__fit_like(ctx, name, tensors, c->params, c->count);
-    if (!status && grads) status = gd__fit_like(ctx, name, grads, c->params, c->count);
+    gd_status status = gd__lsq_like(ctx, name, tensors, c->params, c->count);
+    if (!status && grads) status = gd__lsq_like(ctx, name, grads, c->params, c->count);
     if (!status) status = apply ? gd__call_apply(c, tensors) : gd__call_update(c, tensors);
     gd__tensors_free(ctx, grads, c->count);
     return status;

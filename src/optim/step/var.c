@@ -667,7 +667,7 @@ static gd_status fitting_list(gd_var *var, const char *what, gd_tensor *const *t
 {
     *list = gd__tensors_share(var->ctx, t, var->count);
     if (!*list) return t ? GD_NOMEM : GD_OK;
-    return gd__fit_like(var->ctx, what, *list, var->params, var->count);
+    return gd__lsq_like(var->ctx, what, *list, var->params, var->count);
 }
 
 gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update)

@@ -126,7 +126,7 @@ gd_tensor *const *gd__tensors_laid(gd_ctx *ctx, gd_tensor *const *t, gd_tensor *
 /* Owned, uninitialised tensors like these in a new list; NULL with the error recorded. */
 gd_tensor **gd__tensors_like(gd_ctx *ctx, gd_tensor *const *t, int count);
 /* Brings the entries of an owned list into the order of their parameters' names and labels, then checks them as below. */
-gd_status gd__fit_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *const *params, int count);
+gd_status gd__lsq_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *const *params, int count);
 
 /* On failure everything is released and NULL. */
 /* True when the objective itself has products with its Hessian, and no link has changed it. */

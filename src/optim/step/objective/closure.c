@@ -399,7 +399,7 @@ static gd_status wrap_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **lo
     gd_status status = c->scoped ? wrap_scoped(c, var, flags & GD_EVAL_BACKWARD, loss, grads)
                                  : c->wrap(c->user, var, flags & GD_EVAL_BACKWARD, loss, grads);
     var->closure = outer;
-    if (!status && grads) status = gd__fit_like(var->ctx, "changed closure", grads, var->params, var->count);
+    if (!status && grads) status = gd__lsq_like(var->ctx, "changed closure", grads, var->params, var->count);
     return status;
 }
 
@@ -720,7 +720,7 @@ gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize
         return gd__null(gd_var_ctx(var), "a Hessian-vector product: the vectors or the results are NULL");
     gd_tensor **list = gd__tensors_share(var->ctx, v, var->count);
     gd_status status = list
-                           ? gd__fit_like(var->ctx, "a Hessian-vector product", list, var->params, var->count)
+                           ? gd__lsq_like(var->ctx, "a Hessian-vector product", list, var->params, var->count)
                            : GD_NOMEM;
     for (int i = 0; i < var->count && status; i++) out[i] = NULL;
     if (!status) status = owned_products(var, method, h, normalize, list, out);
