@@ -169,6 +169,23 @@ def test_what_was_best_is_known_after_loading(tmp_path):
     assert other.attr("best_loss") == 0.0625 and other.attr("best_params")["x"].tolist() == [0]
 
 
+def test_state_meets_its_parameter_by_label(tmp_path):
+    def one_step(values, slopes, labels, load=False):
+        p = gd.tensor(values, axes="f", labels={"f": labels}, requires_grad=True)
+        optimizer = gd.Optimizer({"p": p}, "adam(eps=0) | lr(0.1)")
+        if load:
+            optimizer.load(tmp_path / "state")
+        optimizer.step(lambda: (p * gd.tensor(slopes)).sum())
+        optimizer.save(tmp_path / "state")
+        return p.tolist()
+
+    assert one_step([2.0, 1.0], [1.0, 9.0], ["a", "b"]) == pytest.approx([1.9, 0.9])
+    # constant gradients: each step is lr, unless the moments are those of the other element
+    assert one_step([0.9, 1.9], [9.0, 1.0], ["b", "a"], load=True) == pytest.approx([0.8, 1.8])
+    with pytest.raises(gd.Error, match="other labels here than in the file"):
+        one_step([0.9, 1.9], [9.0, 1.0], ["b", "c"], load=True)
+
+
 class Tensor:  # of somebody else
     pass
 

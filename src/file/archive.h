@@ -9,6 +9,7 @@
 #define GD_FILE_ARCHIVE_H
 
 #include "base/ctx.h"
+#include "base/text/text.h"
 #include "gradus/file.h"
 
 /* The tensor that a slot has a part of. */
@@ -47,6 +48,10 @@ struct gd_archive {
 /* As gd_archive_load, but a tensor is read, and its checksum compared, when it is asked for: NULL from gd_archive_get and
  * gd_archive_find with an error recorded is what cannot be read.  Not for saving.  New. */
 gd_archive *gd__archive_open(gd_ctx *ctx, const char *path);
+
+/* The axes of a tensor as JSON, [{"name":"..","labels":["..",..]},null]; no text when none has a name or labels.  tensor: its
+ * name, for errors. */
+GD_NODISCARD gd_status gd__archive_axes(gd_text *text, const gd_tensor *t, const char *tensor);
 
 /* ---- parts of a tensor that is not read yet ---- */
 

@@ -73,8 +73,7 @@ static gd_status print_axis(gd_text *text, const gd_tensor *t, const char *tenso
     return GD_OK;
 }
 
-/* The axes as JSON; no text when none has a name or labels. */
-static gd_status print_axes(gd_text *text, const gd_tensor *t, const char *tensor)
+gd_status gd__archive_axes(gd_text *text, const gd_tensor *t, const char *tensor)
 {
     bool any = false;
     for (int i = 0; i < gd_ndim(t); i++) any |= gd_axis_name(t, i) || has_labels(t, i);
@@ -117,7 +116,7 @@ static gd_status describe(const gd_archive_slot *s, gd_safetensors_item *item, g
                                   .ndim = s->whole ? s->whole->ndim : gd_ndim(s->tensor),
                                   .shape = s->whole ? s->whole->size : gd_shape(s->tensor)};
     axes->ctx = gd_tensor_ctx(s->tensor);
-    gd_status status = like ? print_axes(axes, like, s->name) : GD_OK;
+    gd_status status = like ? gd__archive_axes(axes, like, s->name) : GD_OK;
     item->axes = axes->data;
     return status;
 }

@@ -6,7 +6,8 @@
  *   metadata   "optimizer"             the rest, as JSON:
  *
  *   {"version": 1, "chain": "adam | lr(0.1)", "step": 7, "evals": 7, "terminate": false, "generator": ["0", "12"],
- *    "params": {"w": {"dtype": "f32", "shape": [2, 3], "group": 0}},
+ *    "params": {"w": {"dtype": "f32", "shape": [2, 3], "group": 0,
+ *                      "axes": [{"name": "i", "labels": ["a", "b"]}, null]}},
  *    "groups": [{"settings": {"lr": 0.1}, "schedules": {"lr": "cosine(0.1, 0, 100)"}}],
  *    "attributes": {"best": 0.5}, "attribute_tensors": ["average"],
  *    "links": {"0:adam": {"step": 7, "settings": {"beta1": 0.9, ...}, "generator": ["3", "0"],
@@ -354,17 +355,29 @@ static gd_status put_link(void *user, gd_link *link, const char *path)
 
 /* ---- the rest ---- */
 
-static void put_params(saving *s)
+static gd_status put_axes(gd_text *t, const gd_param *p)
 {
+    gd_text axes = {.ctx = t->ctx};
+    gd_status status = gd__archive_axes(&axes, p->tensor, p->name);
+    if (!status && axes.used) gd__text_put(t, ", \"axes\": %s", axes.data);
+    gd__text_free(&axes);
+    return status;
+}
+
+static gd_status put_params(saving *s)
+{
+    gd_status status = GD_OK;
     gd__text_add(&s->text, "\"params\": {");
-    for (int i = 0; i < s->o->count; i++) {
+    for (int i = 0; i < s->o->count && !status; i++) {
         const gd_param *p = &s->o->param[i];
         put_key(&s->text, p->name);
         gd__text_add(&s->text, "{");
         put_shape(&s->text, p->tensor);
+        status = put_axes(&s->text, p);
         gd__text_put(&s->text, ", \"group\": %d}", p->group);
     }
     gd__text_add(&s->text, "}");
+    return status;
 }
 
 static void put_group(gd_text *t, const gd_group *g)
@@ -428,7 +441,7 @@ static gd_status put_all(saving *s)
     put_generator(t, &o->ctx->rng);
     if (o->constraint_evals) gd__text_put(t, ", \"constraint_evals\": %" PRId64, o->constraint_evals);
     gd__text_add(t, ", ");
-    put_params(s);
+    if (!status) status = put_params(s);
     gd__text_add(t, ", \"groups\": [");
     for (int g = 0; g < o->groups && !status; g++) {
         gd__text_comma(t);

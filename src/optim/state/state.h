@@ -42,6 +42,27 @@ void gd__load_note(gd_load_notes *notes, const char *format, ...) GD_PRINTF(2, 3
 /* Adds them to a message: "missing: ...". */
 void gd__load_say(gd_text *out, const char *what, const gd_load_notes *notes);
 
+/* ---- state_axes.c: state meets its parameter by the names and labels that are in the file ---- */
+
+/* Where the axes and elements of a parameter are in the file. */
+typedef struct gd_state_axes {
+    gd_tensor *file;        /* its axes there, elements say nothing; owned; NULL: all is where it is here */
+    int order[GD_MAX_DIMS]; /* axis order[i] of the file is axis i here */
+} gd_state_axes;
+
+/* *out, zeroed before, from the file's words about a parameter; what does not meet is noted. */
+GD_NODISCARD gd_status gd__state_axes_meet(gd_load_notes *other, const char *name, const json_t *j,
+                                           const gd_tensor *here, gd_state_axes *out);
+/* State of the file in the order of the parameter here, on its device; new, owned.  NULL, without an error: it is not one number
+ * for each element. */
+gd_tensor *gd__state_axes_move(const gd_state_axes *axes, const gd_link *link, gd_tensor *t, gd_tensor *here);
+
+/* Notes the state of a link that no order of elements can be read from: vectors over all parameters, tensors in place of them. */
+void gd__state_axes_joint(gd_load_notes *other, const gd_optimizer *o, const gd_state_axes *axes,
+                          const char *path, const json_t *link);
+/* And lists among its settings for one parameter. */
+void gd__state_axes_lists(gd_load_notes *other, const char *path, const char *param, json_t *settings);
+
 /* ---- load_parts.c: of state that ranks share each reads what it keeps ---- */
 
 typedef struct gd_load_parts {

@@ -25,10 +25,11 @@ typedef struct loading {
     gd_text name;
     gd_load_notes missing, unexpected, other;
     gd_load_parts parts;
-    bool unreadable; /* a tensor of the archive */
-    bool *used;      /* a tensor of the archive */
-    bool *present;   /* a parameter is in the file */
-    int *group_of;   /* of each parameter */
+    bool unreadable;     /* a tensor of the archive */
+    bool *used;          /* a tensor of the archive */
+    bool *present;       /* a parameter is in the file */
+    gd_state_axes *axes; /* of each parameter */
+    int *group_of;       /* of each parameter */
     staged_link *staged;
     int staged_count, links;
     gd_group *group;
@@ -120,25 +121,6 @@ static gd_device *usual_device(const loading *l)
 
 /* ---- parameters ---- */
 
-static bool same_param(const json_t *j, const gd_tensor *t)
-{
-    const char *dtype = json_string_value(json_object_get(j, "dtype"));
-    const json_t *shape = json_object_get(j, "shape");
-    if (!dtype || strcmp(dtype, gd_dtype_name(t->dtype)) || json_array_size(shape) != t->ndim) return false;
-    for (int i = 0; i < t->ndim; i++)
-        if (json_integer_value(json_array_get(shape, (size_t)i)) != t->size[i]) return false;
-    return true;
-}
-
-static void note_param(loading *l, const char *name, const json_t *j, const gd_tensor *t)
-{
-    char here[256], there[128];
-    const char *dtype = json_string_value(json_object_get(j, "dtype"));
-    gd__load_note(&l->other, "%s is %s %s here and %s %s in the file", name, gd_dtype_name(t->dtype),
-                  gd__shape_text(t, here, sizeof here), dtype ? dtype : "?",
-                  gd__json_write(json_object_get(j, "shape"), there, sizeof there));
-}
-
 static gd_status read_params(loading *l)
 {
     json_t *params = json_object_get(l->json, "params"), *j;
@@ -153,7 +135,8 @@ static gd_status read_params(loading *l)
             gd__load_note(&l->unexpected, "parameter %s", name);
             continue;
         }
-        if (!same_param(j, l->o->param[i].tensor)) note_param(l, name, j, l->o->param[i].tensor);
+        gd_status status = gd__state_axes_meet(&l->other, name, j, l->o->param[i].tensor, &l->axes[i]);
+        if (status) return status;
         l->present[i] = true;
         l->group_of[i] = (int)group;
     }
@@ -292,6 +275,25 @@ static gd_status read_settings(loading *l, const char *path, gd_link *with, gd_s
     return GD_OK;
 }
 
+/* Where the elements of a parameter are in the file, if anywhere else than here; NULL: all are where they are. */
+static const gd_state_axes *moved_axes(const loading *l, const gd_tensor *param)
+{
+    int number = gd__param_index(l->o, param);
+    return number >= 0 && l->axes[number].file ? &l->axes[number] : NULL;
+}
+
+/* Owned; NULL with an error, or with a note. */
+static gd_tensor *slot_here(loading *l, const gd_link *link, gd_tensor *t, gd_tensor *param)
+{
+    const gd_state_axes *moved = moved_axes(l, param);
+    if (!moved) return gd__copy_on(t, param->storage->device);
+    gd_tensor *own = gd__state_axes_move(moved, link, t, param);
+    if (!own && !gd_error(l->ctx))
+        gd__load_note(&l->other, "%s cannot follow its parameter, whose elements are in another order here",
+                      l->name.data + strlen(l->prefix));
+    return own;
+}
+
 /* Rules run over the memory of a slot: it must be what they would have made. */
 static void check_slot(loading *l, gd_link *link, int slot, const gd_tensor *t, const gd_tensor *param)
 {
@@ -316,15 +318,16 @@ static gd_status read_slots(loading *l, gd_link *link, const char *path, gd_entr
         bool taken = false;
         if (!name) return gd__state_malformed(l->ctx, "a list of state");
         if (slot < 0) gd__load_note(&l->unexpected, "state %s of %s", name, path);
-        gd_status status = slot < 0 || index < 0 ? GD_OK
-                                                 : gd__load_part(&l->parts, link, e, slot, index, &taken);
+        gd_status status = slot < 0 || index < 0 || moved_axes(l, e->param)
+                               ? GD_OK
+                               : gd__load_part(&l->parts, link, e, slot, index, &taken);
         if (status) return status;
         gd_tensor *t = slot < 0 || taken ? NULL : tensor_at(l, index);
         if (!t) continue;
-        check_slot(l, link, slot, t, e->param);
         gd__release(e->slot[slot]);
-        e->slot[slot] = gd__copy_on(t, e->param->storage->device);
-        if (!e->slot[slot]) return gd_error(l->ctx);
+        e->slot[slot] = slot_here(l, link, t, e->param);
+        if (!e->slot[slot] && gd_error(l->ctx)) return gd_error(l->ctx);
+        if (e->slot[slot]) check_slot(l, link, slot, e->slot[slot], e->param);
     }
     return GD_OK;
 }
@@ -360,6 +363,7 @@ static gd_status read_entry(loading *l, gd_link *link, gd_link *with, const char
     if (e->missed < 0 || e->missed > with->step) return gd__state_malformed(l->ctx, "a count of steps");
     with->uneven = with->uneven || e->missed;
     if (!local) return GD_OK;
+    if (moved_axes(l, key)) gd__state_axes_lists(&l->other, path, param, local);
     e->local = gd__calloc(l->ctx, (size_t)link->cls->field_count * sizeof *e->local);
     if (!e->local) return GD_NOMEM;
     with->locals++;
@@ -405,6 +409,7 @@ static gd_status read_link(void *user, gd_link *link, const char *place)
                             : GD_NOMEM;
     if (!status) status = read_globals(l, with, path, j);
     if (!status) status = read_stand_ins(l, with, path, json_object_get(j, "stand_ins"));
+    gd__state_axes_joint(&l->other, l->o, l->axes, path, j);
     params = json_object_get(j, "params");
     const char *name;
     if (!status && !json_is_object(params)) status = gd__state_malformed(l->ctx, "the state of a link");
@@ -707,9 +712,10 @@ static gd_status make_rooms(loading *l)
     size_t params = (size_t)l->o->count, tensors = (size_t)gd_archive_count(l->archive);
     l->used = gd__calloc(l->ctx, tensors * sizeof *l->used);
     l->present = gd__calloc(l->ctx, params * sizeof *l->present);
+    l->axes = gd__calloc(l->ctx, params * sizeof *l->axes);
     l->group_of = gd__calloc(l->ctx, params * sizeof *l->group_of);
     l->standing = json_object();
-    return l->used && l->present && l->group_of && l->standing ? GD_OK : GD_NOMEM;
+    return l->used && l->present && l->axes && l->group_of && l->standing ? GD_OK : GD_NOMEM;
 }
 
 static void loading_free(loading *l)
@@ -725,6 +731,8 @@ static void loading_free(loading *l)
     gd__free(ctx, l->attr, (size_t)l->attr_room * sizeof *l->attr);
     gd__free(ctx, l->used, (size_t)gd_archive_count(l->archive) * sizeof *l->used);
     gd__free(ctx, l->present, (size_t)l->o->count * sizeof *l->present);
+    for (int i = 0; l->axes && i < l->o->count; i++) gd__release(l->axes[i].file);
+    gd__free(ctx, l->axes, (size_t)l->o->count * sizeof *l->axes);
     gd__free(ctx, l->group_of, (size_t)l->o->count * sizeof *l->group_of);
     gd__text_free(&l->name);
     gd__text_free(&l->missing.text);
