@@ -1,6 +1,6 @@
 /* gradus train against scikit-learn's networks, both with default settings; the reading of a table against pandas. */
 #include "bench.h"
-#include "cli/rows/stream.h"
+#include "train/stream.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -93,6 +93,7 @@ struct gd_args {
     int options;
     size_t bytes;
     bool help;
+    const gd_observer *observer; /* what long work of the command tells; NULL: nobody */
 };
 
 /* Reads argv[0..argc), the words behind the command's name.  ARGUMENT: the text names command and option. */

@@ -112,7 +112,10 @@ static int run_command(gd_cli *cli, const gd_command *command, int argc, char *c
     int code;
     bool shared = gd__option_find(command, "world", 5), joins = false;
     int64_t threads = 0; /* the context has them already */
+    gd_meter meter = {0};
+    gd_observer observer = gd__meter_observer(&meter);
     gd_status status = gd__args_parse(cli->ctx, command, argc, argv, &args);
+    args.observer = &observer;
     if (!status) status = gd__args_integer(&args, "threads", 1, 1024, &threads);
     if (status) {
         code = gd__cli_code(cli, status);

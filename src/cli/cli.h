@@ -92,8 +92,8 @@ typedef struct gd_meter {
 } gd_meter;
 
 gd_meter gd__meter_start(int64_t total);
-/* For a file of so many bytes (0: not known), whose name stands in front; counted in MB. */
-gd_meter gd__meter_of_file(const char *path, int64_t bytes);
+/* Shows work on a meter of its own, what is worked on in front.  meter: zeroed, borrowed. */
+gd_observer gd__meter_observer(gd_meter *meter);
 /* Shows "step 120/500  loss 0.0123  340 steps/s  1.1 s left", after the first second and at most ten times a second.  unit:
  * "step", "epoch".  loss NAN: "120/500 rows  340 rows/s  1.1 s left", unit: "rows", "MB". */
 void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss);

@@ -29,17 +29,6 @@ gd_meter gd__meter_start(int64_t total)
     return (gd_meter){.on = on, .total = total, .begun = now, .shown = now + PATIENCE - INTERVAL};
 }
 
-gd_meter gd__meter_of_file(const char *path, int64_t bytes)
-{
-    gd_meter meter = gd__meter_start(bytes >> 20);
-    const char *name = strrchr(path, '/');
-    (void)snprintf(meter.note, sizeof meter.note, "%.40s: ",
-                   !strcmp(path, "-") ? "standard input"
-                   : name             ? name + 1
-                                      : path);
-    return meter;
-}
-
 /* "12 s", "3 min 20 s", "1 h 5 min" */
 static void duration(char *out, size_t size, double seconds)
 {
@@ -115,4 +104,25 @@ void gd__meter_end(gd_meter *p)
     if (p->on && p->width) (void)fprintf(stderr, "\r%*s\r", p->width, "");
     p->width = 0;
     p->unit = NULL;
+}
+
+static void show_work(void *user, const char *what, const char *unit, int64_t done, int64_t total,
+                      double loss)
+{
+    gd_meter *meter = user;
+    if (!unit) {
+        gd__meter_end(meter);
+        *meter = (gd_meter){0};
+        return;
+    }
+    if (!meter->begun) {
+        *meter = gd__meter_start(total);
+        (void)snprintf(meter->note, sizeof meter->note, "%.40s: ", what);
+    }
+    gd__meter_show(meter, unit, done, loss);
+}
+
+gd_observer gd__meter_observer(gd_meter *meter)
+{
+    return (gd_observer){.progress = show_work, .user = meter};
 }

@@ -1,5 +1,5 @@
 /* Columns of tables as numbers to learn from: words, codes, dates, holes, ids; the same for other tables. */
-#include "cli/rows/columns.h"
+#include "train/columns.h"
 #include "base/text/date.h"
 #include "cli/train/split.h"
 

@@ -1,5 +1,5 @@
 /* Text of tables: other encodings, bytes of none, names that are there twice, characters that steer terminals. */
-#include "cli/data/csv.h"
+#include "table/csv.h"
 #include "base/text/compose.h"
 #include "cli/cli.h"
 #include "program.h"

@@ -1,5 +1,5 @@
 /* What `gradus fit` is made of: bounds and Student's t; and the command itself on lines, whose answer is known. */
-#include "cli/data/table.h"
+#include "table/table_load.h"
 #include "fit_program.h"
 
 #include "cli/problem/bound.h"

@@ -1,6 +1,6 @@
 /* gradus fit before and after: where it starts; long tables, several tables, archives; residuals, predictions, intervals, pictures. */
-#include "cli/data/table.h"
-#include "cli/data/zip.h"
+#include "table/table_load.h"
+#include "file/zip.h"
 #include "fit_program.h"
 #include "support/corpus.h"
 
@@ -132,7 +132,7 @@ static void read_npz(gd_ctx *own, const corpus_file *file)
 static void the_corpus_of_archives_is_read_without_harm(void **state)
 {
     (void)state;
-    replay_corpus(ctx, GD_TEST_DIR "/cli/corpus/zip", 6, read_npz);
+    replay_corpus(ctx, GD_TEST_DIR "/file/corpus/zip", 6, read_npz);
 }
 
 static void residuals_of_the_fitted_rows_are_written(void **state)

@@ -1,5 +1,5 @@
 /* gradus train --stream: tables and arrays read in blocks, again and again. */
-#include "cli/rows/scan.h"
+#include "table/scan_rows.h"
 
 #include "program.h"
 

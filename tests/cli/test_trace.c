@@ -2,7 +2,7 @@
 #include "support/support.h"
 
 #include "cli/train/events.h"
-#include "cli/data/trace.h"
+#include "file/run_log.h"
 
 #include <dirent.h>
 #include <glob.h>
@@ -54,8 +54,8 @@ static void lines_have_the_documented_form(void **state)
                            MATRIX(ctx, 2, 2, 1, 2, 3, NAN)};
     gd_text out = gd__text(ctx);
     assert_int_equal(
-        gd__trace_line(&out, &(gd_trace_numbers){1, 170.81999999999994, 3.5, 3}, names, params, 3), GD_OK);
-    assert_int_equal(gd__trace_line(&out, &(gd_trace_numbers){2, INFINITY, NAN, 4}, names, params, 0), GD_OK);
+        gd__run_log_line(&out, &(gd_run_numbers){1, 170.81999999999994, 3.5, 3}, names, params, 3), GD_OK);
+    assert_int_equal(gd__run_log_line(&out, &(gd_run_numbers){2, INFINITY, NAN, 4}, names, params, 0), GD_OK);
     assert_string_equal(out.data,
                         "{\"step\":1,\"loss\":170.81999999999994,\"loss_after\":3.5,\"evals\":3,\"params\":{"
                         "\"p\":[-1.1000000000000001,2.5],\"b\":0.5,\"W\":[[1,2],[3,\"NaN\"]]}}\n"
@@ -69,19 +69,19 @@ static void written_traces_are_read_back(void **state)
     (void)state;
     char path[128];
     snprintf(path, sizeof path, "%s/run.jsonl", folder);
-    gd_tracer *tracer = gd__tracer_open(ctx, path);
+    gd_run_writer *tracer = gd__run_writer_open(ctx, path);
     assert_non_null(tracer);
     const char *names[] = {"p"};
     for (int64_t i = 1; i <= 2000; i++) {
         gd_scope_begin(ctx);
         gd_tensor *p = VECTOR(ctx, 1.0 / (double)i, (double)i);
-        gd_trace_numbers numbers = {i, i == 5 ? NAN : 1.0 / (double)(3 * i), NAN, 2 * i};
-        assert_int_equal(gd__tracer_step(tracer, &numbers, names, &p, 1), GD_OK);
+        gd_run_numbers numbers = {i, i == 5 ? NAN : 1.0 / (double)(3 * i), NAN, 2 * i};
+        assert_int_equal(gd__run_writer_step(tracer, &numbers, names, &p, 1), GD_OK);
         gd_scope_end(ctx);
     }
-    assert_int_equal(gd__tracer_close(tracer), GD_OK);
-    gd_trace trace;
-    assert_int_equal(gd__trace_load(ctx, path, "loss", &trace), GD_OK);
+    assert_int_equal(gd__run_writer_close(tracer), GD_OK);
+    gd_run_log trace;
+    assert_int_equal(gd__run_log_load(ctx, path, NULL, "loss", &trace), GD_OK);
     assert_int_equal(trace.count, 2000);
     assert_string_equal(trace.axis[0], "p[0]");
     assert_string_equal(trace.axis[1], "p[1]");
@@ -93,7 +93,7 @@ static void written_traces_are_read_back(void **state)
         assert_true(trace.loss[i] == 1.0 / (double)(3 * of));
         assert_true(trace.x[i] == 1.0 / (double)(i + 1) && trace.y[i] == i + 1);
     }
-    gd__trace_free(&trace);
+    gd__run_log_free(&trace);
 }
 
 /* Step 0 is where the run began, with the loss that the first step found there, or that is said when there was none. */
@@ -102,11 +102,11 @@ static void the_loss_after_a_step_begins_with_that_of_the_start(void **state)
     (void)state;
     const char *text = "{\"step\":0,\"loss\":25,\"evals\":0,\"params\":{\"p\":[3,4]}}\n"
                        "{\"step\":1,\"loss\":25,\"loss_after\":2,\"evals\":2,\"params\":{\"p\":[1,1]}}\n";
-    gd_trace trace;
-    assert_int_equal(gd__trace_parse(ctx, "t.jsonl", text, strlen(text), "loss_after", &trace), GD_OK);
+    gd_run_log trace;
+    assert_int_equal(gd__run_log_parse(ctx, "t.jsonl", text, strlen(text), "loss_after", &trace), GD_OK);
     assert_int_equal(trace.count, 2);
     assert_true(trace.loss[0] == 25 && trace.loss[1] == 2);
-    gd__trace_free(&trace);
+    gd__run_log_free(&trace);
 }
 
 static void the_start_is_step_0(void **state)
@@ -115,18 +115,18 @@ static void the_start_is_step_0(void **state)
     for (int steps = 0; steps < 2; steps++) {
         char path[128];
         snprintf(path, sizeof path, "%s/start.jsonl", folder);
-        gd_tracer *tracer = gd__tracer_open(ctx, path);
+        gd_run_writer *tracer = gd__run_writer_open(ctx, path);
         assert_non_null(tracer);
         const char *name = "p";
         gd_scope_begin(ctx);
         gd_tensor *p = VECTOR(ctx, 3, 4);
-        assert_int_equal(gd__tracer_start(tracer, &name, &p, 1), GD_OK);
+        assert_int_equal(gd__run_writer_start(tracer, &name, &p, 1), GD_OK);
         if (steps) assert_int_equal(gd_fill(p, 1), GD_OK);
-        gd_trace_numbers first = {1, 25, 2, 1};
-        if (steps) assert_int_equal(gd__tracer_step(tracer, &first, &name, &p, 1), GD_OK);
-        assert_int_equal(gd__tracer_last(tracer, 25, &name, &p, 1), GD_OK);
+        gd_run_numbers first = {1, 25, 2, 1};
+        if (steps) assert_int_equal(gd__run_writer_step(tracer, &first, &name, &p, 1), GD_OK);
+        assert_int_equal(gd__run_writer_last(tracer, 25, &name, &p, 1), GD_OK);
         gd_scope_end(ctx);
-        assert_int_equal(gd__tracer_close(tracer), GD_OK);
+        assert_int_equal(gd__run_writer_close(tracer), GD_OK);
         size_t size;
         const char *start = "{\"step\":0,\"loss\":25,\"evals\":0,\"params\":{\"p\":[3,4]}}\n";
         char *text = read_file(path, &size);
@@ -135,17 +135,17 @@ static void the_start_is_step_0(void **state)
             text + strlen(start),
             steps ? "{\"step\":1,\"loss\":25,\"loss_after\":2,\"evals\":1,\"params\":{\"p\":[1,1]}}\n" : "");
         /* what is drawn for a line is the loss of its parameters */
-        gd_trace trace;
-        assert_int_equal(gd__trace_load(ctx, path, "loss", &trace), GD_OK);
+        gd_run_log trace;
+        assert_int_equal(gd__run_log_load(ctx, path, NULL, "loss", &trace), GD_OK);
         assert_int_equal(trace.count, 1 + steps);
         assert_true(trace.loss[0] == 25 && trace.loss[steps] == (steps ? 2 : 25));
-        gd__trace_free(&trace);
+        gd__run_log_free(&trace);
     }
 }
 
-static gd_status parse(const char *text, gd_trace *trace)
+static gd_status parse(const char *text, gd_run_log *trace)
 {
-    return gd__trace_parse(ctx, "t.jsonl", text, strlen(text), "loss", trace);
+    return gd__run_log_parse(ctx, "t.jsonl", text, strlen(text), "loss", trace);
 }
 
 static void parameters_other_than_two_numbers_are_no_path(void **state)
@@ -158,11 +158,11 @@ static void parameters_other_than_two_numbers_are_no_path(void **state)
         "{\"step\":1,\"loss\":1,\"params\":{\"a\":1,\"b\":2}}\n\n{\"step\":2,\"loss\":1,\"params\":{}}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        gd_trace trace;
+        gd_run_log trace;
         assert_int_equal(parse(texts[i], &trace), GD_OK);
         assert_null(trace.x);
         assert_true(isnan(trace.evals[0]));
-        gd__trace_free(&trace);
+        gd__run_log_free(&trace);
     }
 }
 
@@ -180,10 +180,10 @@ static void malformed_lines_are_named(void **state)
                  {"{\"step\":1,\"step\":2,\"loss\":1}\n", "t.jsonl: line 1: "},
                  {"x,y\n1,2\n", "t.jsonl: line 1: "}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        gd_trace trace;
+        gd_run_log trace;
         assert_int_equal(parse(cases[i].text, &trace), GD_FORMAT);
         assert_error(ctx, GD_FORMAT, cases[i].error);
-        gd__trace_free(&trace);
+        gd__run_log_free(&trace);
     }
 }
 
@@ -191,11 +191,11 @@ static void a_full_disk_is_reported(void **state)
 {
     (void)state;
     if (access("/dev/full", W_OK) != 0) skip();
-    gd_tracer *tracer = gd__tracer_open(ctx, "/dev/full");
-    assert_int_equal(gd__tracer_step(tracer, &(gd_trace_numbers){1, 1, NAN, 1}, NULL, NULL, 0), GD_OK);
-    assert_int_equal(gd__tracer_close(tracer), GD_IO);
+    gd_run_writer *tracer = gd__run_writer_open(ctx, "/dev/full");
+    assert_int_equal(gd__run_writer_step(tracer, &(gd_run_numbers){1, 1, NAN, 1}, NULL, NULL, 0), GD_OK);
+    assert_int_equal(gd__run_writer_close(tracer), GD_IO);
     assert_error(ctx, GD_IO, "/dev/full: cannot write: No space left on device");
-    assert_null(gd__tracer_open(ctx, "/nowhere/run.jsonl"));
+    assert_null(gd__run_writer_open(ctx, "/nowhere/run.jsonl"));
     assert_error(ctx, GD_IO, "/nowhere/run.jsonl: cannot open: No such file or directory");
 }
 
@@ -285,11 +285,11 @@ static void every_allocation_may_fail(void **state)
         gd_tensor *p = VECTOR(own, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17);
         const char *name = "p";
         m.fail_at = m.requests + k;
-        gd_trace trace;
-        gd_status status = gd__trace_parse(own, "t", text, strlen(text), "loss", &trace);
-        gd__trace_free(&trace);
+        gd_run_log trace;
+        gd_status status = gd__run_log_parse(own, "t", text, strlen(text), "loss", &trace);
+        gd__run_log_free(&trace);
         gd_text out = gd__text(own);
-        if (!status) status = gd__trace_line(&out, &(gd_trace_numbers){1, 2, 1.5, 3}, &name, &p, 1);
+        if (!status) status = gd__run_log_line(&out, &(gd_run_numbers){1, 2, 1.5, 3}, &name, &p, 1);
         gd__text_free(&out);
         gd_events *events = status ? NULL : gd__events_open(own, runs);
         if (!events) status = GD_NOMEM;

@@ -1,7 +1,7 @@
 /* Chains as text: reading, printing, errors with their column. */
 #include "chain_property.h"
 #include "chain_support.h"
-#include "optim/text/scan.h"
+#include "base/text/scan.h"
 #include "base/text/suggest.h"
 #include "support/corpus.h"
 

@@ -3,7 +3,7 @@
 #define GD_PROBLEMS_UNCONSTRAINED_H
 
 #include "expr/expr.h"
-#include "cli/data/value.h"
+#include "table/value.h"
 #include "gradus/autograd.h"
 #include "gradus/optim.h"
 #include "gradus/solve.h"

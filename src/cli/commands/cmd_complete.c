@@ -8,9 +8,9 @@
  * file that is on the line.  Whatever is wrong there is no error here: there are no candidates then. */
 #include "cli/cli.h"
 #include "cli/commands/until.h"
-#include "cli/data/table.h"
+#include "table/table_load.h"
 #include "expr/expr.h"
-#include "cli/words.h"
+#include "table/words.h"
 #include "base/text/ascii.h"
 #include "gradus/plugin.h"
 #include "optim/link/classes.h"

@@ -1,7 +1,7 @@
 /* gradus eval: the value and the gradient of an expression. */
 #include "cli/cli.h"
 #include "cli/problem/constraints.h"
-#include "cli/data/trace.h"
+#include "file/run_log.h"
 #include "gradus/autograd.h"
 
 static const gd_option options[] = {

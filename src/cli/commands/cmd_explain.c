@@ -1,7 +1,8 @@
 /* gradus explain: what a chain does in a step. */
 #include "cli/cli.h"
 #include "cli/problem/problem.h"
-#include "cli/data/value.h"
+#include "cli/table_options.h"
+#include "table/value.h"
 #include "gradus/autograd.h"
 #include "gradus/optim.h"
 

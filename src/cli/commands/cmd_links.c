@@ -4,7 +4,7 @@
 #include "optim/chain/elsewhere.h"
 #include "optim/link/classes.h"
 #include "optim/link/symbols.h"
-#include "optim/text/scan.h"
+#include "base/text/scan.h"
 #include "base/text/suggest.h"
 
 #include <math.h>

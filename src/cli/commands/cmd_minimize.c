@@ -8,7 +8,7 @@
 #include "cli/problem/kept.h"
 #include "cli/problem/problem.h"
 #include "cli/problem/run_state.h"
-#include "cli/data/trace.h"
+#include "file/run_log.h"
 #include "cli/commands/tuning.h"
 #include "cli/commands/until.h"
 #include "cli/outcome.h"
@@ -86,7 +86,7 @@ typedef struct job {
     gd_problem problem;
     gd_problem_microbatches microbatches; /* --split */
     gd_optimizer *optimizer;
-    gd_tracer *tracer;
+    gd_run_writer *tracer;
     gd_until until;
     int64_t steps, starts;
     int gradient; /* one of the enum */
@@ -268,7 +268,7 @@ static gd_status prepare_minimize(job *j)
     const char *resume = gd__args_get(j->args, "resume");
     if (!status && resume) status = gd__run_load(&j->problem, j->optimizer, j->args->argument[0], resume);
     const char *trace = gd__args_get(j->args, "trace");
-    if (!status && trace && !(j->tracer = gd__tracer_open(ctx, trace))) status = gd_error(ctx);
+    if (!status && trace && !(j->tracer = gd__run_writer_open(ctx, trace))) status = gd_error(ctx);
     char axis[2][80];
     j->plane = !status && gd__problem_is_plane(&j->problem, axis);
     return status;
@@ -363,10 +363,11 @@ static void save_slow(job *j, const gd_progress *p)
 
 static gd_status record(job *j, const gd_progress *p)
 {
-    gd_trace_numbers numbers = {p->step, p->loss, p->loss_after, p->evals};
+    gd_run_numbers numbers = {p->step, p->loss, p->loss_after, p->evals};
     gd_status status = GD_OK;
     if (j->tracer)
-        status = gd__tracer_step(j->tracer, &numbers, j->problem.name, j->problem.value, j->problem.params);
+        status = gd__run_writer_step(j->tracer, &numbers, j->problem.name, j->problem.value,
+                                     j->problem.params);
     set_history(j, p->loss);
     if (!status) status = add_history(j, p->step, p->loss_after);
     return status ? status : gd__kept_step(&j->kept, &j->problem, p->loss);
@@ -417,7 +418,7 @@ static void step_all(job *j)
     gd__interrupt_catch(GD_GRACE);
     j->slow.begun = gd__cli_seconds();
     gd_status status = add_history(j, 0, NAN);
-    if (!status && j->tracer) status = gd__tracer_start(j->tracer, p->name, p->value, p->params);
+    if (!status && j->tracer) status = gd__run_writer_start(j->tracer, p->name, p->value, p->params);
     if (!status && j->out && j->exact) status = gd__kept_start(&j->kept, p);
     gd_objective objective = objective_of(j);
     if (!status) status = gd_minimize_with(j->optimizer, &objective, &o, &j->result);
@@ -433,8 +434,8 @@ static void step_all(job *j)
     gd__put_aside(j->cli->ctx, status, &j->why);
     set_history(j, j->result.loss);
     if (!j->lost && j->tracer)
-        gd__put_aside(j->cli->ctx, gd__tracer_last(j->tracer, j->result.loss, p->name, p->value, p->params),
-                      &j->why);
+        gd__put_aside(j->cli->ctx,
+                      gd__run_writer_last(j->tracer, j->result.loss, p->name, p->value, p->params), &j->why);
 }
 
 /* At the end, however it came about, where the loss alone counts: no more than a small part of the run's own work. */
@@ -649,7 +650,7 @@ static gd_status finish_minimize(job *j)
     gd__put_aside(ctx, save_end(j), &j->why);
     if (j->save && !j->lost && isfinite(j->result.loss))
         gd__put_aside(ctx, gd__run_save(&j->problem, j->optimizer, j->args->argument[0], j->save), &j->why);
-    gd__put_aside(ctx, gd__tracer_close(j->tracer), &j->why);
+    gd__put_aside(ctx, gd__run_writer_close(j->tracer), &j->why);
     j->tracer = NULL;
     if (j->plot && !j->lost) gd__put_aside(ctx, draw(j), &j->why);
     if (!j->lost && !j->why.status) gd__put_aside(ctx, estimate_condition(j), &j->why);
@@ -663,7 +664,7 @@ static gd_status finish_minimize(job *j)
 static void close_job(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
-    (void)gd__tracer_close(j->tracer);
+    (void)gd__run_writer_close(j->tracer);
     gd__kept_stop(&j->kept, &j->problem);
     gd_optimizer_free(j->optimizer);
     gd__constraints_free(ctx, &j->equal);

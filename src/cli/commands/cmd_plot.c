@@ -2,8 +2,8 @@
 #include "cli/cli.h"
 #include "file/output.h"
 #include "cli/problem/constraints.h"
-#include "cli/data/trace.h"
-#include "cli/words.h"
+#include "file/run_log.h"
+#include "cli/table_options.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static const gd_option options[] = {
 typedef struct job {
     gd_cli *cli;
     const gd_args *args;
-    gd_trace *trace; /* file after file, for each key */
+    gd_run_log *trace; /* file after file, for each key */
     int count, files;
     gd_words keys;
     char out[4096];
@@ -89,7 +89,7 @@ static void loss_curves(job *j, gd_plot *plot)
 {
     gd_plot_log(plot, false, j->scale == 1 || (j->scale == 0 && spans_decades(j)));
     for (int k = 0; k < j->count; k++) {
-        const gd_trace *t = &j->trace[k];
+        const gd_run_log *t = &j->trace[k];
         char buf[128];
         bool few = t->count == 1;
         const double *x[] = {t->step, t->evals, t->epoch};
@@ -102,7 +102,7 @@ static void loss_curves(job *j, gd_plot *plot)
 /* The parameters that the two numbers of a trace belong to, as NAME=VALUE: "p=[0,0]", or "x=0" and "y=0". */
 static gd_status plane_params(const job *j, char spec[2][120], int *count)
 {
-    const gd_trace *t = &j->trace[0];
+    const gd_run_log *t = &j->trace[0];
     size_t length[2];
     int depth[2] = {0, 0};
     for (int k = 0; k < 2; k++) {
@@ -229,12 +229,13 @@ static int run_plot(gd_cli *cli, const gd_args *args)
     gd_status status = prepare_plot(&j);
     size_t bytes = (size_t)j.count * sizeof *j.trace;
     int read = 0;
+    const gd_input input = {.observer = args->observer, .standard = true};
     if (!status && !(j.trace = gd__alloc(cli->ctx, bytes))) status = GD_NOMEM;
     for (; read < j.count && !status; read++)
-        status = gd__trace_load(cli->ctx, args->argument[read % j.files], j.keys.word[read / j.files],
-                                &j.trace[read]);
+        status = gd__run_log_load(cli->ctx, args->argument[read % j.files], &input,
+                                  j.keys.word[read / j.files], &j.trace[read]);
     if (!status) status = draw(&j);
-    for (int k = 0; k < read; k++) gd__trace_free(&j.trace[k]);
+    for (int k = 0; k < read; k++) gd__run_log_free(&j.trace[k]);
     gd__free(cli->ctx, j.trace, bytes);
     gd__words_free(cli->ctx, &j.keys);
     return gd__cli_code(cli, status);

@@ -2,7 +2,8 @@
 #include "file/output.h"
 #include "cli/fit/fit.h"
 #include "plot/plot.h"
-#include "cli/rows/keep.h"
+#include "cli/table_options.h"
+#include "cli/keep.h"
 #include "cli/train/trainer.h"
 
 #include <math.h>

@@ -353,7 +353,7 @@ void gd__train_introduce(job *j)
 static gd_status finish_train(job *j)
 {
     gd_trainer *t = &j->t;
-    gd_status closed = gd__tracer_close(t->tracer), status = gd__events_close(t->events);
+    gd_status closed = gd__run_writer_close(t->tracer), status = gd__events_close(t->events);
     t->tracer = NULL;
     t->events = NULL;
     if (closed || status) return closed ? closed : status;

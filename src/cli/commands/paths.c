@@ -3,8 +3,8 @@
  * What a command reads and writes is in its table: arguments from reads_from on, and options with a role.  All of them are
  * collected as places on disk, and every output is compared with everything before anything is opened. */
 #include "cli/args.h"
-#include "cli/rows/dataset.h"
-#include "cli/data/value.h"
+#include "train/dataset.h"
+#include "table/value.h"
 #include "file/file.h"
 
 #include <stdio.h>

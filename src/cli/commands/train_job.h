@@ -3,6 +3,7 @@
 #define GD_CLI_COMMANDS_TRAIN_JOB_H
 
 #include "cli/commands/tuning.h"
+#include "cli/table_options.h"
 #include "cli/train/split.h"
 #include "cli/train/trainer.h"
 

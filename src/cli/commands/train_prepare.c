@@ -381,8 +381,8 @@ static gd_status open_records(job *j)
     gd_trainer *t = &j->t;
     const char *trace = gd__args_get(j->args, "trace"), *folder = gd__args_get(j->args, "events");
     if (trace)
-        t->tracer = j->resume ? gd__tracer_resume(t->ctx, trace, gd_optimizer_steps(t->optimizer))
-                              : gd__tracer_open(t->ctx, trace);
+        t->tracer = j->resume ? gd__run_writer_resume(t->ctx, trace, gd_optimizer_steps(t->optimizer))
+                              : gd__run_writer_open(t->ctx, trace);
     if (trace && !t->tracer) return gd_error(t->ctx);
     if (folder && !(t->events = gd__events_open(t->ctx, folder))) return gd_error(t->ctx);
     return GD_OK;

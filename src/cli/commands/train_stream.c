@@ -3,7 +3,7 @@
  * Blocks are shuffled among each other every epoch, and POOL of them at a time are in memory, whose rows are shuffled: neighbours in the
  * file seldom meet in a batch, and memory does not depend on the file. */
 #include "cli/commands/train_job.h"
-#include "cli/rows/stream.h"
+#include "train/stream.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * errors in x the root of sy^2 + (f' sx)^2. */
 #include "file/output.h"
 #include "cli/fit/fit.h"
-#include "cli/data/table.h"
-#include "cli/rows/keep.h"
+#include "table/table_load.h"
+#include "cli/keep.h"
 #include "gradus/autograd.h"
 
 #include <math.h>

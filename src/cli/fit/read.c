@@ -1,6 +1,6 @@
 /* What gradus fit reads: table, parameters, constants, bounds, weights, model. */
 #include "cli/fit/fit.h"
-#include "cli/data/table.h"
+#include "table/table_load.h"
 #include "gradus/autograd.h"
 #include "optim/vector/layout.h"
 

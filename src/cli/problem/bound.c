@@ -1,6 +1,6 @@
 /* Bounded parameters; see bound.h. */
 #include "cli/problem/bound.h"
-#include "cli/data/value.h"
+#include "table/value.h"
 #include "base/text/compose.h"
 #include "base/text/suggest.h"
 

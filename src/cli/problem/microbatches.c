@@ -1,7 +1,7 @@
 /* Rows by microbatches; see microbatches.h. */
 #include "cli/problem/microbatches.h"
 
-#include "cli/words.h"
+#include "cli/table_options.h"
 #include "gradus/autograd.h"
 
 #include <math.h>

@@ -2,11 +2,10 @@
 #ifndef GD_CLI_PROBLEM_PROBLEM_H
 #define GD_CLI_PROBLEM_PROBLEM_H
 
-#include "cli/args.h"
+#include "cli/table_options.h"
 #include "expr/expr.h"
 #include "plot/plot.h"
-#include "cli/rows/dataset.h"
-#include "cli/data/value.h"
+#include "table/value.h"
 
 /* The options that describe one, for the tables of the commands. */
 #define GD_DEF_OPTION                \

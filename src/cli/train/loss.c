@@ -1,7 +1,7 @@
 /* Losses; see loss.h. */
 #include "cli/train/loss.h"
 #include "base/text/suggest.h"
-#include "optim/text/scan.h"
+#include "base/text/scan.h"
 
 #include <math.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #ifndef GD_CLI_TRAIN_MODEL_H
 #define GD_CLI_TRAIN_MODEL_H
 
-#include "cli/rows/columns.h"
+#include "train/columns.h"
 #include "gradus/module.h"
 
 #define GD_MODEL_SIZES  16      /* numbers of a list */

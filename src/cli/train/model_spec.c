@@ -1,7 +1,7 @@
 /* The text of a model; see model.h. */
 #include "cli/train/model.h"
 #include "module/layers/layer.h"
-#include "optim/text/scan.h"
+#include "base/text/scan.h"
 #include "base/text/suggest.h"
 
 #include <stdio.h>

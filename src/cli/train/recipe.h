@@ -14,7 +14,7 @@
 #ifndef GD_CLI_TRAIN_RECIPE_H
 #define GD_CLI_TRAIN_RECIPE_H
 
-#include "cli/rows/columns.h"
+#include "train/columns.h"
 #include "cli/train/loss.h"
 #include "cli/train/model.h"
 #include "gradus/optim.h"

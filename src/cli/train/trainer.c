@@ -132,7 +132,7 @@ static gd_status stop_if_asked(gd_trainer *t, wish *w)
 /* Lines first: a trace may be ahead of the checkpoint, --resume drops what is too much, but never behind. */
 static gd_status flush_records(gd_trainer *t)
 {
-    gd_status status = t->tracer ? gd__tracer_flush(t->tracer) : GD_OK;
+    gd_status status = t->tracer ? gd__run_writer_flush(t->tracer) : GD_OK;
     return !status && t->events ? gd__events_flush(t->events) : status;
 }
 
@@ -279,7 +279,7 @@ static gd_status record(gd_trainer *t)
     int64_t step = gd_optimizer_steps(t->optimizer);
     gd_status status = GD_OK;
     if (t->tracer) {
-        gd_text *out = gd__tracer_begin(t->tracer);
+        gd_text *out = gd__run_writer_begin(t->tracer);
         gd__text_put(out, "{\"step\":%lld,\"epoch\":%lld,\"evals\":%lld", (long long)step,
                      (long long)t->point.progress.epoch, (long long)gd_optimizer_evals(t->optimizer));
         for (int i = 0; i < count; i++) {
@@ -287,7 +287,7 @@ static gd_status record(gd_trainer *t)
             gd__json_number(out, v[i].number);
         }
         gd__text_add(out, "}\n");
-        status = gd__tracer_end(t->tracer);
+        status = gd__run_writer_end(t->tracer);
     }
     for (int i = 0; i < count && t->events && !status; i++)
         status = gd__events_scalar(t->events, v[i].tag, step, v[i].number);
@@ -475,7 +475,7 @@ gd_status gd__trainer_run(gd_trainer *t)
 
 void gd__trainer_close(gd_trainer *t)
 {
-    (void)gd__tracer_close(t->tracer);
+    (void)gd__run_writer_close(t->tracer);
     (void)gd__events_close(t->events);
     gd_optimizer_free(t->optimizer);
     gd_release(t->x);

@@ -9,7 +9,7 @@
 #include "cli/train/events.h"
 #include "cli/train/metrics.h"
 #include "cli/train/split.h"
-#include "cli/data/trace.h"
+#include "file/run_log.h"
 
 /* Rows that are not all in memory: an epoch is pools of them, one at a time. */
 typedef struct gd_feed {
@@ -32,12 +32,12 @@ typedef struct gd_trainer {
     gd_tensor *weight, *offset;   /* of the loss: of each class; of the logarithm of a rate; NULL: none */
     gd_tensor *check_x, *check_y; /* to validate with; NULL: none */
     int64_t rows, check_rows;
-    const gd_feed *feed; /* NULL: x and y are all rows; else they are a pool */
-    double save_every;   /* seconds */
-    double time;         /* seconds that the run may take; INFINITY: any */
-    int64_t shift;       /* added to the seed of the order: members of an ensemble have their own */
-    const char *out;     /* the checkpoint; NULL: none */
-    gd_tracer *tracer;   /* NULL: none */
+    const gd_feed *feed;   /* NULL: x and y are all rows; else they are a pool */
+    double save_every;     /* seconds */
+    double time;           /* seconds that the run may take; INFINITY: any */
+    int64_t shift;         /* added to the seed of the order: members of an ensemble have their own */
+    const char *out;       /* the checkpoint; NULL: none */
+    gd_run_writer *tracer; /* NULL: none */
     gd_events *events;
     bool quiet; /* no line an epoch on standard output */
 

@@ -14,7 +14,7 @@
 #include "optim/chain/preset.h"
 #include "optim/link/classes.h"
 #include "optim/link/link.h"
-#include "optim/text/scan.h"
+#include "base/text/scan.h"
 #include "optim/text/setting.h"
 #include "base/text/number.h"
 #include "base/text/suggest.h"

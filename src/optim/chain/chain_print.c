@@ -8,7 +8,7 @@
 #include "optim/chain/preset.h"
 #include "optim/link/classes.h"
 #include "optim/link/link.h"
-#include "optim/text/scan.h"
+#include "base/text/scan.h"
 #include "optim/text/setting.h"
 
 #include <string.h>

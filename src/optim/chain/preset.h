@@ -4,7 +4,7 @@
 
 #include "base/text/text.h"
 #include "gradus/link.h"
-#include "optim/text/scan.h"
+#include "base/text/scan.h"
 
 /* Writes the chain that a preset with these settings stands for.  The link holds settings only, it is in no chain. */
 void gd__preset_expand(const gd_link *settings, gd_text *out);

@@ -1,6 +1,6 @@
 /* The table of link classes, and the classes of users. */
 #include "optim/link/classes.h"
-#include "optim/text/scan.h"
+#include "base/text/scan.h"
 #include "optim/text/setting.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The text of group settings: "lr=0.1, amsgrad=true". */
-#include "optim/text/scan.h"
+#include "base/text/scan.h"
 #include "optim/text/setting.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  * Number k of a schedule belongs to the k-th REAL field. */
 #include "gradus/schedule.h"
 #include "gradus/link.h"
-#include "optim/text/scan.h"
+#include "base/text/scan.h"
 #include "optim/text/setting.h"
 #include "base/text/suggest.h"
 

@@ -7,7 +7,7 @@
  * It is short and read anew for every parameter: whoever selects does so when programs are made, not in their steps. */
 #include "gradus/module.h"
 #include "gradus/optim.h"
-#include "optim/text/scan.h"
+#include "base/text/scan.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "base/ctx.h"
 #include "gradus/link.h"
 #include "gradus/schedule.h"
-#include "optim/text/scan.h"
+#include "base/text/scan.h"
 
 /* A copy that owns its list and schedule; strings are interned.  On failure *out holds nothing. */
 gd_status gd__setting_copy(gd_ctx *ctx, gd_setting *out, const gd_setting *in);

@@ -1,0 +1,73 @@
+/* Tables of text: CSV files.
+ *
+ *   gd_csv *csv = gd__csv_load(ctx, "data.csv", NULL);
+ *   int y = gd__csv_column(csv, "y");                      error: "data.csv: no column 'y', the columns are a, b, c"
+ *   gd__csv_numbers(csv, y, false, values);                error: "data.csv: line 7, column 'x': 'abc' is not a number"
+ *   gd__csv_free(csv);
+ *
+ * Quotes as in RFC 4180 ("a ""b""", separators and line ends inside); separator , ; or tab, found from the first line, or
+ * blanks, where the first two lines have as many words and none of the others, or none where cells stand under each other and some are empty (widths.h); line ends LF or CRLF; text is UTF-8, or converted to it (encoding.h); a mark at the start is skipped, and so are empty lines and, before the first row, lines that begin
+ * with #.  Spaces around cells without quotes are dropped.  The first line has the names of the columns; a column
+ * without a name there is called by its position, c1 for the first; every row has as many cells.  Memory: the file, 8 bytes a cell, 16 a row. */
+#ifndef GD_TABLE_CSV_H
+#define GD_TABLE_CSV_H
+
+#include "file/input.h"
+#include "table/encoding.h"
+#include "gradus/tensor.h"
+
+typedef struct gd_csv gd_csv;
+
+#define GD_CSV_WIDTHS 1
+
+typedef struct gd_csv_options {
+    char
+        separator; /* 0: found from the lines; ' ': any number of blanks; GD_CSV_WIDTHS: none, cells stand under each other */
+    char decimal;   /* ',': decimals are written 1,5; 0: with a point */
+    bool no_header; /* the columns are called c1, c2, ... */
+    gd_encoding encoding;
+    gd_input input; /* of files; its observer also sees how far the text is */
+} gd_csv_options;
+
+/* Reads bytes; `source` leads the errors.  options NULL: defaults.  New; NULL with FORMAT recorded: ragged rows, an open
+ * quote, bytes that are not text or not of the encoding, no line at all. */
+gd_csv *gd__csv_parse(gd_ctx *ctx, const char *source, const void *data, size_t size,
+                      const gd_csv_options *options);
+/* Reads a file, gzip or not. */
+gd_csv *gd__csv_load(gd_ctx *ctx, const char *path, const gd_csv_options *options);
+void gd__csv_free(gd_csv *csv); /* NULL is fine */
+
+int64_t gd__csv_rows(const gd_csv *csv);
+int gd__csv_columns(const gd_csv *csv);
+const char *gd__csv_name(const gd_csv *csv, int column); /* borrowed */
+const char *gd__csv_source(const gd_csv *csv);           /* borrowed */
+/* The name without its unit: S of "S [mM]", unless another column is S too; gd__csv_find knows both.  Borrowed. */
+const char *gd__csv_word(const gd_csv *csv, int column);
+/* The file that a row is from; borrowed. */
+const char *gd__csv_source_of(const gd_csv *csv, int64_t row);
+bool gd__csv_is_text(const gd_csv *csv); /* or a part of it */
+/* ARGUMENT: two columns have the same name. */
+GD_NODISCARD gd_status gd__csv_check_names(const gd_csv *csv);
+/* The column of a name; -1 with ARGUMENT recorded when there is none or there are two. */
+int gd__csv_column(const gd_csv *csv, const char *name);
+/* The same without an error: -1. */
+int gd__csv_find(const gd_csv *csv, const char *name);
+
+/* One cell, borrowed; "" where it is empty. */
+const char *gd__csv_cell(const gd_csv *csv, int64_t row, int column);
+/* The line of its file on which a row begins, counted from 1; the row where files have no lines. */
+int64_t gd__csv_line(const gd_csv *csv, int64_t row);
+
+/* The column as numbers in out[0..rows).  Empty cells, NA and NaN become NaN with `missing`, and are errors (FORMAT, with the
+ * line) without; infinities are errors like them. */
+GD_NODISCARD gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missing, double *out);
+/* One cell of a table of text: 1: a number; 0: missing (NaN); -1: neither. */
+int gd__csv_number(const gd_csv *csv, int64_t row, int column, double *value);
+/* One cell of columns that are no text but numbers; false: it is text. */
+bool gd__csv_ready_number(const gd_csv *csv, int64_t row, int column, double *value);
+/* Does a cell stand for nothing: empty, NA, NaN, null? */
+bool gd__csv_is_missing(const char *cell);
+/* Columns (NULL: the first `count`) as an f64 matrix [rows, count].  New. */
+gd_tensor *gd__csv_tensor(const gd_csv *csv, const int *columns, int count);
+
+#endif

@@ -1,0 +1,20 @@
+/* Text of other encodings as UTF-8, which is all that the rest reads. */
+#ifndef GD_TABLE_ENCODING_H
+#define GD_TABLE_ENCODING_H
+
+#include "base/ctx.h"
+
+/* In the order of GD_ENCODINGS. */
+typedef enum gd_encoding { GD_UTF8, GD_LATIN1, GD_WINDOWS_1252, GD_UTF16 } gd_encoding;
+
+#define GD_ENCODINGS "utf-8 latin1 windows-1252 utf-16" /* for gd__args_choice */
+
+/* Do the bytes begin with a mark of UTF-16? */
+bool gd__is_utf16(const char *data, size_t size);
+/* Converts a block of bytes in place of the caller's: *data, *size and *block are replaced, with a NUL behind the last byte.
+ * UTF-8 is left as it is, without looking at it, but for a mark at its start, which goes; a mark of UTF-16 is believed.  FORMAT:
+ * a mark that contradicts the encoding, a byte or a pair that the encoding does not have. */
+GD_NODISCARD gd_status gd__to_utf8(gd_ctx *ctx, const char *source, gd_encoding encoding, char **data,
+                                   size_t *size, size_t *block);
+
+#endif

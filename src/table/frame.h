@@ -1,0 +1,57 @@
+/* Columns of a table before they are numbers to learn from: numbers, words or dates, with holes.
+ *
+ * What a column is, is found from all of its cells: numbers, where each is one or missing; dates, where each is one (date.h); else
+ * words.  A column of which most are numbers and some are not is a mistake that is named, unless it is said to be words. */
+#ifndef GD_TABLE_FRAME_H
+#define GD_TABLE_FRAME_H
+
+#include "table/csv.h"
+#include "table/words.h"
+#include "base/text/map.h"
+
+typedef enum gd_cells { GD_CELLS_FOUND, GD_CELLS_NUMBERS, GD_CELLS_WORDS, GD_CELLS_DATES } gd_cells;
+
+typedef struct gd_frame_column {
+    const char *name; /* interned */
+    gd_cells kind;
+    double *value; /* numbers; places among the words; seconds of dates; NAN: missing */
+    gd_words words;
+    bool day, clock; /* of dates: what they have */
+} gd_frame_column;
+
+typedef struct gd_frame {
+    gd_ctx *ctx;
+    gd_frame_column *column;
+    int count, room;
+    int64_t rows, row_room;
+} gd_frame;
+
+/* Where the words of a column are among them. */
+typedef struct gd_word_places {
+    gd_map table;
+} gd_word_places;
+
+/* Reads columns; kind NULL: all are found.  FORMAT names line and column.  gd__frame_close also after a failure. */
+GD_NODISCARD gd_status gd__frame_read(gd_ctx *ctx, const gd_csv *csv, const int *columns, int count,
+                                      const gd_cells *kind, gd_frame *out);
+void gd__frame_close(gd_frame *frame);
+
+/* ---- for readers of their own (scan_rows.h) ---- */
+
+/* Columns of those kinds with room for so many rows. */
+GD_NODISCARD gd_status gd__frame_new(gd_ctx *ctx, int64_t rows, const gd_cells *kind, int count,
+                                     gd_frame *out);
+/* A cell of a column of words, of dates: *out is what the column has for it.  False: it is no date, or of another kind than those
+ * before. */
+GD_NODISCARD gd_status gd__frame_word(gd_ctx *ctx, gd_word_places *places, gd_frame_column *column,
+                                      const char *cell, double *out);
+bool gd__frame_date(gd_frame_column *column, const char *cell, double *out);
+void gd__frame_places_free(gd_ctx *ctx, gd_word_places *places);
+
+/* Takes a column out. */
+void gd__frame_drop(gd_frame *frame, int column);
+/* Does the column only number the rows: words of which none is there twice, or whole numbers that go up or down from row to row,
+ * but not by equal steps other than one, in at least 20 rows? */
+bool gd__frame_is_id(const gd_frame *frame, int column);
+
+#endif

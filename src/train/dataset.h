@@ -1,0 +1,90 @@
+/* Data sets: rows of numbers with what they are to give, a class or numbers.
+ *
+ *   table     a CSV file: columns are features, one is the target
+ *   arrays    an npy, IDX or safetensors file with one row an entry of the first axis; the target is a file too */
+#ifndef GD_TRAIN_DATASET_H
+#define GD_TRAIN_DATASET_H
+
+#include "table/frame.h"
+#include "gradus/tensor.h"
+
+typedef enum gd_task { GD_TASK_AUTO, GD_TASK_CLASSIFY, GD_TASK_REGRESS } gd_task;
+
+typedef struct gd_columns gd_columns; /* columns.h */
+
+/* What to read. */
+typedef struct gd_data_request {
+    const char *path;
+    const char *target; /* a column, or for arrays a file; NULL: none */
+    gd_task task;       /* AUTO: classes for text, few whole numbers and whole-number types, else numbers */
+    const gd_words *features; /* columns; none: all but the target, those ignored, and ids */
+    const gd_words *ignored;
+    const gd_words *text;      /* columns that are words, whatever they look like; NULL: none */
+    const gd_columns *columns; /* how the features become numbers; NULL or empty: that is to be learnt */
+    bool keep_table;           /* its cells are wanted afterwards */
+    const char *key;           /* a column that orders or groups rows; NULL: none */
+    bool key_apart;            /* nothing is learnt from it unless it is among the features */
+    const gd_words *classes;   /* none: those found, in order; else others are an error */
+    gd_csv_options csv;
+    int row_axes; /* a row's shape, for rows of as many numbers; 0: as they are */
+    int64_t row[GD_MAX_DIMS];
+} gd_data_request;
+
+typedef struct gd_dataset {
+    gd_ctx *ctx;
+    const char *path, *target;
+    gd_frame frame; /* of a table, before it is numbers */
+    gd_csv *csv;    /* the table itself, where it was to be kept */
+    gd_frame key;   /* the one column that was asked for */
+    gd_words ids;   /* columns left out because they only number the rows */
+    gd_tensor *x;   /* [rows, row...], in the file's dtype (f64 for a table, from gd__dataset_encode on) */
+    gd_tensor *y;   /* classes: i64 [rows]; numbers: f64 [rows, outputs]; NULL without a target */
+    gd_task task;   /* AUTO without a target */
+    bool numeric;   /* what is to be predicted is numbers, also where they are classes */
+    bool guessed;   /* the task was found from few whole numbers */
+    gd_words features, classes;
+    int64_t rows;
+    int row_axes; /* as asked for */
+    int64_t row[GD_MAX_DIMS];
+} gd_dataset;
+
+/* Reads it.  Errors name file, line and column.  gd__dataset_close also after a failure. */
+GD_NODISCARD gd_status gd__dataset_open(gd_ctx *ctx, const gd_data_request *request, gd_dataset *out);
+void gd__dataset_close(gd_dataset *data);
+/* The same from a table's text. */
+GD_NODISCARD gd_status gd__dataset_open_text(gd_ctx *ctx, const gd_data_request *request, const char *text,
+                                             size_t size, gd_dataset *out);
+/* What is to be predicted for so many rows of an array, without them. */
+GD_NODISCARD gd_status gd__dataset_open_target(gd_ctx *ctx, const gd_data_request *request, int64_t rows,
+                                               gd_dataset *out);
+/* Gives rows of an array the shape asked for. */
+GD_NODISCARD gd_status gd__dataset_shape(gd_dataset *data);
+GD_NODISCARD gd_status gd__dataset_check_finite(gd_ctx *ctx, const char *path, gd_tensor *t);
+/* Makes x of a table, which has none before: columns are learnt from some rows (NULL: all) where there are none, and x has the
+ * shape asked for.  Again: a new x. */
+GD_NODISCARD gd_status gd__dataset_encode(gd_dataset *data, gd_columns *columns, const int64_t *rows,
+                                          int64_t count);
+/* A number that tells other data apart. */
+GD_NODISCARD gd_status gd__dataset_sum(const gd_dataset *data, uint64_t *sum);
+/* Is it a table, by its name? */
+bool gd__dataset_is_table(const char *path);
+
+/* ---- standardising: (x - mean) / scale ---- */
+
+typedef enum gd_standardise { GD_SCALE_NONE, GD_SCALE_EACH, GD_SCALE_ALL } gd_standardise;
+
+typedef struct gd_scaling {
+    gd_tensor *mean, *scale; /* f64, of a row's shape or one number; NULL: nothing is changed */
+} gd_scaling;
+
+/* Mean and standard deviation of each number of a row, or of all together; a deviation of 0 counts as 1. */
+GD_NODISCARD gd_status gd__scaling_measure(gd_tensor *x, gd_standardise how, gd_scaling *out);
+/* For counts of which the logarithm of the rate is predicted: that of their mean, and a deviation of 1. */
+GD_NODISCARD gd_status gd__scaling_of_rates(gd_tensor *y, gd_scaling *out);
+void gd__scaling_close(gd_scaling *scaling);
+/* Standardised and cast; in f64 on the way unless the values are of few bits.  New. */
+gd_tensor *gd__scaling_apply(const gd_scaling *scaling, gd_tensor *x, gd_dtype dtype);
+/* The way back, as f64.  New. */
+gd_tensor *gd__scaling_undo(const gd_scaling *scaling, gd_tensor *x);
+
+#endif
