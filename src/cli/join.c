@@ -177,24 +177,6 @@ int gd__cli_leave(gd_cli *cli, int code)
     return code || !status ? code : GD_EXIT_FAILED;
 }
 
-int gd__cli_any(gd_cli *cli, int bits)
-{
-    if (!cli->world) return bits;
-    gd__aside_begin(cli->ctx);
-    gd_tensor *of_all = gd_from_data(cli->ctx, GD_I64, 1, (int64_t[]){2}, (int64_t[]){bits & 1, bits >> 1});
-    gd_status status = gd_world_all_reduce(cli->world, of_all, GD_REDUCE_EXACT);
-    const int64_t *count = status ? NULL : gd_data(of_all);
-    if (count) bits = (count[0] > 0) | (count[1] > 0) << 1;
-    gd__aside_end(cli->ctx);
-    return bits;
-}
+int gd__cli_any(gd_cli *cli, int bits) { return gd__world_any(cli->ctx, cli->world, bits); }
 
-double gd__cli_first(gd_cli *cli, double number)
-{
-    if (!cli->world) return number;
-    gd__aside_begin(cli->ctx);
-    gd_tensor *of_all = gd_scalar(cli->ctx, GD_F64, number);
-    if (!gd_world_broadcast(cli->world, of_all, 0)) number = gd_item(of_all);
-    gd__aside_end(cli->ctx);
-    return number;
-}
+double gd__cli_first(gd_cli *cli, double number) { return gd__world_first(cli->ctx, cli->world, number); }

@@ -688,3 +688,27 @@ gd_status gd_world_agree(gd_world *world, gd_status status)
     if (status && known) return status;
     return gd__world_call(world, &(gd_collective){.kind = GD_BARRIER, .failed = status});
 }
+
+/* ---- what ranks decide together ---- */
+
+int gd__world_any(gd_ctx *ctx, gd_world *world, int bits)
+{
+    if (!world) return bits;
+    gd__aside_begin(ctx);
+    gd_tensor *of_all = gd_from_data(ctx, GD_I64, 1, (int64_t[]){2}, (int64_t[]){bits & 1, bits >> 1});
+    gd_status status = gd_world_all_reduce(world, of_all, GD_REDUCE_EXACT);
+    const int64_t *count = status ? NULL : gd_data(of_all);
+    if (count) bits = (count[0] > 0) | (count[1] > 0) << 1;
+    gd__aside_end(ctx);
+    return bits;
+}
+
+double gd__world_first(gd_ctx *ctx, gd_world *world, double number)
+{
+    if (!world) return number;
+    gd__aside_begin(ctx);
+    gd_tensor *of_all = gd_scalar(ctx, GD_F64, number);
+    if (!gd_world_broadcast(world, of_all, 0)) number = gd_item(of_all);
+    gd__aside_end(ctx);
+    return number;
+}

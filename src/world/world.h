@@ -160,6 +160,11 @@ void gd__exchange_drop_data(gd_exchange *work);
 /* Starts a collective and waits for it. */
 gd_status gd__world_call(gd_world *world, const gd_collective *what);
 
+/* The bits (1, 2) that any rank has, in all of them: what ranks decide together, at the same place.  world NULL: its own. */
+int gd__world_any(gd_ctx *ctx, gd_world *world, int bits);
+/* A number of the first rank, in all of them. */
+double gd__world_first(gd_ctx *ctx, gd_world *world, double number);
+
 /* ---- exchange.c ---- */
 
 gd_exchange *gd__exchange_new(gd_world *world);
