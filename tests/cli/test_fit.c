@@ -2,7 +2,7 @@
 #include "table/table_load.h"
 #include "fit_program.h"
 
-#include "cli/problem/bound.h"
+#include "table/bound.h"
 #include "base/special.h"
 #include "gradus/file.h"
 

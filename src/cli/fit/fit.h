@@ -11,7 +11,7 @@
 #define GD_CLI_FIT_FIT_H
 
 #include "base/text/date.h"
-#include "cli/problem/bound.h"
+#include "table/bound.h"
 #include "cli/cli.h"
 #include "cli/problem/problem.h"
 #include "file/run_log.h"

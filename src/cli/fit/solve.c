@@ -2,6 +2,7 @@
 #include "cli/fit/fit.h"
 #include "base/special.h"
 #include "gradus/autograd.h"
+#include "optim/chain/bounds_chain.h"
 #include "optim/vector/layout.h"
 
 #include <math.h>

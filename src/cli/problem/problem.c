@@ -1,6 +1,7 @@
 /* Problems; see problem.h. */
 #include "file/file.h"
 #include "cli/problem/problem.h"
+#include "expr/expr_advice.h"
 #include "gradus/autograd.h"
 #include "optim/vector/layout.h"
 
@@ -113,71 +114,27 @@ static bool has_option(const gd_args *args, const char *name)
     return gd__option_find(args->command, name, strlen(name));
 }
 
-#define MOST_NAMED 12 /* names of a kind that are listed */
-
-/* "; parameters: a, b"; kind 0: those of --param, 1: of --data and --fix, 2: all others, which are columns. */
-static int list_names(gd_text *out, const gd_args *args, const char *const *names, int count, int kind)
+static gd_expr_name_kind kind_of(const void *user, const char *name)
 {
-    static const char *const titles[] = {"; parameters: ", "; constants: ", "; columns: "};
-    int found = 0;
-    for (int i = 0; i < count; i++) {
-        int own = is_given_by(args, "param", names[i])                                        ? 0
-                  : is_given_by(args, "data", names[i]) || is_given_by(args, "fix", names[i]) ? 1
-                                                                                              : 2;
-        if (own != kind || found++ >= MOST_NAMED) continue;
-        gd__text_put(out, "%s%.40s", found == 1 ? titles[kind] : ", ", names[i]);
-    }
-    if (found > MOST_NAMED) gd__text_put(out, " and %d more", found - MOST_NAMED);
-    return found;
+    const gd_args *args = user;
+    if (is_given_by(args, "param", name)) return GD_EXPR_NAME_PARAMETER;
+    return is_given_by(args, "data", name) || is_given_by(args, "fix", name) ? GD_EXPR_NAME_CONSTANT
+                                                                             : GD_EXPR_NAME_COLUMN;
 }
 
-/* What there is, and what would make the name known: nothing where an option takes columns only. */
-static void advise(gd_text *out, const gd_args *args, const char *option, const char *name,
-                   const char *const *names, int count)
+/* What is said of a name that an expression does not know. */
+static gd_expr_advice advice_of(const gd_args *args, const char *option)
 {
-    int params = list_names(out, args, names, count, 0), length = (int)strcspn(name, "'");
-    (void)list_names(out, args, names, count, 1);
-    (void)list_names(out, args, names, count, 2);
-    const char *constant = has_option(args, "fix") ? "fix" : has_option(args, "data") ? "data" : NULL;
-    bool open = has_option(args, "param") && (params || !option);
-    if (open) gd__text_put(out, "; --param %.*s=1 makes it a parameter", length, name);
-    if (open && constant) gd__text_put(out, ", --%s %.*s=1 a constant", constant, length, name);
+    return (gd_expr_advice){.option = option,
+                            .kind = kind_of,
+                            .user = args,
+                            .params = has_option(args, "param"),
+                            .constants = has_option(args, "fix")    ? "fix"
+                                         : has_option(args, "data") ? "data"
+                                                                    : NULL};
 }
 
-/* What is wrong with an expression is said of its option, followed by advice. */
-static void blame(gd_ctx *ctx, const char *option, const char *advice)
-{
-    static const char own[] = "expression: ";
-    char text[1024];
-    gd_status status = gd_error(ctx);
-    (void)snprintf(text, sizeof text, "%s", gd_error_text(ctx));
-    bool at_fault = option && !strncmp(text, own, sizeof own - 1);
-    if (!at_fault && !*advice) return;
-    gd_clear_error(ctx);
-    (void)gd_fail(ctx, status, "%s%s%s%s%.600s", at_fault ? "--" : "", at_fault ? option : "",
-                  at_fault ? ": " : "", text + (at_fault ? sizeof own - 1 : 0), advice);
-}
-
-void gd__problem_blame(gd_ctx *ctx, const char *option) { blame(ctx, option, ""); }
-
-/* And of a name that is unknown, what there is in its place. */
-static void explain_failure(gd_ctx *ctx, const gd_args *args, const char *option, const char *const *names,
-                            int count)
-{
-    if (gd_error(ctx) != GD_PARSE) return;
-    gd_text advice = gd__text(ctx);
-    char text[1024];
-    (void)snprintf(text, sizeof text, "%s", gd_error_text(ctx));
-    const char *unknown = strstr(text, ": " GD_EXPR_UNKNOWN);
-    if (unknown) {
-        gd_clear_error(ctx); /* for the memory of the advice */
-        advise(&advice, args, option, unknown + 2 + strlen(GD_EXPR_UNKNOWN), names, count);
-        gd_clear_error(ctx);
-        (void)gd_fail(ctx, GD_PARSE, "%s", text);
-    }
-    blame(ctx, option, gd__text_string(&advice));
-    gd__text_free(&advice);
-}
+void gd__problem_blame(gd_ctx *ctx, const char *option) { gd__expr_blame(ctx, option, ""); }
 
 /* The definitions of --def, to be read with an expression. */
 typedef struct definitions {
@@ -198,9 +155,10 @@ static gd_expr *read_expression(gd_ctx *ctx, const gd_args *args, const char *op
     definitions d;
     if (open_definitions(ctx, args, &d)) return NULL;
     gd_expr_options options = {.names = names, .count = count, .definitions = d.text, .file = d.file};
+    gd_expr_advice advice = advice_of(args, option);
     gd_expr *e = gd__expr_parse_form(ctx, text, &options, form);
     gd__strfree(ctx, d.text);
-    if (!e) explain_failure(ctx, args, option, names, count);
+    if (!e) gd__expr_advise(ctx, &advice, names, count);
     return e;
 }
 
@@ -210,9 +168,10 @@ gd_expr *gd__problem_relation(gd_ctx *ctx, const gd_args *args, const char *opti
     definitions d;
     if (open_definitions(ctx, args, &d)) return NULL;
     gd_expr_options options = {.names = names, .count = count, .definitions = d.text, .file = d.file};
+    gd_expr_advice advice = advice_of(args, option);
     gd_expr *e = gd__expr_parse_relation(ctx, text, &options, part, out);
     gd__strfree(ctx, d.text);
-    if (!e) explain_failure(ctx, args, option, names, count);
+    if (!e) gd__expr_advise(ctx, &advice, names, count);
     return e;
 }
 

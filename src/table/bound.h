@@ -1,8 +1,8 @@
-/* Bounds of parameters, as commands take them. */
-#ifndef GD_CLI_PROBLEM_BOUND_H
-#define GD_CLI_PROBLEM_BOUND_H
+/* Bounds of parameters, as text. */
+#ifndef GD_TABLE_BOUND_H
+#define GD_TABLE_BOUND_H
 
-#include "gradus/chain.h"
+#include "gradus/tensor.h"
 
 typedef struct gd_bound {
     bool has_low, has_high;
@@ -22,8 +22,5 @@ GD_NODISCARD gd_status gd__bound_parse(gd_ctx *ctx, const char *text, const char
  * PARSE: also for a parameter or element that is none, and for a bound on a side that has one. */
 GD_NODISCARD gd_status gd__bounds_read(gd_ctx *ctx, const char *text, const char *const *names,
                                        gd_tensor *const *params, int count, double *low, double *high);
-/* The link `box` with these bounds before the chain, which is consumed.  New. */
-gd_link *gd__bounds_chain(gd_ctx *ctx, gd_link *chain, gd_tensor *const *params, int count, const double *low,
-                          const double *high);
 
 #endif

@@ -1,0 +1,27 @@
+/* Whose expression is wrong, and what names it may have. */
+#ifndef GD_EXPR_EXPR_ADVICE_H
+#define GD_EXPR_EXPR_ADVICE_H
+
+#include "expr/expr.h"
+
+typedef enum gd_expr_name_kind {
+    GD_EXPR_NAME_PARAMETER,
+    GD_EXPR_NAME_CONSTANT,
+    GD_EXPR_NAME_COLUMN
+} gd_expr_name_kind;
+
+typedef struct gd_expr_advice {
+    const char *option; /* whose text it is; NULL: that of the caller itself */
+    gd_expr_name_kind (*kind)(const void *user, const char *name);
+    const void *user;
+    bool params;           /* a name could be made a parameter, by --param */
+    const char *constants; /* the option that makes one a constant; NULL: none does */
+} gd_expr_advice;
+
+/* The error "expression: column 3: ..." in the context becomes one of the option, with advice behind it: "--below: column 3: ...".  option
+ * NULL: it stays one of the expression. */
+void gd__expr_blame(gd_ctx *ctx, const char *option, const char *advice);
+/* The same after parsing has failed; where a name is unknown, with the names there are in its place. */
+void gd__expr_advise(gd_ctx *ctx, const gd_expr_advice *advice, const char *const *names, int count);
+
+#endif
