@@ -34,9 +34,11 @@ static gd_tensor *well_and_bowl(gd_tensor *p, gd_tensor *q)
 {
     return both(gd_add_scalar(gd_square(p), -1), q);
 }
+/* One residual, and a 0: a result of one element would be the loss itself. */
 static gd_tensor *one_sum(gd_tensor *p, gd_tensor *q)
 {
-    return gd_add(gd_sum(p, "0", true), gd_add_scalar(q, -3));
+    gd_tensor *sum = gd_add(gd_sum(p, "0", true), gd_add_scalar(q, -3));
+    return both(sum, gd_mul_scalar(q, 0));
 }
 
 static gd_tensor *dependent(gd_tensor *p, gd_tensor *q)
