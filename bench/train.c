@@ -1,6 +1,6 @@
 /* gradus train against scikit-learn's networks, both with default settings; the reading of a table against pandas. */
 #include "bench.h"
-#include "train/stream.h"
+#include "train/data/stream.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -34,8 +34,6 @@ GD_NODISCARD gd_status gd__cli_flush(gd_cli *cli);
 GD_NODISCARD gd_status gd__cli_join(gd_cli *cli, gd_args *args);
 /* Where the words of this rank are wrong and it has not joined: the others may have, and must not wait for it. */
 void gd__cli_tell(gd_cli *cli, int argc, char *const *argv, int code);
-/* Have all ranks this text?  MISMATCH: "COMMAND: rank 2 brings ...". */
-GD_NODISCARD gd_status gd__cli_same(gd_cli *cli, const char *command, const char *text);
 /* After the command: where one rank has failed all have, and one of them tells it.  The exit code. */
 int gd__cli_leave(gd_cli *cli, int code);
 /* The bits (1, 2) that any rank has, in all of them: what processes decide together, at the same place.  Alone: its own. */

@@ -78,21 +78,17 @@ static void put_option(gd_text *out, const gd_args *args, const gd_option *o)
     if (!given) gd__text_put(out, "no --%s", o->name);
 }
 
-gd_status gd__cli_same(gd_cli *cli, const char *command, const char *text)
+/* Have all ranks this text?  A long one is compared by its checksum. */
+static gd_status same_text(gd_cli *cli, const char *command, const char *text)
 {
     char name[110];
     size_t size = strlen(text);
-    if (!cli->world) return GD_OK;
     if (size < sizeof name - 1)
         (void)snprintf(name, sizeof name, "%s", text);
     else
         (void)snprintf(name, sizeof name, "%.70s... (%016llx)", text,
                        (unsigned long long)gd__checksum(0, text, size));
-    gd_exchange *work = gd_world_start(cli->world, &(gd_collective){.kind = GD_BARRIER, .name = name});
-    gd_status status = work ? gd_world_wait(work) : gd_error(cli->ctx);
-    /* that another rank has failed elsewhere is said as it is */
-    if (!strncmp(gd_error_text(cli->ctx), "barrier: ", 9)) gd__blame(cli->ctx, GD_OK, command);
-    return status;
+    return gd__world_same(cli->world, command, name);
 }
 
 /* All words that ranks must have alike, one after the other into one number; or compared. */
@@ -113,7 +109,7 @@ static gd_status compare_words(gd_cli *cli, const gd_args *args, uint64_t *numbe
         if (number)
             *number = gd__checksum(*number, text.data, text.used);
         else if (!status)
-            status = gd__cli_same(cli, args->command->name, text.data);
+            status = same_text(cli, args->command->name, text.data);
     }
     bool failed = text.failed;
     gd__text_free(&text);
@@ -128,7 +124,7 @@ static gd_status all_agree(gd_cli *cli, const gd_args *args)
     gd_status status = compare_words(cli, args, &number);
     if (status) return status;
     (void)snprintf(name, sizeof name, "words with the sum %016llx", (unsigned long long)number);
-    status = gd__cli_same(cli, args->command->name, name);
+    status = same_text(cli, args->command->name, name);
     if (status != GD_MISMATCH) return status;
     gd_clear_error(cli->ctx);
     status = compare_words(cli, args, NULL);

@@ -144,3 +144,14 @@ void gd__fingerprint_judge(gd_exchange *work)
     if (!v->status && work->mine.kind == GD_ALL_TO_ALL && over)
         JUDGE(GD_MISMATCH, "all_to_all: some rank sends more or less than another expects of it");
 }
+
+/* ---- the same text everywhere ---- */
+
+gd_status gd__world_same(gd_world *w, const char *who, const char *text)
+{
+    if (!w) return GD_OK;
+    gd_status status = gd__world_call(w, &(gd_collective){.kind = GD_BARRIER, .name = text});
+    /* that another rank has failed elsewhere is said as it is */
+    if (!strncmp(gd_error_text(w->ctx), "barrier: ", 9)) gd__blame(w->ctx, GD_OK, who);
+    return status;
+}

@@ -143,6 +143,8 @@ extern const gd_transport gd__transport_self;
 
 /* ---- fingerprint.c ---- */
 
+/* Have all ranks this text, of at most 110 bytes?  MISMATCH: "WHO: rank 2 brings ...".  world NULL: yes. */
+GD_NODISCARD gd_status gd__world_same(gd_world *world, const char *who, const char *text);
 const char *gd__collective_name(int kind);
 void gd__sheet_fill(gd_exchange *work);
 /* Fills the verdict from the sheets of all. */

@@ -1,7 +1,7 @@
 /* Columns of tables as numbers to learn from: words, codes, dates, holes, ids; the same for other tables. */
-#include "train/columns.h"
+#include "train/data/learnt_columns.h"
 #include "base/text/date.h"
-#include "cli/train/split.h"
+#include "train/data/row_split.h"
 
 #include "program.h"
 

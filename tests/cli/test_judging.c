@@ -1,5 +1,5 @@
 /* gradus train: losses, weights, folds, ensembles, reports, importance, learning rates, other settings of a resumed run. */
-#include "cli/train/loss.h"
+#include "train/model/loss.h"
 
 #include "program.h"
 

@@ -1,5 +1,5 @@
 /* gradus train: which rows it is judged by (--split), by what measure columns matter, and keys of rows that predict keeps. */
-#include "cli/train/split.h"
+#include "train/data/row_split.h"
 #include "program.h"
 
 #define LINEAR " --model linear --epochs 40 --task regress "

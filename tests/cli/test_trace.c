@@ -1,7 +1,7 @@
 /* Traces and event files. */
 #include "support/support.h"
 
-#include "cli/train/events.h"
+#include "train/run/events.h"
 #include "file/run_log.h"
 
 #include <dirent.h>

@@ -2,8 +2,8 @@
  * same rows.
  *
  *   ./dev fuzz stream 60 */
-#include "train/columns.h"
-#include "train/stream.h"
+#include "train/data/learnt_columns.h"
+#include "train/data/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>

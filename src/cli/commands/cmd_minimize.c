@@ -10,7 +10,9 @@
 #include "cli/problem/problem.h"
 #include "cli/problem/run_state.h"
 #include "file/run_log.h"
-#include "cli/commands/tuning.h"
+#include "cli/commands/tuning_options.h"
+#include "cli/table_options.h"
+#include "optim/chain/tuning.h"
 #include "cli/commands/until.h"
 #include "cli/outcome.h"
 #include "gradus/autograd.h"
@@ -184,11 +186,20 @@ static gd_status add_restrictions(job *j, gd_link **link)
     return *link ? GD_OK : gd_error(j->cli->ctx);
 }
 
+static gd_status check_schedules(const gd_args *args)
+{
+    gd_words given = {0};
+    gd_status status = gd__words_of_option(args, "schedule", false, &given);
+    if (!status) status = gd__tune_check_schedules(args->ctx, given.word, given.count);
+    gd__words_free(args->ctx, &given);
+    return status;
+}
+
 static gd_status make_optimizer(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
     gd_link *link = gd_chain(ctx, chain_text(j)), *chain = link;
-    gd_status status = link ? gd__tune_check_schedules(j->args) : gd_error(ctx);
+    gd_status status = link ? check_schedules(j->args) : gd_error(ctx);
     int at = 0;
     for (const char *text; !status && (text = gd__args_next(j->args, "group", &at));)
         status = gd__tune_split(ctx, &link, text);
@@ -205,7 +216,9 @@ static gd_status make_optimizer(job *j)
     at = 0;
     for (const char *text; !status && (text = gd__args_next(j->args, "schedule", &at));)
         status = gd__tune_schedule(j->optimizer, text);
-    if (!status) gd__tune_warn_unused(j->args, j->optimizer, split, chain);
+    if (!status && gd__args_has(j->args, "chain") && !gd__tune_uses(j->optimizer, split, chain))
+        gd_warn(ctx,
+                "minimize: --chain has no effect: every parameter has a --group with a chain of its own");
     return status;
 }
 

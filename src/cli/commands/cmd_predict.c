@@ -4,7 +4,8 @@
 #include "plot/plot.h"
 #include "cli/table_options.h"
 #include "cli/keep.h"
-#include "cli/train/trainer.h"
+#include "cli/metrics_text.h"
+#include "train/model/metrics.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,12 +1,13 @@
 /* gradus train: a model from a table or arrays. */
-#include "cli/commands/train_modes.h"
+#include "cli/commands/train_screen.h"
+#include "cli/commands/tuning_options.h"
 #include "file/output.h"
 #include "plot/plot.h"
-#include "cli/train/explore.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
+
+#define GRACE 5 /* seconds from a signal to the end of its step */
 
 static const gd_option options[] = {
     GD_PATH_OPTION("target", "COLUMN|FILE", GD_PATH_READ_ROWS,
@@ -95,278 +96,185 @@ static const gd_option options[] = {
     {0},
 };
 
-typedef gd_train_job job;
+typedef gd_train_screen screen;
 
-/* ---- results ---- */
+/* ---- from options to a spec ---- */
 
-gd_status gd__train_take_best(job *j)
+/* Lists of a spec end with NULL. */
+static gd_status read_list(const gd_args *args, const char *option, bool split, gd_words *kept,
+                           const char *const **out)
 {
-    gd_trainer *t = &j->t;
-    return t->point.best ? gd__checkpoint_take_best(&t->point) : gd_optimizer_evaluate(t->optimizer, true);
+    gd_status status = gd__words_of_option(args, option, split, kept);
+    if (!status && kept->count) status = gd__words_add(args->ctx, kept, "", 0);
+    if (status || !kept->count) return status;
+    kept->word[kept->count - 1] = NULL;
+    *out = kept->word;
+    return GD_OK;
 }
 
-static gd_status measure_end(job *j)
+static gd_status read_lists(screen *s)
 {
-    gd_trainer *t = &j->t;
-    gd_status status = j->seeds > 1 ? GD_OK : gd__train_take_best(j);
-    if (!status) status = gd__measure(&t->point, t->x, t->y, &j->trained);
-    if (status || !t->check_x) return status;
-    status = gd__measure(&t->point, t->check_x, t->check_y, &t->checked);
-    if (status || t->point.recipe.task != GD_TASK_CLASSIFY) return status;
-    status = gd__report_make(&t->point, t->check_x, t->check_y, &j->report);
-    t->checked.f1 = j->report.mean_f1;
-    t->checked.auc = j->report.mean_auc;
-    return status;
-}
-
-static gd_status draw_report(job *j)
-{
-    const char *roc = gd__args_get(j->args, "roc"), *calibration = gd__args_get(j->args, "calibration");
-    const gd_words *names = &j->t.point.recipe.classes;
-    bool dark = gd__args_has(j->args, "dark");
-    gd_status status = roc ? gd__report_roc(&j->report, names, roc, dark) : GD_OK;
-    return !status && calibration ? gd__report_calibration(&j->report, names, calibration, dark) : status;
-}
-
-/* ---- importance ---- */
-
-static int features_of(const gd_recipe *r) { return r->columns.count ? r->columns.count : (int)r->row[0]; }
-
-static const char *feature_name(const gd_recipe *r, int feature, char out[24])
-{
-    if (r->features.count) return r->features.word[feature];
-    (void)snprintf(out, 24, "c%d", feature + 1);
-    return out;
-}
-
-/* The measure of --stop-on; without it accuracy of classes, R2 of numbers. */
-static const gd_metric *importance_metric(const job *j)
-{
-    const gd_recipe *r = &j->t.point.recipe;
-    bool given = gd__args_has(j->args, "stop-on") || strcmp(r->stop_on, "loss") != 0;
-    return gd__metric_find(given ? r->stop_on : r->task == GD_TASK_CLASSIFY ? "accuracy" : "r2");
-}
-
-static void print_importance(gd_text *out, const gd_recipe *r, const gd_metric *by, const gd_importance *all,
-                             int count)
-{
-    bool r2 = !strcmp(by->name, "r2");
-    gd__text_put(out, "%s %s when a column is shuffled among the rows:\n", r2 ? "R2" : by->name,
-                 by->more ? "lost" : "gained");
-    for (int i = 0; i < count; i++) {
-        char number[24];
-        const char *name = feature_name(r, all[i].feature, number);
-        gd__text_put(out, "  %8.4f +- %.4f  ", all[i].mean, all[i].deviation);
-        gd__text_plain(out, name, strlen(name), false);
-        gd__text_char(out, '\n');
-    }
-}
-
-static void json_importance(gd_text *out, const gd_recipe *r, const gd_metric *by, const gd_importance *all,
-                            int count)
-{
-    gd__json_put_string(out, "importance_of", by->name);
-    gd__text_add(out, ", \"importance\": [");
-    for (int i = 0; i < count; i++) {
-        char number[24];
-        gd__text_add(out, i ? ", {" : "{");
-        gd__json_put_string(out, "column", feature_name(r, all[i].feature, number));
-        gd__json_put_number(out, "mean", all[i].mean);
-        gd__json_put_number(out, "deviation", all[i].deviation);
-        gd__text_char(out, '}');
-    }
-    gd__text_char(out, ']');
-}
-
-/* Appends what it finds: the text for people, or a member of the JSON object. */
-static gd_status add_importance(job *j, gd_text *out, bool json)
-{
-    const gd_recipe *r = &j->t.point.recipe;
-    int count = features_of(r);
-    size_t bytes = (size_t)count * sizeof(gd_importance);
-    gd_importance *all = gd__calloc(j->t.ctx, bytes);
-    const gd_metric *by = importance_metric(j);
-    gd_status status = all ? gd__importance(&j->t, by, all, count) : GD_NOMEM;
-    if (!status) (json ? json_importance : print_importance)(out, r, by, all, count);
-    gd__free(j->t.ctx, all, all ? bytes : 0);
-    return status;
-}
-
-/* ---- for people and programs ---- */
-
-static void print_metrics(gd_text *out, gd_task task, const char *where, const gd_metrics *m)
-{
-    gd__text_put(out, "%s: ", where);
-    gd__metrics_print(out, task, m);
-}
-
-static gd_status print_text(job *j)
-{
-    gd_trainer *t = &j->t;
-    gd_text *out = &t->cli->out;
-    const gd_recipe *r = &t->point.recipe;
-    const gd_progress_state *p = &t->point.progress;
-    if (t->check_x && p->best_epoch) gd__text_put(out, "best epoch %lld\n", (long long)p->best_epoch);
-    print_metrics(out, r->task, "training", &j->trained);
-    if (t->check_x) print_metrics(out, r->task, "validation", &t->checked);
-    if (j->report.p) gd__report_print(out, &j->report, &r->classes);
-    gd_status status = gd__args_has(j->args, "importance") ? add_importance(j, out, false) : GD_OK;
-    gd__text_put(out, "%lld epochs, %lld steps, %.3g s, %.0f rows/s", (long long)p->epoch,
-                 (long long)gd_optimizer_steps(t->optimizer), t->seconds,
-                 t->seconds > 0 ? (double)t->trained_rows / t->seconds : 0);
-    if (strcmp(t->stopped, "epochs") != 0) gd__text_put(out, " (%s)", t->stopped);
-    gd__text_char(out, '\n');
-    if (t->out) gd__text_put(out, "%s\n", t->out);
-    return status;
-}
-
-static void json_metrics(gd_text *out, const char *where, const gd_metrics *m, const gd_report *report,
-                         const gd_words *classes)
-{
-    gd__json_key(out, where);
-    gd__text_char(out, '{');
-    gd__json_metrics(out, m);
-    if (report) gd__json_report(out, report, classes);
-    gd__text_char(out, '}');
-}
-
-static gd_status print_json(job *j)
-{
-    gd_trainer *t = &j->t;
-    gd_text *out = &t->cli->out;
-    const gd_recipe *r = &t->point.recipe;
+    gd_train_spec *t = &s->spec;
     const struct {
-        const char *key;
-        int64_t value;
-    } numbers[] = {{"parameters", gd__model_parameters(&t->point.model)},
-                   {"rows", t->rows},
-                   {"validation_rows", t->check_rows},
-                   {"epochs", t->point.progress.epoch},
-                   {"best_epoch", t->point.progress.best_epoch},
-                   {"steps", gd_optimizer_steps(t->optimizer)},
-                   {"evals", gd_optimizer_evals(t->optimizer)},
-                   {"seeds", r->seeds},
-                   {"microbatch", r->microbatch},
-                   {"processes", t->point.world ? gd_world_size(t->point.world) : 1}};
-    gd__text_char(out, '{');
-    gd__json_put_string(out, "task", gd__task_name(r->task));
-    gd__json_put_string(out, "model", r->model);
-    gd__json_put_string(out, "chain", r->chain);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        gd__json_put_whole(out, numbers[i].key, numbers[i].value);
-    json_metrics(out, "training", &j->trained, NULL, NULL);
-    if (t->check_x)
-        json_metrics(out, "validation", &t->checked, j->report.p ? &j->report : NULL, &r->classes);
-    gd_status status = gd__args_has(j->args, "importance") ? add_importance(j, out, true) : GD_OK;
-    gd__json_key(out, "classes");
-    gd__words_print(out, &r->classes);
-    gd__json_key(out, "features");
-    gd__words_print(out, &r->features);
-    gd__json_key(out, "ids");
-    gd__words_print(out, &j->data.ids);
-    gd__json_key(out, "changed");
-    gd__words_print(out, &j->changed);
-    gd__json_put_string(out, "split", r->split);
-    gd__json_put_string(out, "stopped", t->stopped);
-    gd__json_put_number(out, "seconds", t->seconds);
-    gd__text_add(out, "}\n");
+        const char *option;
+        bool split;
+        const char *const **out;
+    } lists[GD_TRAIN_LISTS] = {{"group", false, &t->groups},
+                               {"schedule", false, &t->schedules},
+                               {"features", true, &t->features},
+                               {"ignore", true, &t->ignore},
+                               {"text", true, &t->text}};
+    gd_status status = GD_OK;
+    for (int i = 0; i < GD_TRAIN_LISTS && !status; i++)
+        status = read_list(s->args, lists[i].option, lists[i].split, &s->list[i], lists[i].out);
     return status;
 }
 
-/* One line for each column that is no plain number, and one for those left out. */
-static void describe_columns(gd_text *out, const gd_dataset *d, const gd_recipe *r)
+static gd_status read_numbers(screen *s)
 {
-    for (int i = 0; i < r->columns.count; i++) {
-        const gd_column *c = &r->columns.column[i];
-        if (c->kind == GD_COLUMN_NUMBER && !c->missing) continue;
-        gd__text_add(out, "  ");
-        gd__text_plain(out, r->features.word[i], strlen(r->features.word[i]), false);
-        gd__column_describe(out, c);
-        gd__text_char(out, '\n');
-    }
-    for (int i = 0; i < d->ids.count; i++) {
-        gd__text_add(out, "  ");
-        gd__text_plain(out, d->ids.word[i], strlen(d->ids.word[i]), false);
-        gd__text_add(out, ": left out, it only numbers the rows (--features takes it)\n");
-    }
+    const gd_args *args = s->args;
+    gd_train_spec *t = &s->spec;
+    const int64_t most = INT64_MAX / 4;
+    const struct {
+        const char *option;
+        int64_t low, high, *out;
+    } whole[] = {{"folds", 2, 1000, &s->folds},      {"seeds", 1, 1000, &t->seeds},
+                 {"batch", 0, most, &t->batch},      {"seed", 0, most, &t->seed},
+                 {"epochs", 0, most, &t->epochs},    {"microbatch", 0, most, &t->microbatch},
+                 {"patience", 0, most, &t->patience}};
+    const struct {
+        const char *option;
+        double high, *out;
+    } real[] = {
+        {"time", 1e9, &t->time}, {"save-every", 1e9, &t->save_every}, {"validation", 0.9, &t->validation}};
+    gd_status status = GD_OK;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole && !status; i++)
+        status = gd__args_integer(args, whole[i].option, whole[i].low, whole[i].high, whole[i].out);
+    for (size_t i = 0; i < sizeof real / sizeof *real && !status; i++)
+        status = gd__args_real(args, real[i].option, 0, real[i].high, real[i].out);
+    return status;
 }
 
-/* Who computes, and how a batch is cut. */
-static void introduce_world(gd_text *out, const gd_trainer *t)
+static gd_status read_world(screen *s)
 {
-    const gd_world *w = t->point.world;
+    static const char *const shared[] = {"shard", "reduce"};
+    int shard = 0, reduce = 0;
+    gd_status status = gd__args_choice(s->args, "shard", "none state gradients", &shard);
+    if (!status) status = gd__args_choice(s->args, "reduce", "exact fast", &reduce);
+    s->spec.world = s->cli->world;
+    s->spec.shard = (gd_shard)shard;
+    s->spec.reduce = (gd_reduce)reduce;
+    for (int i = 0; i < 2 && !status && !s->cli->world; i++)
+        if (gd__args_has(s->args, shared[i]))
+            gd_warn(s->cli->ctx, "train: --%s has no effect: this process is alone", shared[i]);
+    return status;
+}
+
+static gd_status read_spec(screen *s)
+{
+    const gd_args *args = s->args;
+    gd_train_spec *t = &s->spec;
+    *t = gd_train_defaults();
+    const struct {
+        const char *option;
+        const char **out;
+    } texts[] = {{"target", &t->target},   {"task", &t->task},     {"model", &t->model},
+                 {"chain", &t->chain},     {"loss", &t->loss},     {"class-weights", &t->class_weights},
+                 {"split", &t->split},     {"dtype", &t->dtype},   {"standardise", &t->standardise},
+                 {"stop-on", &t->stop_on}, {"out", &t->out},       {"resume", &t->resume},
+                 {"trace", &t->trace},     {"events", &t->events}, {"device", &t->device}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        *texts[i].out = gd__args_get(args, texts[i].option);
+    if (!t->out) t->out = t->resume;
+    t->path = args->argument[0];
+    t->stream = gd__args_has(args, "stream");
+    t->observer = &s->observer;
+    gd_status status = gd__csv_options(args, &s->csv);
+    if (!status) status = gd__shape_option(args, &t->row_axes, t->row);
+    if (!status) status = read_lists(s);
+    if (!status) status = read_numbers(s);
+    return status ? status : read_world(s);
+}
+
+/* Which options go together. */
+static gd_status check_options(const screen *s)
+{
+    /* the first is refused beside any of the others */
+    static const char *const apart[][11] = {
+        {"find-lr", "out", "resume", "trace", "events", "folds", "seeds", "importance", "roc", "calibration"},
+        {"folds", "out", "resume", "trace", "events", "seeds", "importance", "roc", "calibration"},
+        {"seeds", "resume", "trace", "events"},
+        {"features", "ignore"},
+    };
+    const gd_args *args = s->args;
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+        for (int k = 1; apart[i][k] && gd__args_has(args, apart[i][0]); k++)
+            if (gd__args_has(args, apart[i][k]))
+                return gd_fail(args->ctx, GD_ARGUMENT, "train: --%s and --%s do not go together", apart[i][0],
+                               apart[i][k]);
+    static const char *const needs[][4] = {
+        {"plot", "find-lr"}, {"save-every", "out", "resume"}, {"dark", "plot", "roc", "calibration"}};
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+        bool met = !gd__args_has(args, needs[i][0]);
+        for (int k = 1; k < 4 && needs[i][k]; k++) met = met || gd__args_has(args, needs[i][k]);
+        if (!met)
+            return gd_fail(args->ctx, GD_ARGUMENT, "train: --%s is for --%s, which is not given", needs[i][0],
+                           needs[i][1]);
+    }
+    /* what says when a training ends, where there is none */
+    static const char *const of_training[] = {"epochs", "patience", "stop-on", "time"};
+    for (size_t i = 0; i < sizeof of_training / sizeof *of_training; i++)
+        if (gd__args_has(args, "find-lr") && gd__args_has(args, of_training[i]))
+            gd_warn(args->ctx, "train: --%s has no effect with --find-lr, which trains nothing",
+                    of_training[i]);
+    return GD_OK;
+}
+
+/* What an option wants of data that is known by now. */
+static gd_status check_wishes(const screen *s)
+{
+    static const char *const pictures[] = {"plot", "roc", "calibration"};
+    const gd_trainer *t = &s->job.t;
     const gd_recipe *r = &t->point.recipe;
-    long long microbatch = (long long)r->microbatch;
-    int size = w ? gd_world_size(w) : 1;
-    int64_t batch = r->batch && r->batch < t->rows ? r->batch : t->rows;
-    int64_t microbatches = microbatch && batch ? (batch - 1) / microbatch + 1 : size;
-    if (w) gd__text_put(out, "%d process%s (%s); ", size, size == 1 ? "" : "es", gd_world_about(w));
-    if (microbatch) gd__text_put(out, "microbatches of %lld row%s", microbatch, microbatch == 1 ? "" : "s");
-    if (microbatch && microbatches < size)
-        gd__text_put(out, ", %lld in a batch: %lld of %d processes without work", (long long)microbatches,
-                     (long long)(size - microbatches), size);
-    if (microbatch) gd__text_char(out, '\n');
-    if (w && !microbatch) gd__text_add(out, "each computes all of a batch: --microbatch shares it\n");
-}
-
-/* Rows to validate with that are no random ones. */
-static void introduce_split(gd_text *out, const job *j)
-{
-    const char *column = j->split.column;
-    if (j->split.kind == GD_SPLIT_RANDOM) return;
-    bool group = j->split.kind == GD_SPLIT_GROUP;
-    gd__text_add(out, group    ? "  all rows with the same "
-                      : column ? "  validated by the last rows in the order of "
-                               : "  validated by the last rows of the file");
-    if (column) gd__text_plain(out, column, strlen(column), false);
-    gd__text_add(out, group ? " are on one side of the validation\n" : "\n");
-}
-
-/* In front of the lines about epochs. */
-void gd__train_introduce(job *j)
-{
-    gd_trainer *t = &j->t;
-    gd_text *out = &t->cli->out;
-    const gd_recipe *r = &t->point.recipe;
-    if (gd__args_has(j->args, "json")) return;
-    if (r->task == GD_TASK_CLASSIFY) gd__text_put(out, "%d classes of ", r->classes.count);
-    gd__text_plain(out, r->target, strlen(r->target) < 60 ? strlen(r->target) : 60, false);
-    gd__text_add(out, j->data.guessed ? " (--task regress if they are quantities) from rows of "
-                                      : " from rows of ");
-    for (int i = 0; i < r->row_axes; i++) gd__text_put(out, "%s%lld", i ? " x " : "", (long long)r->row[i]);
-    gd__text_put(out, "; %lld rows to learn from, %lld to validate\n", (long long)t->rows,
-                 (long long)t->check_rows);
-    introduce_split(out, j);
-    if (j->stream)
-        gd__text_put(out, "  read in %lld blocks; columns and scales are those of %lld rows\n",
-                     (long long)gd__train_stream_blocks(j), (long long)j->data.rows);
-    describe_columns(out, &j->data, r);
-    gd__text_put(out, "%s with %lld parameters; %s\n", r->model,
-                 (long long)gd__model_parameters(&t->point.model), r->chain);
-    introduce_world(out, t);
-    for (int i = 0; i < j->changed.count; i++) {
-        gd__text_plain(out, j->changed.word[i], strlen(j->changed.word[i]), false);
-        gd__text_char(out, '\n');
+    gd_status status = GD_OK;
+    for (int i = 0; i < 3 && !status; i++) {
+        const char *path = gd__args_get(s->args, pictures[i]);
+        if (!path) continue;
+        if (i > 0 && (r->task != GD_TASK_CLASSIFY || !t->check_rows))
+            return gd_fail(t->ctx, GD_ARGUMENT, "train: --%s is for classes, with rows to validate with",
+                           pictures[i]);
+        status = gd_plot_check_path(t->ctx, path);
+        if (!status) status = gd__check_output(t->ctx, path);
     }
+    if (!status && s->job.whole_rows && r->row_axes != 1)
+        status = gd_fail(t->ctx, GD_ARGUMENT, "train: --importance is for tables and rows with one axis");
+    return status;
 }
 
-static gd_status finish_train(job *j)
+/* ---- what is run ---- */
+
+static gd_status draw_report(const screen *s)
 {
-    gd_trainer *t = &j->t;
-    gd_status closed = gd__run_writer_close(t->tracer), status = gd__events_close(t->events);
-    t->tracer = NULL;
-    t->events = NULL;
-    if (closed || status) return closed ? closed : status;
-    status = measure_end(j);
+    const char *roc = gd__args_get(s->args, "roc"), *calibration = gd__args_get(s->args, "calibration");
+    const gd_words *names = &s->job.t.point.recipe.classes;
+    bool dark = gd__args_has(s->args, "dark");
+    gd_status status = roc ? gd__report_roc(&s->job.report, names, roc, dark) : GD_OK;
+    return !status && calibration ? gd__report_calibration(&s->job.report, names, calibration, dark) : status;
+}
+
+static gd_status train_one(screen *s)
+{
+    const gd_trainer *t = &s->job.t;
+    gd__interrupt_catch(GRACE);
+    gd_status status = gd__train_run(&s->job);
+    if (!status) status = draw_report(s);
+    if (!status) status = gd__train_print(s);
     if (status) return status;
-    status = draw_report(j);
-    if (!status) status = (gd__args_has(j->args, "json") ? print_json : print_text)(j);
-    if (status) return status;
-    if (t->cli->out.failed) return GD_NOMEM;
+    if (s->cli->out.failed) return GD_NOMEM;
     if (strcmp(t->stopped, "interrupted") != 0) return GD_OK;
-    status = gd__cli_flush(t->cli);
+    status = gd__cli_flush(s->cli);
     if (status) return status;
-    if (j->seeds > 1)
+    if (s->job.seeds > 1)
         return gd_fail(t->ctx, GD_INTERRUPTED, "interrupted%s%s", t->out ? "; the models so far are in " : "",
                        t->out ? t->out : "");
     return gd_fail(t->ctx, GD_INTERRUPTED, "interrupted after %lld steps%s%s%s",
@@ -375,53 +283,55 @@ static gd_status finish_train(job *j)
                    t->out ? "" : " without --out");
 }
 
-/* What an option wants of data that is known by now. */
-static gd_status check_wishes(job *j)
+static gd_status train_folds(screen *s)
 {
-    static const char *const pictures[] = {"plot", "roc", "calibration"};
-    const gd_recipe *r = &j->t.point.recipe;
-    gd_status status = GD_OK;
-    for (int i = 0; i < 3 && !status; i++) {
-        const char *path = gd__args_get(j->args, pictures[i]);
-        if (!path) continue;
-        if (i > 0 && (r->task != GD_TASK_CLASSIFY || !j->t.check_rows))
-            return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --%s is for classes, with rows to validate with",
-                           pictures[i]);
-        status = gd_plot_check_path(j->t.ctx, path);
-        if (!status) status = gd__check_output(j->t.ctx, path);
-    }
-    if (!status && gd__args_has(j->args, "importance") && r->row_axes != 1)
-        status = gd_fail(j->t.ctx, GD_ARGUMENT, "train: --importance is for tables and rows with one axis");
-    return status;
+    gd_metrics mean = {0}, deviation = {0};
+    gd_metrics *all = gd__calloc(s->cli->ctx, (size_t)s->folds * sizeof *all);
+    if (!all) return GD_NOMEM;
+    gd__interrupt_catch(GRACE);
+    gd_status status = gd__train_folds(&s->job, all, &mean, &deviation);
+    if (!status) gd__train_print_folds(s, all, &mean, &deviation);
+    gd__free(s->cli->ctx, all, (size_t)s->folds * sizeof *all);
+    return !status && s->cli->out.failed ? GD_NOMEM : status;
 }
 
-static gd_status run_one(job *j)
+static gd_status find_rate(screen *s)
 {
-    gd_status status = check_wishes(j);
+    gd_ctx *ctx = s->cli->ctx;
+    gd_rates *r = gd__calloc(ctx, sizeof *r);
+    const char *plot = gd__args_get(s->args, "plot");
+    gd_status status = r ? gd__find_rate(&s->job.t, r) : GD_NOMEM;
+    if (!status && plot) status = gd__draw_rates(ctx, r, plot, gd__args_has(s->args, "dark"));
+    if (!status) gd__train_print_rates(s, r, plot);
+    gd__free(ctx, r, r ? sizeof *r : 0);
+    return !status && s->cli->out.failed ? GD_NOMEM : status;
+}
+
+static gd_status run_wanted(screen *s)
+{
+    gd_status status = s->folds ? GD_OK : check_wishes(s);
     if (status) return status;
-    j->t.cli->running = true;
-    if (gd__args_has(j->args, "find-lr")) return gd__train_find_rate(j);
-    gd__train_introduce(j);
-    status = j->seeds > 1 ? gd__train_seeds(j) : gd__trainer_run(&j->t);
-    return status ? status : finish_train(j);
+    s->cli->running = true;
+    if (s->folds) return train_folds(s);
+    return gd__args_has(s->args, "find-lr") ? find_rate(s) : train_one(s);
 }
 
 static int run_train(gd_cli *cli, const gd_args *args)
 {
-    job j = {.args = args,
-             .t = {.cli = cli, .ctx = cli->ctx, .point = {.ctx = cli->ctx, .world = cli->world}},
-             .report = {.ctx = cli->ctx},
-             .seeds = 1,
-             .data = {.ctx = cli->ctx}};
-    gd_status status = gd__train_check_options(&j);
-    if (!status) status = gd__train_open(&j);
-    if (!status && j.folds) {
-        cli->running = true;
-        status = gd__train_folds(&j);
-    } else if (!status) {
-        status = run_one(&j);
+    screen s = {.cli = cli, .args = args, .json = gd__args_has(args, "json")};
+    s.observer = gd__train_observer(&s);
+    gd_status status = check_options(&s);
+    if (!status) status = read_spec(&s);
+    if (!status) {
+        gd__train_init(cli->ctx, &s.spec, &s.csv, &s.job);
+        s.job.folds = s.folds;
+        s.job.whole_rows = gd__args_has(args, "importance");
+        gd__train_watch(&s);
+        status = gd__train_open(&s.job);
+        if (!status) status = run_wanted(&s);
+        gd__train_close(&s.job);
     }
-    gd__train_close(&j);
+    for (int i = 0; i < GD_TRAIN_LISTS; i++) gd__words_free(cli->ctx, &s.list[i]);
     return gd__cli_code(cli, status);
 }
 

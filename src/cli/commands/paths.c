@@ -3,7 +3,7 @@
  * What a command reads and writes is in its table: arguments from reads_from on, and options with a role.  All of them are
  * collected as places on disk, and every output is compared with everything before anything is opened. */
 #include "cli/args.h"
-#include "train/dataset.h"
+#include "train/data/dataset.h"
 #include "table/value.h"
 #include "file/file.h"
 

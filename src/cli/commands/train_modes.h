@@ -2,7 +2,7 @@
 #ifndef GD_CLI_COMMANDS_TRAIN_MODES_H
 #define GD_CLI_COMMANDS_TRAIN_MODES_H
 
-#include "cli/commands/train_job.h"
+#include "train/run/job.h"
 
 /* Which options go together; ARGUMENT names two that do not. */
 GD_NODISCARD gd_status gd__train_check_options(const gd_train_job *j);

@@ -1,0 +1,38 @@
+/* What may be learnt about a model and its training: which columns matter, which learning rate suits. */
+#ifndef GD_TRAIN_EXPLORE_H
+#define GD_TRAIN_EXPLORE_H
+
+#include "train/run/trainer.h"
+
+/* ---- permutation importance (Breiman 2001) ---- */
+
+#define GD_SHUFFLES 5
+
+typedef struct gd_importance {
+    int feature;
+    double mean,
+        deviation; /* by how much the measure gets worse when the column is shuffled among the rows, over GD_SHUFFLES */
+} gd_importance;
+
+/* Of each column of a table, or of each number of rows with one axis, sorted, the most important first: out has `count` of them.
+ * Measured on the rows to validate with, without any on those learnt from. */
+GD_NODISCARD gd_status gd__importance(gd_trainer *t, const gd_metric *by, gd_importance *out, int count);
+
+/* ---- a learning rate (Smith 2017) ---- */
+
+#define GD_RATES 100
+
+typedef struct gd_rates {
+    int count;
+    double rate[GD_RATES], loss[GD_RATES]; /* the loss is smoothed */
+    double best;                           /* where it falls fastest */
+    double lowest;                         /* where it is lowest */
+} gd_rates;
+
+/* Steps with a rate that grows from 1e-6 to 10, until the loss is four times the lowest or not finite.  The model is worth nothing
+ * afterwards.  VALUE: the loss falls nowhere; ATTRIBUTE: the chain has no lr. */
+GD_NODISCARD gd_status gd__find_rate(gd_trainer *t, gd_rates *out);
+/* The loss over the rate. */
+GD_NODISCARD gd_status gd__draw_rates(gd_ctx *ctx, const gd_rates *rates, const char *path, bool dark);
+
+#endif

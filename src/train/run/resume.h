@@ -1,0 +1,12 @@
+/* An optimizer that goes on from a checkpoint, perhaps as another chain. */
+#ifndef GD_TRAIN_RESUME_H
+#define GD_TRAIN_RESUME_H
+
+#include "gradus/optim.h"
+
+/* Gives the optimizer the state that the archive holds under the prefix.  changed: the optimizer has settings, links, groups or
+ * schedules of its own, which stay; links that were not there begin anew. */
+GD_NODISCARD gd_status gd__optimizer_resume(gd_optimizer *optimizer, gd_archive *archive, const char *prefix,
+                                            bool changed);
+
+#endif
