@@ -28,17 +28,22 @@ typedef struct gd_search {
     gd_link *link;
     gd_var *var;
     int64_t n;
-    double *x;          /* where the parameters are */
-    double *low, *high; /* their bounds, infinite where there are none */
-    double *start;      /* where they were at the first step */
-    double *best;       /* the lowest point so far, the start where none is finite */
-    double best_loss;   /* INFINITY: none is finite */
-    bool first;         /* nothing was kept before this step */
+    double *x;             /* where the parameters are */
+    double *low, *high;    /* their bounds, infinite where there are none */
+    double *start;         /* where they were at the first step */
+    double *best;          /* the lowest point so far, the start where none is finite */
+    double best_loss;      /* INFINITY: none is finite */
+    double best_violation; /* of the constraints there; 0: there are none */
+    bool constrained;      /* gd_search_begin_constrained, and the objective has constraints */
+    bool first;            /* nothing was kept before this step */
 } gd_search;
 
 /* Reads parameters, bounds and what the link kept; other parameters than before: the link is reset.  gd_minimize is told that
  * this is no search for the nearest minimum (gd_var_note_search).  NOT_IMPLEMENTED: the objective has constraints. */
 GD_NODISCARD gd_status gd_search_begin(gd_search *s, gd_link *link, gd_var *var);
+/* The same for a link whose child satisfies constraints (gd_var_note_constraints); gd_search_offer_constrained then ranks the points.
+ * NOT_IMPLEMENTED: the link stands inside the link that does so, and sees an objective with penalties. */
+GD_NODISCARD gd_status gd_search_begin_constrained(gd_search *s, gd_link *link, gd_var *var);
 /* The loss where the parameters are becomes that of the step: known where they are at the lowest point, else evaluated. */
 GD_NODISCARD gd_status gd_search_here(gd_search *s);
 /* Reads the bounds again, which a child of the link may have set; x is moved onto them, as the parameters were. */
@@ -60,8 +65,11 @@ GD_NODISCARD gd_status gd_search_draw(gd_search *s, gd_random_kind kind, int64_t
 GD_NODISCARD gd_status gd_search_spread(gd_search *s, int64_t k, double *points);
 /* gd_var_evaluate_many; the points become what the parameters would hold, and the lowest is offered. */
 GD_NODISCARD gd_status gd_search_evaluate(gd_search *s, int64_t k, double *points, double *losses);
-/* The lowest point becomes x where loss is lower. */
+/* The lowest point becomes x where loss is lower; not under constraints. */
 void gd_search_offer(gd_search *s, const double *x, double loss);
+/* Under constraints: among points that violate them by at most tol the lower loss wins, else the smaller violation.  True: x is the best
+ * now. */
+bool gd_search_offer_constrained(gd_search *s, const double *x, double loss, double violation, double tol);
 
 /* The end of the step: the update leads from where the parameters are to the lowest point; as the last link it sets them to
  * exactly that. */

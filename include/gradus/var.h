@@ -92,6 +92,13 @@ GD_NODISCARD gd_status gd_var_constraints(gd_var *var, gd_tensor **equal, gd_ten
  * Lagrangian where the step begins; tol: a violation that is allowed; solved: both are small enough; infeasible: no better point will be found. */
 void gd_var_note_constraints(gd_var *var, double violation, double tol, double kkt, bool solved,
                              bool infeasible);
+/* What a child of the link has noted of them in this step. */
+typedef struct gd_constraints_note {
+    double violation, tol, kkt;
+    bool solved, infeasible;
+} gd_constraints_note;
+/* False: none has, and *out is not written. */
+bool gd_var_noted_constraints(const gd_var *var, gd_constraints_note *out);
 /* A changed objective: factor times the loss and fn(user), a number made with operators from the parameters. */
 typedef gd_tensor *(*gd_term_fn)(void *user);
 GD_NODISCARD gd_status gd_var_add_term(gd_var *var, double factor, gd_term_fn fn, void *user);
@@ -174,6 +181,7 @@ GD_NODISCARD gd_status gd_var_ask(gd_var *var, gd_link *criterion, bool *stop);
  * given, is shared by a var and its clones, and ends with the step: links leave there what later ones read. */
 GD_NODISCARD gd_status gd_var_set_attr(gd_var *var, const char *name, double value);
 GD_NODISCARD gd_status gd_var_set_attr_tensor(gd_var *var, const char *name, gd_tensor *value);
+gd_tensor *gd_var_attr_tensor(const gd_var *var, const char *name); /* borrowed; NULL if there is none */
 double gd_var_storage(const gd_var *var, const char *name, double otherwise);
 gd_tensor *gd_var_storage_tensor(const gd_var *var, const char *name); /* borrowed; NULL if there is none */
 /* For links that come later in the step. */

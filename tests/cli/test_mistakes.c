@@ -379,7 +379,6 @@ static void broken_bounds_constraints_and_conditions_are_refused(void **state)
         {MINIMIZE, "--subject '(x <= 1)'", "--subject: column 4: the value is true or false"},
         {MINIMIZE, "--starts 0", "--starts: '0' is not a whole number from 1 to 1000000"},
         {MINIMIZE, "--starts many", "--starts: 'many' is not a whole number from 1"},
-        {MINIMIZE, "--starts 3 --below 'sum(x)'", "--starts does not go with --equal and --below"},
         {MINIMIZE, "--resume missing.safetensors", "missing.safetensors"},
         {MINIMIZE, "--resume garbage.safetensors", "garbage.safetensors"},
         {MINIMIZE, "--resume empty.safetensors", "empty.safetensors"},

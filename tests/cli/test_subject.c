@@ -168,6 +168,57 @@ static void constraints_have_names_in_the_results(void **state)
     assert_non_null(strstr(out, "; violated by 1\n"));
 }
 
+/* (x^2 - 1)^2 + 0.3 x: from the higher well on the right. */
+static void several_starts_go_with_constraints(void **state)
+{
+    (void)state;
+#define WELLS \
+    "minimize '(x^2-1)^2 + 0.3*x + (y-x)^2' --param x=1 --param y=1 --bound '-2<x<2' --starts 8 --json "
+    static const struct {
+        const char *option;
+        double x;
+    } rows[] = {
+        {"--subject 'x >= -0.5' --subject 'y <= 9'", 0.96014954},
+        {"--subject 'x <= 5'", -1.03557880},
+        {"--subject 'x^2 >= 3'", -1.7320508},
+        {"--equal 'x + y = 0' --below 'x <= 0'", 0}, /* 4 x (x^2 - 1) + 0.3 + 8 x = 0 has its root beside 0 */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char command[400];
+        snprintf(command, sizeof command, WELLS "%s", rows[i].option);
+        works(command);
+        double x = json_number_in("params", "x"), want = rows[i].x;
+        if (i == 3 ? !(fabs(4 * x * x * x + 4 * x + 0.3) < 1e-4) : !(fabs(x - want) < 1e-5))
+            fail_msg("gradus %s: x is %.10g, not %.10g", command, x, want);
+        assert_true(json_number("violation") <= 1e-6);
+        assert_non_null(strstr(out, "\"converged\": true"));
+        assert_non_null(strstr(out, "the lowest of 8 starts"));
+    }
+    assert_int_equal(gradus("minimize 'x^2' --param x=1 --subject 'x^2 <= -1' --starts 3"), 1);
+    assert_non_null(strstr(err, "no point was found that satisfies the constraints"));
+    assert_int_equal(gradus("minimize 'x' --param x=1 --subject 'x <= 1' --starts 2"), 1);
+    assert_non_null(strstr(err, "no start led to a minimum"));
+    fails("minimize 'x^2' --param x=1 --subject 'x >= 0.5' --chain 'multi_start([lbfgs | strong_wolfe])'", 1,
+          "multi_start: it stands inside augmented_lagrangian");
+}
+
+/* x is in the loss, y in a constraint. */
+static void a_parameter_may_be_in_a_constraint_alone(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"", "--starts 3", "--chain 'bfgs | backtracking'",
+                                          "--gradient differences"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        char command[200];
+        snprintf(command, sizeof command,
+                 "minimize '(x-2)^2' --param x=0 --param y=5 --equal 'y = x+1' --json %s", options[i]);
+        ends_near(command, "x", 2);
+        ends_near(command, "y", 3);
+    }
+    works("minimize '(x-2)^2' --param x=0 --param y=5 --subject 'x <= y' --json --bound 'y<1'");
+    assert_true(fabs(json_number_in("params", "x") - 1) < 1e-5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +226,8 @@ int main(void)
         PROGRAM_TEST(an_operator_that_contradicts_its_option_says_what_to_write),
         PROGRAM_TEST(what_is_true_or_false_is_no_number),
         PROGRAM_TEST(constraints_have_names_in_the_results),
+        PROGRAM_TEST(several_starts_go_with_constraints),
+        PROGRAM_TEST(a_parameter_may_be_in_a_constraint_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,6 +147,26 @@ static void the_step_info_has_violation_and_residual(void **state)
     close_run(&r);
 }
 
+/* Not that of the function with penalties, which augmented_lagrangian divides by the slope at the start. */
+static void the_loss_of_a_step_is_the_objective(void **state)
+{
+    (void)state;
+    run r = open_run("augmented_lagrangian([lbfgs | strong_wolfe])");
+    gd_no_grad_begin(r.ctx);
+    OK(gd_fill(r.p, 40));
+    gd_no_grad_end(r.ctx);
+    gd_objective objective = objective_of(&r);
+    for (int i = 0; i < 12; i++) {
+        double x[2];
+        gd_step_info info;
+        OK(gd_read_f64(r.p, x, 2));
+        OK(gd_optimizer_step(r.o, &objective, &info));
+        double f = (x[0] - 2) * (x[0] - 2) + (x[1] - 1) * (x[1] - 1);
+        if (!(fabs(info.loss - f) <= 1e-12 * f)) fail_msg("step %d: %.17g, not %.17g", i, info.loss, f);
+    }
+    close_run(&r);
+}
+
 static void constraints_that_cannot_be_met_end_it(void **state)
 {
     (void)state;
@@ -284,6 +304,123 @@ static void no_outcome_contradicts_the_numbers_beside_it(void **state)
     }
 }
 
+/* ---- several starts ---- */
+
+/* (x^2 - 1)^2 + 0.3 x + y^2: the lower well is on the left. */
+static gd_tensor *wells(void *user)
+{
+    run *r = user;
+    gd_tensor *x = at(r, 0), *well = gd_square(gd_add_scalar(gd_square(x), -1));
+    return gd_sum(gd_add(gd_add(well, gd_mul_scalar(x, 0.3)), gd_square(at(r, 1))), NULL, false);
+}
+static gd_tensor *left_of_minus_half(void *user) { return gd_add_scalar(at(user, 0), 0.5); }
+static gd_tensor *y_follows_x(void *user) { return gd_sub(at(user, 1), at(user, 0)); }
+/* x^2 >= 3 and y = x: the wells are outside, and the left end is the lower one. */
+static gd_tensor *beyond_the_wells(void *user) { return gd_add_scalar(gd_neg(gd_square(at(user, 0))), 3); }
+
+/* The lowest of the ends that satisfy the constraints counts, with its multipliers. */
+static void starts_under_constraints_end_at_the_best_feasible_minimum(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *chain;
+        gd_tensor *(*equal)(void *user), *(*below)(void *user);
+        double x; /* in closed form: NAN where only the lower well is known */
+    } rows[] = {
+        {"box(-2, 2) | multi_start(augmented_lagrangian([lbfgs | strong_wolfe]), 8)", NULL,
+         left_of_minus_half, NAN},
+        {"multi_start(augmented_lagrangian([box(-2, 2) | bfgs | strong_wolfe]), 8)", NULL, left_of_minus_half,
+         NAN},
+        {"box(-2, 2) | multi_start(augmented_lagrangian([lbfgs | strong_wolfe]), 8)", y_follows_x,
+         beyond_the_wells, -1.7320508075688772},
+        {"basin_hopping(augmented_lagrangian([lbfgs | strong_wolfe]), 40, reach=2)", y_follows_x,
+         beyond_the_wells, -1.7320508075688772},
+    };
+    for (int k = 0; k < COUNT_OF(rows); k++) {
+        run r = open_run(rows[k].chain);
+        gd_no_grad_begin(r.ctx);
+        OK(gd_fill(r.p, 1.9));
+        gd_no_grad_end(r.ctx);
+        gd_objective o = {.loss = wells, .equal = rows[k].equal, .below = rows[k].below, .user = &r};
+        gd_solve_result is;
+        OK(gd_minimize_with(r.o, &o, NULL, &is));
+        double x[2], m[2] = {NAN, NAN};
+        OK(gd_read_f64(r.p, x, 2));
+        gd_tensor *multipliers = gd_optimizer_attr_tensor(r.o, "multipliers");
+        assert_non_null(multipliers);
+        OK(gd_read_f64(multipliers, m, gd_numel(multipliers)));
+        bool right = isnan(rows[k].x) ? fabs(4 * x[0] * (x[0] * x[0] - 1) + 0.3) < 1e-4 && x[0] < -1
+                                      : fabs(x[0] - rows[k].x) < 1e-5 && fabs(x[1] - rows[k].x) < 1e-5;
+        if (!right || is.reason != GD_STOP_LINK || !(is.violation <= 1e-6) || !(is.gradient_norm <= 1e-4))
+            fail_msg("%s: %s at %g, %g, violation %g, gradient %g", rows[k].chain, gd_stop_name(is.reason),
+                     x[0], x[1], is.violation, is.gradient_norm);
+        /* the gradient of the loss is - l grad h - m grad g: of y, 2 y + l = 0; of x, 4 x (x^2 - 1) + 0.3 - l - 2 x m = 0 */
+        double slope = 4 * x[0] * (x[0] * x[0] - 1) + 0.3;
+        if (rows[k].equal)
+            assert_true(fabs(2 * x[1] + m[0]) < 1e-3 && fabs(slope - m[0] - 2 * x[0] * m[1]) < 1e-3);
+        else
+            assert_true(fabs(m[0]) < 1e-6);
+        assert_true(gd_optimizer_attr(r.o, "solved", 0) == 1);
+        close_run(&r);
+    }
+}
+
+/* Every start fails to satisfy them: the end is where they are violated least. */
+static void starts_that_find_nothing_feasible_are_infeasible(void **state)
+{
+    (void)state;
+    run r = open_run("multi_start(augmented_lagrangian([lbfgs | strong_wolfe]), 3)");
+    gd_objective o = {.loss = bowl, .below = impossible, .user = &r};
+    gd_solve_result is;
+    double x[2];
+    OK(gd_minimize_with(r.o, &o, NULL, &is));
+    OK(gd_read_f64(r.p, x, 2));
+    assert_int_equal(is.reason, GD_STOP_INFEASIBLE);
+    assert_true(fabs(is.violation - 1) < 1e-6 && fabs(x[0]) < 1e-3);
+    close_run(&r);
+    r = open_run("augmented_lagrangian([multi_start([lbfgs | strong_wolfe], 3)])");
+    o.user = &r;
+    assert_int_equal(gd_minimize_with(r.o, &o, NULL, &is), GD_NOT_IMPLEMENTED);
+    assert_error(
+        r.ctx, GD_NOT_IMPLEMENTED,
+        "multi_start: it stands inside augmented_lagrangian; write multi_start(augmented_lagrangian([...]))");
+    close_run(&r);
+}
+
+/* (x - 2)^2 with y = x: the loss does not know y. */
+static gd_tensor *of_x_alone(void *user)
+{
+    return gd_sum(gd_square(gd_add_scalar(at(user, 0), -2)), NULL, false);
+}
+static gd_tensor *first_of_two(void *user) { return gd_square(gd_add_scalar(((gd_tensor **)user)[0], -2)); }
+static gd_tensor *difference_of_two(void *user)
+{
+    return gd_sub(((gd_tensor **)user)[0], ((gd_tensor **)user)[1]);
+}
+
+static void a_parameter_may_be_in_constraints_alone(void **state)
+{
+    (void)state;
+    double x[2];
+    run r = open_run("augmented_lagrangian([lbfgs | strong_wolfe])");
+    gd_objective o = {.loss = of_x_alone, .equal = y_follows_x, .user = &r};
+    gd_solve_result is;
+    OK(gd_minimize_with(r.o, &o, NULL, &is));
+    OK(gd_read_f64(r.p, x, 2));
+    assert_true(is.converged && fabs(x[0] - 2) < 1e-5 && fabs(x[1] - 2) < 1e-5);
+    close_run(&r);
+    /* and as a tensor of its own, which the graph of the loss does not reach */
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_tensor *both[2] = {gd_require_grad(gd_scalar(ctx, GD_F64, 7)),
+                          gd_require_grad(gd_scalar(ctx, GD_F64, -3))};
+    o = (gd_objective){.loss = first_of_two, .equal = difference_of_two, .user = both};
+    OK(gd_minimize(both, 2, &o, "augmented_lagrangian([lbfgs | strong_wolfe])", NULL, &is));
+    assert_true(is.converged && fabs(gd_item(both[0]) - 2) < 1e-5 && fabs(gd_item(both[1]) - 2) < 1e-5);
+    gd_release(both[0]);
+    gd_release(both[1]);
+    end_context(ctx, NULL);
+}
+
 static void saved_and_loaded_it_goes_on_with_the_same_bits(void **state)
 {
     (void)state;
@@ -321,11 +458,15 @@ int main(void)
         TEST(many_chains_may_be_inside),
         TEST(constraints_are_computed_once_per_point_and_counted),
         TEST(the_step_info_has_violation_and_residual),
+        TEST(the_loss_of_a_step_is_the_objective),
         TEST(constraints_that_cannot_be_met_end_it),
         TEST(nothing_converges_while_a_constraint_is_broken),
         TEST(a_constraint_that_is_no_number_counts_as_broken),
         TEST(what_is_true_or_false_is_neither_a_constraint_nor_a_loss),
         TEST(no_outcome_contradicts_the_numbers_beside_it),
+        TEST(starts_under_constraints_end_at_the_best_feasible_minimum),
+        TEST(starts_that_find_nothing_feasible_are_infeasible),
+        TEST(a_parameter_may_be_in_constraints_alone),
         TEST(saved_and_loaded_it_goes_on_with_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ static const gd_option options[] = {
     GD_OPTION(
         "starts", "N",
         "so many starts, the given one and others spread between the bounds, without bounds around it: the lowest minimum "
-        "counts; by multi_start around the chain (1)"),
+        "counts, with constraints the lowest that satisfies them; by multi_start around the chain (1)"),
     GD_OPTION("gradient", "exact|differences|none",
               "by differences of losses, or none: losses alone, by the chain " BY_LOSSES_ONLY
               " unless --chain says another (exact)"),
@@ -178,8 +178,9 @@ static gd_status add_restrictions(job *j, gd_link **link)
     }
     if (*link && j->starts > 1) {
         const gd_link_option both[] = {gd_child_option("inner", *link),
-                                       gd_number_option("n", (double)j->starts)};
-        *link = gd_link_with(j->cli->ctx, "multi_start", both, 2);
+                                       gd_number_option("n", (double)j->starts),
+                                       gd_number_option("steps", DEFAULT_STEPS)};
+        *link = gd_link_with(j->cli->ctx, "multi_start", both, limits ? 3 : 2);
     }
     if (*link && bounds) *link = bounded_chain(j, *link);
     j->bounded = bounds || limits;
@@ -245,8 +246,6 @@ static gd_status check_options(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
     bool asks = j->until.uses[GD_UNTIL_GRAD_NORM] || j->until.uses[GD_UNTIL_KKT];
-    if (constrained(j) && j->starts > 1)
-        return gd_fail(ctx, GD_ARGUMENT, "minimize: --starts does not go with --equal and --below");
     if (constrained(j) && j->gradient == NONE)
         return gd_fail(ctx, GD_ARGUMENT,
                        "minimize: --subject, --equal and --below need gradients, --gradient none gives none");
@@ -486,8 +485,12 @@ static const char *stopped_by(const job *j)
 /* It has stopped for that, or happens to be there. */
 static bool converged(const job *j)
 {
-    return !j->saddle && ((j->result.converged && j->result.reason != GD_STOP_LINK) ||
-                          (j->result.gradient_norm <= gradient_tolerance(j) && !constrained(j)));
+    const gd_solve_result *r = &j->result;
+    bool small = r->gradient_norm <= gradient_tolerance(j);
+    if (constrained(j) &&
+        r->reason == GD_STOP_LINK) /* what augmented_lagrangian calls solved, at the best of several starts */
+        return gd_optimizer_attr(j->optimizer, "solved", 0) != 0;
+    return !j->saddle && ((r->converged && r->reason != GD_STOP_LINK) || (small && !constrained(j)));
 }
 
 /* A search among many minima says how far it got. */
@@ -633,6 +636,10 @@ static gd_status verdict(job *j)
     bool lost = reason == GD_STOP_STUCK || reason == GD_STOP_INFEASIBLE || reason == GD_STOP_DIVERGED ||
                 reason == GD_STOP_NOT_FINITE || (j->saddle && !j->exact && !j->stopped);
     bool interrupted = j->stopped && !strcmp(j->stopped, "interrupted");
+    bool unsolved = constrained(j) && reason == GD_STOP_LINK &&
+                    !isnan(gd_optimizer_attr(j->optimizer, "solved", NAN)) && !converged(j) && !j->stopped;
+    if (unsolved)
+        return gd_fail(ctx, GD_VALUE, "not converged after %lld steps: no start led to a minimum", steps);
     if (isfinite(j->result.loss) && !lost && !limit && !interrupted) return GD_OK;
     if (interrupted) return gd_fail(ctx, GD_INTERRUPTED, "interrupted after %lld steps", steps);
     if (!isfinite(j->result.loss))

@@ -78,30 +78,51 @@ static void read_kept(gd_search *s)
 {
     s->first = !gd_search_kept(s, "start", s->n, s->start) || !gd_search_kept(s, "best", s->n, s->best);
     s->best_loss = gd_link_kept(s->link, "best_loss", INFINITY);
+    if (s->constrained) s->best_violation = gd_link_kept(s->link, "best_violation", INFINITY);
     if (!s->first) return;
     if (gd_link_has_global(s->link, "start")) gd_link_reset(s->link);
     memcpy(s->start, s->x, (size_t)s->n * sizeof *s->x);
     memcpy(s->best, s->x, (size_t)s->n * sizeof *s->x);
     s->best_loss = INFINITY;
+    if (s->constrained) s->best_violation = INFINITY;
 }
 
-/* The lowest loss is not the best there: which point is would have to be decided by its violation first. */
-static gd_status refuse_constraints(const gd_link *link, const gd_var *var)
+static bool has_constraints(const gd_var *var)
 {
     const gd_objective *o = gd_var_has_closure(var) ? gd__objective_of(var) : NULL;
-    if (!o || (!o->equal && !o->below)) return GD_OK;
-    return gd_fail(gd_link_ctx(link), GD_NOT_IMPLEMENTED,
-                   "%s: it searches inside bounds, not under constraints", gd_link_class_of(link)->name);
+    return o && (o->equal || o->below);
 }
 
-gd_status gd_search_begin(gd_search *s, gd_link *link, gd_var *var)
+/* Is the loss that the link sees the objective plus penalties? */
+static bool sees_penalties(const gd_var *var)
+{
+    for (const gd_closure *c = var->closure; c; c = c->below)
+        if (c->term) return true;
+    return false;
+}
+
+/* Without a child that satisfies the constraints, the lowest loss is not the best point. */
+static gd_status refuse_constraints(const gd_link *link, const gd_var *var, bool constrained)
+{
+    const char *name = gd_link_class_of(link)->name;
+    if (!has_constraints(var) || (constrained && !sees_penalties(var))) return GD_OK;
+    if (!constrained)
+        return gd_fail(gd_link_ctx(link), GD_NOT_IMPLEMENTED,
+                       "%s: it searches inside bounds, not under constraints", name);
+    return gd_fail(gd_link_ctx(link), GD_NOT_IMPLEMENTED,
+                   "%s: it stands inside augmented_lagrangian; write %s(augmented_lagrangian([...]))", name,
+                   name);
+}
+
+static gd_status begin_search(gd_search *s, gd_link *link, gd_var *var, bool constrained)
 {
     if (!s || !link || !var)
         return gd__null(gd_link_ctx(link), "search: the link or the variable of the step is NULL");
     *s = (gd_search){.link = link, .var = var, .n = gd__list_numel(gd_var_params(var), gd_var_count(var))};
+    s->constrained = constrained && has_constraints(var);
     gd_var_note_search(var);
     double *room = gd_search_numbers(s, 5 * s->n);
-    gd_status status = room ? refuse_constraints(link, var) : gd_error(gd_link_ctx(link));
+    gd_status status = room ? refuse_constraints(link, var, constrained) : gd_error(gd_link_ctx(link));
     if (!status) status = gd_var_flush(var);
     if (status) return status;
     s->x = room;
@@ -113,6 +134,16 @@ gd_status gd_search_begin(gd_search *s, gd_link *link, gd_var *var)
     if (!status) status = read_bounds(s);
     if (!status) read_kept(s);
     return status ? status : gd_error(gd_link_ctx(link));
+}
+
+gd_status gd_search_begin(gd_search *s, gd_link *link, gd_var *var)
+{
+    return begin_search(s, link, var, false);
+}
+
+gd_status gd_search_begin_constrained(gd_search *s, gd_link *link, gd_var *var)
+{
+    return begin_search(s, link, var, true);
 }
 
 static bool is_best(const gd_search *s) { return !memcmp(s->x, s->best, (size_t)s->n * sizeof *s->x); }
@@ -131,9 +162,21 @@ gd_status gd_search_here(gd_search *s)
 
 void gd_search_offer(gd_search *s, const double *x, double loss)
 {
-    if (!begun(s) || !x || !isfinite(loss) || !(loss < s->best_loss)) return;
+    if (!begun(s) || s->constrained || !x || !isfinite(loss) || !(loss < s->best_loss)) return;
     memmove(s->best, x, (size_t)s->n * sizeof *x);
     s->best_loss = loss;
+}
+
+bool gd_search_offer_constrained(gd_search *s, const double *x, double loss, double violation, double tol)
+{
+    if (!begun(s) || !x || !isfinite(loss) || !isfinite(violation)) return false;
+    bool good = violation <= tol, other = s->best_violation <= tol;
+    bool better = good && other ? loss < s->best_loss : good || (!other && violation < s->best_violation);
+    if (!better) return false;
+    memmove(s->best, x, (size_t)s->n * sizeof *x);
+    s->best_loss = loss;
+    s->best_violation = violation;
+    return true;
 }
 
 /* ---- where to look ---- */
@@ -243,6 +286,7 @@ gd_status gd_search_stay(gd_search *s)
     if (!begun(s)) return no_search(s);
     gd_status status = s->first ? gd_search_keep(s, "start", s->n, s->start) : GD_OK;
     if (!status) status = gd_search_keep(s, "best", s->n, s->best);
+    if (!status && s->constrained) status = gd_link_keep(s->link, "best_violation", s->best_violation);
     return status ? status : gd_link_keep(s->link, "best_loss", s->best_loss);
 }
 

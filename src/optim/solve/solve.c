@@ -517,7 +517,8 @@ static gd_status finish(run *r, gd_status status)
     bool level = r->now.loss <= r->lowest.loss + 8 * r->eps * fabs(r->lowest.loss) &&
                  r->now.gradient <= r->lowest.gradient; /* rounding does not make the other the better one */
     if (!r->constrained && (plain || r->now.loss <= r->lowest.loss || level)) return status;
-    if (r->constrained && (plain || r->reason == GD_STOP_GRADIENT || !better(r, &r->lowest, &r->now))) {
+    bool chosen = r->reason == GD_STOP_GRADIENT || (r->reason == GD_STOP_LINK && r->many_minima);
+    if (r->constrained && (plain || chosen || !better(r, &r->lowest, &r->now))) {
         r->now.gradient = r->began.gradient;
         return status;
     }

@@ -197,6 +197,11 @@ gd_status gd_var_set_attr_tensor(gd_var *var, const char *name, gd_tensor *value
     return set_attr(var, name, NAN, value);
 }
 
+gd_tensor *gd_var_attr_tensor(const gd_var *var, const char *name)
+{
+    return var && name && var->optimizer ? gd_optimizer_attr_tensor(var->optimizer, name) : NULL;
+}
+
 void gd__share_clear(gd_ctx *ctx, gd_step_share *share)
 {
     gd__free(ctx, share->hook, (size_t)share->hooks * sizeof *share->hook);
@@ -305,11 +310,19 @@ static bool hint_is_new(const gd_var *var, hint which)
     return !given;
 }
 
-/* A projected or split parent learns what its child evaluated. */
+/* Does the var see the parent's objective with a term more? */
+static bool has_term(const gd_var *var, const gd_var *parent)
+{
+    for (const gd_closure *c = var->closure; c && c != parent->closure; c = c->below)
+        if (c->term) return true;
+    return false;
+}
+
+/* A projected or split parent learns what its child evaluated; not from a child with another objective (term_eval tells it the loss). */
 static gd_status tell_parent(gd_var *var, bool backward)
 {
     gd_var *parent = var->parent;
-    if (!parent) return GD_OK;
+    if (!parent || has_term(var, parent)) return GD_OK;
     if (!parent->loss) gd_var_set_loss(parent, var->loss);
     if (!backward || parent->grad) return GD_OK;
     if (parent->params == var->params) {

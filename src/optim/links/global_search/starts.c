@@ -11,7 +11,12 @@
  *
  * After the last one the parameters are at the lowest point, nothing moves any more, and the link says stop.
  *
- * State: start and best; all starts but the first, or the accepted minimum; numbers. */
+ * Under constraints inner is a link that satisfies them, as augmented_lagrangian.  Inner is done where that link is: solved,
+ * infeasible, or stuck.  Only points where inner is done are compared, by violation, then by loss.
+ *
+ * The attribute `solved` says at the end whether inner was solved at the best of them.
+ *
+ * State: start and best, with its multipliers; all starts but the first, or the accepted minimum; numbers. */
 #include "gradus/search.h"
 
 #include <math.h>
@@ -39,6 +44,8 @@ static const gd_field hop_fields[] = {
 
 #define STILL 5 /* steps in a row without a change of the loss */
 #define FAILS 2 /* in a row */
+#define FAILS_CONSTRAINED \
+    3 /* augmented_lagrangian answers a failure with other multipliers, and tries again */
 
 /* ---- is inner done here? ---- */
 
@@ -60,17 +67,21 @@ static gd_status is_done(gd_link *link, gd_search *s, double loss, bool stop, bo
 {
     double still = 0, fails = 0, steps = gd_link_kept(link, "inner_steps", 0) + 1;
     bool failed = gd_var_failed(s->var);
-    bool descends = gd_var_has_grad(s->var); /* by values alone many steps may find nothing lower */
+    /* by values alone many steps may find nothing lower; under constraints the loss and its gradient do not say when to stop */
+    bool descends = gd_var_has_grad(s->var) && !s->constrained;
+    gd_constraints_note note = {0};
+    bool noted = s->constrained && gd_var_noted_constraints(s->var, &note);
     double kkt = descends ? gd_var_kkt(s->var) : NAN;
     gd_status status = count_in_a_row(link, "still", descends && stays(link, s, loss), &still);
     if (!status) status = count_in_a_row(link, "fails", failed, &fails);
     if (!status) status = gd_link_keep(link, "last_loss", loss);
     if (!status) status = gd_link_keep(link, "inner_steps", steps);
     bool limit = !gd_link_is_none(link, "steps") && steps >= gd_link_real(link, "steps", NULL);
-    *done = stop || kkt <= gd_link_real(link, "tol", NULL) || still >= STILL || fails >= FAILS || limit ||
-            (gd_var_has_loss(s->var) && !isfinite(loss));
+    *done = stop || kkt <= gd_link_real(link, "tol", NULL) || still >= STILL || limit ||
+            fails >= (s->constrained ? FAILS_CONSTRAINED : FAILS) ||
+            (noted && (note.solved || note.infeasible)) || (gd_var_has_loss(s->var) && !isfinite(loss));
     /* what inner has learnt may have misled it */
-    if (failed && !*done) gd_link_reset(gd_link_child(link, "inner"));
+    if (failed && !*done && !s->constrained) gd_link_reset(gd_link_child(link, "inner"));
     return status ? status : gd_error(gd_var_ctx(s->var));
 }
 
@@ -85,7 +96,7 @@ static gd_status forget_inner(gd_link *link)
 
 /* ---- the step of both ---- */
 
-/* Where to go from a point where inner is done, as the number of starts so far says; out: n numbers. */
+/* Where to go from a point where inner is done (loss INFINITY: it violates constraints), as the number of starts so far says; out: n numbers. */
 typedef gd_status (*next_fn)(gd_link *link, gd_search *s, double loss, double starts, double *out);
 
 /* What the two links do differently. */
@@ -94,6 +105,36 @@ typedef struct kind {
     next_fn next;
 } kind;
 
+/* Under constraints: the point where inner is done is offered, with what belongs to it.  *loss becomes INFINITY where the point violates
+ * constraints. */
+static gd_status offer_end(gd_link *link, gd_search *s, double *loss)
+{
+    gd_constraints_note note;
+    if (!s->constrained || !gd_var_noted_constraints(s->var, &note)) return GD_OK;
+    gd_tensor *multipliers = gd_var_attr_tensor(s->var, "multipliers");
+    bool taken = gd_search_offer_constrained(s, s->x, *loss, note.violation, note.tol);
+    gd_status status = taken ? gd_link_keep(link, "best_kkt", note.kkt) : GD_OK;
+    if (!status && taken) status = gd_link_keep(link, "best_solved", note.solved);
+    if (!status && taken && multipliers)
+        status = gd_link_set_global_tensor(link, "best_multipliers", multipliers);
+    if (!status) status = gd_link_keep(link, "violation_tol", note.tol);
+    if (!(note.violation <= note.tol)) *loss = INFINITY;
+    return status;
+}
+
+/* Under constraints: what the step says is true of the best point, to which the parameters go. */
+static gd_status note_best(gd_link *link, gd_search *s)
+{
+    gd_tensor *multipliers = gd_link_global_tensor(link, "best_multipliers");
+    double tol = gd_link_kept(link, "violation_tol", 0);
+    if (!s->constrained) return GD_OK;
+    bool broken = !(s->best_violation <= tol), solved = gd_link_kept(link, "best_solved", 0) != 0;
+    gd_var_note_constraints(s->var, s->best_violation, tol, gd_link_kept(link, "best_kkt", NAN), solved,
+                            broken);
+    gd_status status = gd_var_set_attr(s->var, "solved", solved);
+    return status || !multipliers ? status : gd_var_set_attr_tensor(s->var, "multipliers", multipliers);
+}
+
 /* Inner is done at this point: on to the next, or to the lowest. */
 static gd_status go_on(gd_link *link, gd_search *s, double loss, next_fn next)
 {
@@ -101,11 +142,13 @@ static gd_status go_on(gd_link *link, gd_search *s, double loss, next_fn next)
     double *to = gd_search_numbers(s, s->n);
     bool last = starts >= gd_link_real(link, "n", NULL);
     gd_status status = to ? GD_OK : gd_error(gd_var_ctx(s->var));
+    if (!status) status = offer_end(link, s, &loss);
     if (!status) status = next(link, s, loss, starts, to);
     if (!status) status = forget_inner(link);
     if (!status) status = gd_link_keep(link, "starts", starts);
     if (!status) status = gd_var_set_attr(s->var, "starts", starts);
     if (!status && last) gd_var_terminate(s->var, true);
+    if (!status && last) status = note_best(link, s);
     return status ? status : gd_search_jump(s, last ? s->best : to);
 }
 
@@ -123,7 +166,7 @@ static gd_status loss_here(gd_search *s, double *loss)
     if (status) return status;
     bool stayed = !memcmp(now, s->x, (size_t)s->n * sizeof *now);
     *loss = gd_var_has_loss(s->var) || stayed ? gd_var_loss_value(s->var, false) : NAN;
-    gd_search_offer(s, s->x, *loss);
+    if (!s->constrained) gd_search_offer(s, s->x, *loss);
     return gd_error(gd_var_ctx(s->var));
 }
 
@@ -134,6 +177,7 @@ static gd_status starts_step(gd_link *link, gd_var *var, gd_search *s, const kin
     if (gd_link_kept(link, "starts", 0) >= gd_link_real(link, "n", NULL)) {
         gd_var_terminate(var, true);
         gd_status status = gd_search_here(s);
+        if (!status) status = note_best(link, s);
         return status ? status : gd_search_end(s);
     }
     gd_status status = gd_var_ask(var, gd_link_child(link, "inner"), &stop);
@@ -148,7 +192,7 @@ static gd_status starts_step(gd_link *link, gd_var *var, gd_search *s, const kin
 static gd_status step_of_kind(gd_link *link, gd_var *var, const kind *way)
 {
     gd_search s;
-    gd_status status = gd_search_begin(&s, link, var);
+    gd_status status = gd_search_begin_constrained(&s, link, var);
     if (!status && !s.n) return gd_link_step(gd_link_child(link, "inner"), var);
     return status ? status : starts_step(link, var, &s, way);
 }

@@ -134,6 +134,15 @@ void gd_var_note_constraints(gd_var *var, double violation, double tol, double k
     var->share->infeasible = infeasible;
 }
 
+bool gd_var_noted_constraints(const gd_var *var, gd_constraints_note *out)
+{
+    const gd_step_share *share = var ? var->share : NULL;
+    if (!share || !out || isnan(share->violation)) return false;
+    *out = (gd_constraints_note){share->violation, share->violation_tol, share->first_kkt, share->solved,
+                                 share->infeasible};
+    return true;
+}
+
 double gd_var_kkt(gd_var *var)
 {
     double most = 0;
@@ -208,6 +217,9 @@ static gd_status term_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **lo
     gd_ctx *ctx = var->ctx;
     gd_status status = gd__closure_eval(c->below, var, flags, loss, grads);
     if (status) return status;
+    gd_var *parent = var->parent;
+    if (parent && parent->closure == c->below && !parent->loss && parent->params == var->params)
+        gd_var_set_loss(parent, *loss); /* the loss without the term is the parent's */
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
     if (!grads) gd_no_grad_begin(ctx);
