@@ -174,7 +174,7 @@ static gd_status read_spec(screen *s)
 {
     const gd_args *args = s->args;
     gd_train_spec *t = &s->spec;
-    *t = gd_train_defaults();
+    *t = gd__train_defaults();
     const struct {
         const char *option;
         const char **out;

@@ -57,6 +57,6 @@ typedef struct gd_train_spec {
 } gd_train_spec;
 
 /* Nothing is set. */
-gd_train_spec gd_train_defaults(void);
+gd_train_spec gd__train_defaults(void);
 
 #endif
