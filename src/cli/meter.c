@@ -117,7 +117,7 @@ static void show_work(void *user, const char *what, const char *unit, int64_t do
     }
     if (!meter->begun) {
         *meter = gd__meter_start(total);
-        (void)snprintf(meter->note, sizeof meter->note, "%.40s: ", what);
+        if (what) (void)snprintf(meter->note, sizeof meter->note, "%.40s: ", what);
     }
     gd__meter_show(meter, unit, done, loss);
 }

@@ -61,3 +61,12 @@ void gd__expr_advise(gd_ctx *ctx, const gd_expr_advice *a, const char *const *na
     gd__expr_blame(ctx, a->option, gd__text_string(&advice));
     gd__text_free(&advice);
 }
+
+gd_status gd__expr_refuse_truth(gd_ctx *ctx, const char *option, const gd_expr *e, const char *text)
+{
+    int at;
+    if (!gd__expr_is_truth(e, &at)) return GD_OK;
+    gd__expr_fail_at(e, at, text);
+    gd__expr_blame(ctx, option, "");
+    return gd_error(ctx);
+}

@@ -23,5 +23,8 @@ typedef struct gd_expr_advice {
 void gd__expr_blame(gd_ctx *ctx, const char *option, const char *advice);
 /* The same after parsing has failed; where a name is unknown, with the names there are in its place. */
 void gd__expr_advise(gd_ctx *ctx, const gd_expr_advice *advice, const char *const *names, int count);
+/* PARSE: the value is true or false, where a number is wanted; text: what is wrong, and what to write. */
+GD_NODISCARD gd_status gd__expr_refuse_truth(gd_ctx *ctx, const char *option, const gd_expr *e,
+                                             const char *text);
 
 #endif

@@ -531,6 +531,11 @@ const char *gd__csv_name(const gd_csv *csv, int column) { return csv->name[colum
 const char *gd__csv_source(const gd_csv *csv) { return csv->source; }
 const char *gd__csv_word(const gd_csv *csv, int column) { return csv->word[column]; }
 
+const char *gd__csv_part(const gd_csv *csv, int k)
+{
+    return k >= 0 && k < csv->parts ? csv->part[k]->source : NULL;
+}
+
 bool gd__csv_is_text(const gd_csv *csv)
 {
     bool text = csv->data != NULL;

@@ -45,6 +45,8 @@ const char *gd__csv_source(const gd_csv *csv);           /* borrowed */
 const char *gd__csv_word(const gd_csv *csv, int column);
 /* The file that a row is from; borrowed. */
 const char *gd__csv_source_of(const gd_csv *csv, int64_t row);
+/* The k-th of several files; NULL: there are no more, or there is only one.  Borrowed. */
+const char *gd__csv_part(const gd_csv *csv, int k);
 bool gd__csv_is_text(const gd_csv *csv); /* or a part of it */
 /* ARGUMENT: two columns have the same name. */
 GD_NODISCARD gd_status gd__csv_check_names(const gd_csv *csv);

@@ -1,8 +1,12 @@
 /* gradus fit: nonlinear least squares on a table. */
+#include "cli/fit/fit_arguments.h"
+#include "cli/outcome.h"
+#include "cli/problem/problem.h"
 #include "file/output.h"
-#include "cli/fit/fit.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 static const gd_option options[] = {
     GD_OPTION("y", "COLUMN", "what the model is to give (y)"),
@@ -69,84 +73,173 @@ static const gd_option options[] = {
     {0},
 };
 
-static gd_status check_outputs(gd_fit_job *j)
+/* A run of the command. */
+typedef struct run {
+    gd_cli *cli;
+    gd_ctx *ctx;
+    const gd_args *args;
+    gd_fit_arguments read;
+    gd_fit *fit;
+    gd_meter meter;
+    gd_observer observer;
+    const char *plot, *out, *residuals;
+    bool log[2];
+    gd_trouble why; /* the first failure */
+    gd_slow_save slow;
+} run;
+
+static gd_status check_outputs(run *r)
 {
     gd_status status = GD_OK;
-    j->plot = gd__args_get(j->args, "plot");
-    j->out = gd__args_get(j->args, "out");
-    j->residuals = gd__args_get(j->args, "residuals");
+    r->plot = gd__args_get(r->args, "plot");
+    r->out = gd__args_get(r->args, "out");
+    r->residuals = gd__args_get(r->args, "residuals");
     static const char *const of_plot[] = {"log", "dark"};
-    for (int i = 0; i < 2 && !j->plot; i++)
-        if (gd__args_has(j->args, of_plot[i]))
-            return gd_fail(j->ctx, GD_ARGUMENT, "fit: --%s is for --plot, which is not given", of_plot[i]);
-    if (gd__args_has(j->args, "log")) {
+    for (int i = 0; i < 2 && !r->plot; i++)
+        if (gd__args_has(r->args, of_plot[i]))
+            return gd_fail(r->ctx, GD_ARGUMENT, "fit: --%s is for --plot, which is not given", of_plot[i]);
+    if (gd__args_has(r->args, "log")) {
         int axes = 0;
-        status = gd__args_choice(j->args, "log", "x y xy", &axes);
-        j->log[0] = axes != 1;
-        j->log[1] = axes != 0;
+        status = gd__args_choice(r->args, "log", "x y xy", &axes);
+        r->log[0] = axes != 1;
+        r->log[1] = axes != 0;
     }
-    if (j->plot && !status) status = gd_plot_check_path(j->ctx, j->plot);
-    if (j->plot && !status) status = gd__check_output(j->ctx, j->plot);
-    if (j->residuals && !status) status = gd__check_output(j->ctx, j->residuals);
-    return j->out && !status ? gd__check_file(j->ctx, j->out) : status;
+    if (r->plot && !status) status = gd_plot_check_path(r->ctx, r->plot);
+    if (r->plot && !status) status = gd__check_output(r->ctx, r->plot);
+    if (r->residuals && !status) status = gd__check_output(r->ctx, r->residuals);
+    return r->out && !status ? gd__check_file(r->ctx, r->out) : status;
 }
 
-static gd_status prepare_fit(gd_fit_job *j)
+/* ---- what the fit tells, and asks ---- */
+
+static bool is_interrupted(void *user)
 {
-    int64_t seed = 0;
-    gd_status status = gd__args_integer(j->args, "seed", 0, INT64_MAX, &seed);
-    gd_seed(j->ctx, j->seed = (uint64_t)seed);
-    if (!status) status = check_outputs(j);
-    if (!status) status = gd__fit_read(j);
-    return status ? status : gd__fit_export(j, true);
+    (void)user;
+    return gd__interrupt_pending();
 }
+
+/* A signal may not wait for the end of the next step. */
+static void save_slow(void *user, const gd_fit *fit)
+{
+    run *r = user;
+    if (!r->out || !gd__slow_step(&r->slow)) return;
+    gd__slow_saved(r->ctx, &r->slow, gd_fit_save(fit, r->out));
+}
+
+static void observe(run *r)
+{
+    gd_fit_spec *s = &r->read.spec;
+    r->observer = gd__meter_observer(&r->meter);
+    r->observer.interrupted = is_interrupted;
+    s->observer = &r->observer;
+    s->world = r->cli->world;
+    s->step = save_slow;
+    s->step_user = r;
+}
+
+/* ---- before the fit ---- */
+
+/* All --export files, or with `check` only whether they can be written. */
+static gd_status export_all(run *r, bool check)
+{
+    int at = 0;
+    gd_status status = GD_OK;
+    for (const char *path; !status && (path = gd__args_next(r->args, "export", &at));)
+        status = gd__fit_export(r->fit, path, check);
+    return status;
+}
+
+/* What cannot be had of this model. */
+static gd_status check_model(run *r)
+{
+    bool exports = gd__args_has(r->args, "export");
+    if (gd__fit_has_dates(r->fit)) (void)gd__args_has(r->args, "dates"); /* it has had its effect */
+    gd_status status = gd__fit_only_of_y(r->fit, exports                        ? "export"
+                                                 : gd__args_has(r->args, "log") ? "log"
+                                                                                : NULL);
+    if (!status && r->plot) status = gd__fit_check_draw(r->fit);
+    return status ? status : export_all(r, true);
+}
+
+static gd_status prepare_fit(run *r)
+{
+    gd_status status = check_outputs(r);
+    if (status) return status;
+    int64_t seed = 0;
+    status = gd__args_integer(r->args, "seed", 0, INT64_MAX, &seed);
+    gd_seed(r->ctx, (uint64_t)seed); /* of randn(...) as a start */
+    if (!status) status = gd__fit_arguments_read(r->args, &r->read);
+    if (status) return status;
+    observe(r);
+    r->fit = gd_fit_new(r->ctx, &r->read.spec);
+    if (!r->fit) return gd_error(r->ctx) ? gd_error(r->ctx) : GD_NOMEM;
+    return check_model(r);
+}
+
+/* ---- after it ---- */
 
 /* A fit that did not end where it should: everything is printed, then this is the error. */
-static gd_status admit(gd_fit_job *j)
+static gd_status admit(run *r)
 {
-    gd_stop reason = j->fit.solve.reason;
-    bool asked = reason == GD_STOP_MAX_STEPS && gd__args_has(j->args, "steps");
+    gd_stop reason = r->fit->fit.solve.reason;
+    bool asked = reason == GD_STOP_MAX_STEPS && gd__args_has(r->args, "steps");
     if (gd_stop_converged(reason) || asked) return GD_OK;
-    return gd_fail(j->ctx, GD_VALUE, "fit: not converged: %s", gd__fit_stop_text(j));
+    return gd_fail(r->ctx, GD_VALUE, "fit: not converged: %s", gd__fit_stop_text(r->fit));
 }
 
-static gd_status print(gd_fit_job *j)
+static gd_status print(run *r)
 {
-    bool json = gd__args_has(j->args, "json");
-    if (json)
-        gd__fit_print_json(j);
-    else
-        gd__fit_print_table(j);
-    if (j->plot && !json && !j->why.status) gd__text_put(&j->cli->out, "%s\n", j->plot);
-    return j->cli->out.failed ? GD_NOMEM : GD_OK;
+    bool json = gd__args_has(r->args, "json");
+    gd_text *out = &r->cli->out;
+    (json ? gd__fit_put_json : gd__fit_put_table)(r->fit, out);
+    if (r->plot && !json && !r->why.status) gd__text_put(out, "%s\n", r->plot);
+    return out->failed ? GD_NOMEM : GD_OK;
+}
+
+static gd_status draw(run *r) { return gd__fit_draw(r->fit, r->plot, r->log, gd__args_has(r->args, "dark")); }
+
+/* Puts the failure of a run aside; an interrupted one says what is lost. */
+static void put_run_aside(run *r, gd_status status)
+{
+    gd__put_aside(r->ctx, status, &r->why);
+    size_t used = strlen(r->why.text);
+    if (r->why.status == GD_INTERRUPTED && !r->out)
+        (void)snprintf(r->why.text + used, sizeof r->why.text - used, ", nothing saved without --out");
 }
 
 /* Everything that can be had of the fit, the parameters first; then the first failure. */
-static gd_status finish_fit(gd_fit_job *j, gd_status status)
+static gd_status finish_fit(run *r, gd_status status)
 {
-    bool done = !status, saved = j->slow.saved;
-    gd__put_aside(j->ctx, status, &j->why);
-    if (j->out && (done || isfinite(j->reached))) {
-        status = gd__fit_save(j);
+    bool done = !status, saved = r->slow.saved;
+    put_run_aside(r, status);
+    if (r->out && (done || isfinite(r->fit->reached))) {
+        status = gd_fit_save(r->fit, r->out);
         saved = !status;
-        gd__put_aside(j->ctx, status, &j->why);
+        gd__put_aside(r->ctx, status, &r->why);
     }
-    if (done) gd__put_aside(j->ctx, gd__fit_export(j, false), &j->why);
-    if (done && j->residuals) gd__put_aside(j->ctx, gd__fit_write_residuals(j), &j->why);
-    if (done && j->plot) gd__put_aside(j->ctx, gd__fit_draw(j), &j->why);
-    if (done) gd__put_aside(j->ctx, print(j), &j->why);
-    if (!j->why.status) gd__put_aside(j->ctx, admit(j), &j->why);
-    if (done && j->why.status) gd__put_aside(j->ctx, gd__cli_flush(j->cli), &j->why);
-    return gd__tell(j->ctx, &j->why, saved ? j->out : NULL, NULL);
+    if (done) gd__put_aside(r->ctx, export_all(r, false), &r->why);
+    if (done && r->residuals) gd__put_aside(r->ctx, gd_fit_save_residuals(r->fit, r->residuals), &r->why);
+    if (done && r->plot) gd__put_aside(r->ctx, draw(r), &r->why);
+    if (done) gd__put_aside(r->ctx, print(r), &r->why);
+    if (!r->why.status) gd__put_aside(r->ctx, admit(r), &r->why);
+    if (done && r->why.status) gd__put_aside(r->ctx, gd__cli_flush(r->cli), &r->why);
+    return gd__tell(r->ctx, &r->why, saved ? r->out : NULL, NULL);
 }
 
 static int run_fit(gd_cli *cli, const gd_args *args)
 {
-    gd_fit_job j = {.cli = cli, .args = args, .ctx = cli->ctx, .reached = NAN, .numbers = {.aic = NAN}};
-    gd_status status = prepare_fit(&j);
-    if (!status) status = gd__fit_run(&j);
-    if (!status || cli->running) status = finish_fit(&j, status);
-    gd__fit_close(&j);
+    run r = {.cli = cli, .ctx = cli->ctx, .args = args, .read = {.ctx = cli->ctx, .args = args}};
+    gd_status status = prepare_fit(&r);
+    if (!status) {
+        cli->running = true;
+        gd__interrupt_catch(GD_GRACE);
+        r.slow.begun = gd__cli_seconds();
+        status = gd_fit_run(r.fit);
+        (void)gd__interrupted();
+        status = finish_fit(&r, status);
+    }
+    gd_fit_free(r.fit);
+    gd__fit_arguments_close(&r.read);
     return gd__cli_code(cli, status);
 }
 

@@ -1,6 +1,6 @@
 /* gradus predict: what a trained model, or a fit, says about new rows. */
 #include "file/output.h"
-#include "cli/fit/fit.h"
+#include "cli/fit/predict_fit.h"
 #include "plot/plot.h"
 #include "cli/table_options.h"
 #include "cli/keep.h"
@@ -376,7 +376,7 @@ static int run_predict(gd_cli *cli, const gd_args *args)
     gd_status status = check_output(&j);
     gd_archive *archive = status ? NULL : gd_archive_load(cli->ctx, args->argument[0]);
     if (archive)
-        status = gd__fit_is_saved(archive) ? gd__fit_predict(cli, args, archive)
+        status = gd__fit_is_saved(archive) ? gd__cli_predict_fit(cli, args, archive)
                                            : predict_trained(&j, archive);
     else if (!status)
         status = gd_error(cli->ctx);

@@ -177,11 +177,7 @@ gd_expr *gd__problem_relation(gd_ctx *ctx, const gd_args *args, const char *opti
 
 gd_status gd__problem_no_truth(gd_ctx *ctx, const char *option, const gd_expr *e, const char *text)
 {
-    int at;
-    if (!gd__expr_is_truth(e, &at)) return GD_OK;
-    gd__expr_fail_at(e, at, text);
-    gd__problem_blame(ctx, option);
-    return gd_error(ctx);
+    return gd__expr_refuse_truth(ctx, option, e, text);
 }
 
 gd_expr *gd__problem_form(gd_ctx *ctx, const gd_args *args, const char *text, const char *const *names,

@@ -1,13 +1,13 @@
 /* What a fit says beside its parameters: how likely the data are, and what two fits of the same data say of each other. */
 #include "base/special.h"
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 
 #include <math.h>
 #include <string.h>
 
 /* The logarithm of the likelihood of normal errors.  With --absolute-sigma their standard deviations are the given ones, and
  * rss is chi-square; else one more is estimated, rss / n, and for weighted rows this is the number that R's logLik gives. */
-static double log_likelihood(const gd_fit_job *j)
+static double log_likelihood(const gd_fit *j)
 {
     double n = (double)j->fit.residuals, weights = 0;
     const double *scale = j->scale ? gd_data(j->scale) : NULL;
@@ -17,7 +17,7 @@ static double log_likelihood(const gd_fit_job *j)
 }
 
 /* Of the rows that were fitted: FNV-1a over their values and factors. */
-static uint64_t rows_hash(const gd_fit_job *j)
+static uint64_t rows_hash(const gd_fit *j)
 {
     uint64_t hash = 14695981039346656037u;
     gd_tensor *const column[] = {j->y, j->scale};
@@ -40,7 +40,7 @@ gd_fit_numbers gd__fit_numbers(double log_likelihood, double free, double points
 }
 
 /* 1 - rss / sum of squares about the mean, weighted; NAN where y is constant. */
-static double r_squared(gd_fit_job *j)
+static double r_squared(gd_fit *j)
 {
     const double *y = gd_data(j->y), *s = j->scale ? gd_data(j->scale) : NULL;
     double weight = 0, mean = 0, total = 0;
@@ -57,7 +57,7 @@ static double r_squared(gd_fit_job *j)
 
 #define FAR 3 /* standard deviations from the curve: an outlier */
 
-static void note_outlier(gd_fit_job *j, void *user, int64_t line, int64_t i, double fitted)
+static void note_outlier(gd_fit *j, void *user, int64_t line, int64_t i, double fitted)
 {
     bool *failed = user;
     double z = gd__fit_standardized(j, i, fitted);
@@ -69,7 +69,7 @@ static void note_outlier(gd_fit_job *j, void *user, int64_t line, int64_t i, dou
             line, j->distance ? -j->distance[i] : ((const double *)gd_data(j->y))[i] - fitted, z};
 }
 
-gd_status gd__fit_judge(gd_fit_job *j)
+gd_status gd__fit_judge(gd_fit *j)
 {
     bool failed = false;
     if (j->loss) { /* no likelihood of normal errors, and nothing that comes from it */

@@ -1,12 +1,12 @@
 /* What gradus fit --out leaves: parameters, their spread, and what gradus compare and gradus predict need beside them. */
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 #include "gradus/file.h"
 
 #include <math.h>
 #include <stdio.h>
 
 /* What gradus compare reads. */
-static gd_status save_numbers(const gd_fit_job *j, gd_archive *archive)
+static gd_status save_numbers(const gd_fit *j, gd_archive *archive)
 {
     const struct {
         const char *key;
@@ -44,7 +44,7 @@ static gd_status save_names(gd_archive *archive, const char *what, const char *c
 }
 
 /* fit.date.COLUMN: days:2024-02-29, so that others read dates as the same numbers. */
-static gd_status save_dates(const gd_fit_job *j, gd_archive *archive)
+static gd_status save_dates(const gd_fit *j, gd_archive *archive)
 {
     gd_status status = GD_OK;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv) && !status; i++) {
@@ -61,7 +61,7 @@ static gd_status save_dates(const gd_fit_job *j, gd_archive *archive)
 }
 
 /* fit.noise.K: NAME=COLUMN or NAME=NUMBER, as --x-errors has it. */
-static gd_status save_noise(const gd_fit_job *j, gd_archive *archive, int k)
+static gd_status save_noise(const gd_fit *j, gd_archive *archive, int k)
 {
     char key[40];
     gd_text text = gd__text(j->ctx);
@@ -73,12 +73,11 @@ static gd_status save_noise(const gd_fit_job *j, gd_archive *archive, int k)
 }
 
 /* What the model needs beside its parameters: definitions, constants, names, and for bands the spread of a value. */
-static gd_status save_model(const gd_fit_job *j, gd_archive *archive)
+static gd_status save_model(const gd_fit *j, gd_archive *archive)
 {
-    char *defined, text[40];
-    gd_status status = gd__problem_definitions(j->ctx, j->args, &defined);
-    if (!status && defined) status = gd_archive_set_meta(archive, "fit.def", defined);
-    gd__strfree(j->ctx, defined);
+    char text[40];
+    const gd_fit_spec *spec = &j->spec;
+    gd_status status = spec->definitions ? gd_archive_set_meta(archive, "fit.def", spec->definitions) : GD_OK;
     int columns = gd__csv_columns(j->csv), first = j->params + columns;
     for (int i = first; i < j->names && !status; i++) {
         char name[GD_LSQ_TEXT];
@@ -87,13 +86,12 @@ static gd_status save_model(const gd_fit_job *j, gd_archive *archive)
     }
     if (!status) status = save_names(archive, "param", j->name, j->params, j->param);
     if (!status) status = save_names(archive, "column", j->name + j->params, columns, j->value + j->params);
-    const char *weights = gd__args_get(j->args, "weights"), *sigma = gd__args_get(j->args, "sigma");
     if (!status && j->y_name) status = gd_archive_set_meta(archive, "fit.y", j->y_name);
     if (!status) status = save_dates(j, archive);
     for (int k = 0; k < j->noisy && !status; k++) status = save_noise(j, archive, k);
     if (!status && j->loss) status = gd_archive_set_meta(archive, "fit.loss", gd_lsq_loss_name(j->loss));
-    if (!status && weights) status = gd_archive_set_meta(archive, "fit.weights", weights);
-    if (!status && sigma) status = gd_archive_set_meta(archive, "fit.deviations", sigma);
+    if (!status && spec->weights) status = gd_archive_set_meta(archive, "fit.weights", spec->weights);
+    if (!status && spec->sigma) status = gd_archive_set_meta(archive, "fit.deviations", spec->sigma);
     const double number[] = {j->t, j->absolute ? 1 : j->fit.sigma};
     for (int k = 0; k < 2 && !status && j->t > 0; k++) {
         (void)gd__format(text, sizeof text, "%.17g", number[k]);
@@ -103,7 +101,7 @@ static gd_status save_model(const gd_fit_job *j, gd_archive *archive)
 }
 
 /* Parameters, and what there is of their spread. */
-gd_status gd__fit_save(gd_fit_job *j)
+gd_status gd_fit_save(const gd_fit *j, const char *path)
 {
     gd_archive *archive = gd_archive_new(j->ctx);
     if (!archive) return GD_NOMEM;
@@ -113,10 +111,10 @@ gd_status gd__fit_save(gd_fit_job *j)
     if (j->fit.covariance && !status) status = gd_archive_put(archive, "fit.covariance", j->fit.covariance);
     if (j->fit.standard_errors && !status)
         status = gd_archive_put(archive, "fit.standard_errors", j->fit.standard_errors);
-    if (!status) status = gd_archive_set_meta(archive, "model", j->args->argument[0]);
+    if (!status) status = gd_archive_set_meta(archive, "model", j->spec.model);
     if (!status) status = save_model(j, archive);
     if (!status && isfinite(j->numbers.aic)) status = save_numbers(j, archive);
-    if (!status) status = gd_archive_save(archive, j->out);
+    if (!status) status = gd_archive_save(archive, path);
     gd__aside_end(j->ctx);
     gd_archive_free(archive);
     return status;

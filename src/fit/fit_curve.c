@@ -1,5 +1,5 @@
 /* The curve of a fit for a picture: points where it bends, so that its line is smooth however often it turns. */
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 #include "gradus/autograd.h"
 
 #include <math.h>
@@ -36,8 +36,7 @@ static void widen(plane *p, int axis, double v)
 }
 
 /* The model at some places, where the column of sets, if there is one, is `k`. */
-static gd_status follow_model(gd_fit_job *j, const gd_fit_line *line, const double *x, int64_t count,
-                              double *y)
+static gd_status follow_model(gd_fit *j, const gd_fit_line *line, const double *x, int64_t count, double *y)
 {
     gd_tensor *data = j->value[line->x], *sets = line->set < 0 ? NULL : j->value[line->set];
     gd_scope_begin(j->ctx);
@@ -115,7 +114,7 @@ static int64_t refine(const plane *p, double *x, const double *y, int64_t count)
     return more ? sort_places(x, count + more) : count;
 }
 
-gd_status gd__fit_curve(gd_fit_job *j, gd_fit_line *line, const double *data, int64_t rows)
+gd_status gd__fit_curve(gd_fit *j, gd_fit_line *line, const double *data, int64_t rows)
 {
     plane p = {{j->log[0], j->log[1]}, {INFINITY, INFINITY}, {-INFINITY, -INFINITY}};
     const double *y = gd_data(j->y);

@@ -1,5 +1,5 @@
-/* What gradus fit prints: a table, or one JSON object. */
-#include "cli/fit/fit.h"
+/* What a fit has found as text: a table for people, one JSON object for programs. */
+#include "fit/fit_job.h"
 #include "base/text/number.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Why it stopped, in words. */
-const char *gd__fit_stop_text(const gd_fit_job *j)
+const char *gd__fit_stop_text(const gd_fit *j)
 {
     bool flat = j->fit.solve.reason == GD_STOP_UNDETERMINED && j->fit.says[0];
     return flat ? j->fit.says : gd_stop_text(j->fit.solve.reason);
@@ -21,7 +21,7 @@ typedef struct row {
     bool active, flat; /* at an active bound; not determined */
 } row;
 
-static void name_of(const gd_fit_job *j, int param, int64_t element, char out[96])
+static void name_of(const gd_fit *j, int param, int64_t element, char out[96])
 {
     if (gd_ndim(j->param[param]) == 0)
         (void)snprintf(out, 96, "%.80s", j->name[param]);
@@ -30,7 +30,7 @@ static void name_of(const gd_fit_job *j, int param, int64_t element, char out[96
 }
 
 /* One element; `at` counts elements over all parameters. */
-static row make_row(const gd_fit_job *j, int param, int64_t element, int64_t at)
+static row make_row(const gd_fit *j, int param, int64_t element, int64_t at)
 {
     row out = {.value = j->x[at],
                .error = j->error[at],
@@ -43,24 +43,24 @@ static row make_row(const gd_fit_job *j, int param, int64_t element, int64_t at)
 }
 
 /* The name of element `at` of all. */
-static void element_name(const gd_fit_job *j, int64_t at, char out[96])
+static void element_name(const gd_fit *j, int64_t at, char out[96])
 {
     int param = 0;
     for (; at >= gd_numel(j->param[param]); param++) at -= gd_numel(j->param[param]);
     name_of(j, param, at, out);
 }
 
-static void each_row(gd_fit_job *j, void (*put)(gd_fit_job *j, const row *r))
+static void each_row(const gd_fit *j, gd_text *out, void (*put)(gd_text *out, const row *r))
 {
     int64_t at = 0;
     for (int i = 0; i < j->params; i++)
         for (int64_t k = 0; k < gd_numel(j->param[i]); k++, at++) {
             row r = make_row(j, i, k, at);
-            put(j, &r);
+            put(out, &r);
         }
 }
 
-static void put_line(gd_fit_job *j, const row *r)
+static void put_line(gd_text *out, const row *r)
 {
     char error[32];
     (void)gd__format(error, sizeof error,
@@ -68,14 +68,12 @@ static void put_line(gd_fit_job *j, const row *r)
                      : isnan(r->error) ? "-"
                                        : "%.4g",
                      r->error);
-    gd__text_put(&j->cli->out, "%-16s %16.8g %14s   %.6g .. %.6g\n", r->name, r->value, error, r->low,
-                 r->high);
+    gd__text_put(out, "%-16s %16.8g %14s   %.6g .. %.6g\n", r->name, r->value, error, r->low, r->high);
 }
 
 /* What the numbers of columns of dates are. */
-static void put_dates(gd_fit_job *j)
+static void put_dates(const gd_fit *j, gd_text *out)
 {
-    gd_text *out = &j->cli->out;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
         const gd_fit_date *date = gd__fit_date_of(j, i);
         char text[GD_FIT_DATE_SIZE];
@@ -87,9 +85,8 @@ static void put_dates(gd_fit_job *j)
 }
 
 /* "dates": {column: "days since 2024-02-29"}, where there are any */
-static void put_dates_json(gd_fit_job *j)
+static void put_dates_json(const gd_fit *j, gd_text *out)
 {
-    gd_text *out = &j->cli->out;
     bool any = false;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
         const gd_fit_date *date = gd__fit_date_of(j, i);
@@ -105,10 +102,9 @@ static void put_dates_json(gd_fit_job *j)
 }
 
 /* What the columns of the table do not say. */
-static void put_notes(gd_fit_job *j)
+static void put_notes(const gd_fit *j, gd_text *out)
 {
-    gd_text *out = &j->cli->out;
-    put_dates(j);
+    put_dates(j, out);
     if (j->guess) gd__text_put(out, "start guessed: %s\n", j->guessed);
     if (j->starts)
         gd__text_put(out, "best of %lld starts, %lld of them led here\n", (long long)j->starts,
@@ -144,9 +140,8 @@ static void put_notes(gd_fit_job *j)
 #define SHOWN 10 /* outliers, at most */
 
 /* The loss and the rows that it holds for outliers. */
-static void put_loss(gd_fit_job *j)
+static void put_loss(const gd_fit *j, gd_text *out)
 {
-    gd_text *out = &j->cli->out;
     gd__text_put(out, "loss %s, scale of the residuals %.6g, %lld points\n", gd_lsq_loss_name(j->loss),
                  j->fit.scale, (long long)j->fit.residuals);
     for (int64_t i = 0; i < j->outliers && i < SHOWN; i++)
@@ -157,9 +152,8 @@ static void put_loss(gd_fit_job *j)
     if (j->outliers) gd__text_char(out, '\n');
 }
 
-static void put_r2(gd_fit_job *j)
+static void put_r2(const gd_fit *j, gd_text *out)
 {
-    gd_text *out = &j->cli->out;
     if (j->noisy) {
         gd__text_put(out, "sum of squared distances %.8g, %lld points\n", j->fit.rss,
                      (long long)j->fit.residuals);
@@ -172,9 +166,8 @@ static void put_r2(gd_fit_job *j)
     gd__text_put(out, ", sum of squares %.8g, %lld points\n", j->fit.rss, (long long)j->fit.residuals);
 }
 
-static void put_criteria(gd_fit_job *j)
+static void put_criteria(const gd_fit *j, gd_text *out)
 {
-    gd_text *out = &j->cli->out;
     const gd_fit_numbers *n = &j->numbers;
     if (isfinite(n->p) && !j->loss)
         gd__text_put(out, "chi-square %.6g, reduced %.6g, p = %.4g\n", j->fit.rss,
@@ -185,7 +178,7 @@ static void put_criteria(gd_fit_job *j)
 /* ---- the covariance ---- */
 
 /* Of two elements, or the covariance itself; NAN where a parameter has none. */
-static double covariance_of(const gd_fit_job *j, int64_t a, int64_t b, bool correlation)
+static double covariance_of(const gd_fit *j, int64_t a, int64_t b, bool correlation)
 {
     const double *c = gd_data(j->fit.covariance);
     double value = c[a * j->elements + b];
@@ -199,9 +192,8 @@ static double covariance_of(const gd_fit_job *j, int64_t a, int64_t b, bool corr
 #define PAIRS      10  /* at most */
 
 /* The pairs that can hardly be told apart. */
-static void put_correlations(gd_fit_job *j)
+static void put_correlations(const gd_fit *j, gd_text *out)
 {
-    gd_text *out = &j->cli->out;
     int shown = 0;
     if (!j->fit.covariance) return;
     for (int64_t a = 0; a < j->elements; a++)
@@ -217,9 +209,8 @@ static void put_correlations(gd_fit_job *j)
 }
 
 /* "derived": {"thalf": {"value": ..., "stderr": ..., "interval": [...]}} */
-static void put_derived(gd_fit_job *j)
+static void put_derived(const gd_fit *j, gd_text *out)
 {
-    gd_text *out = &j->cli->out;
     gd__json_key(out, "derived");
     gd__text_char(out, '{');
     for (int i = 0; i < j->derived_count; i++) {
@@ -237,9 +228,8 @@ static void put_derived(gd_fit_job *j)
 }
 
 /* "covariance": [[...]] */
-static void put_matrix(gd_fit_job *j, const char *key, bool correlation)
+static void put_matrix(const gd_fit *j, gd_text *out, const char *key, bool correlation)
 {
-    gd_text *out = &j->cli->out;
     gd__json_key(out, key);
     if (!j->fit.covariance) {
         gd__text_add(out, "null");
@@ -253,12 +243,11 @@ static void put_matrix(gd_fit_job *j, const char *key, bool correlation)
     gd__text_add(out, "]]");
 }
 
-void gd__fit_print_table(gd_fit_job *j)
+void gd__fit_put_table(const gd_fit *j, gd_text *out)
 {
-    gd_text *out = &j->cli->out;
     const gd_solve_result *solve = &j->fit.solve;
     gd__text_put(out, "%-16s %16s %14s   %s\n", "parameter", "value", "std. error", "95 % interval");
-    each_row(j, put_line);
+    each_row(j, out, put_line);
     if (j->derived_count) gd__text_add(out, "derived\n");
     for (int i = 0; i < j->derived_count; i++) {
         const gd_derived *d = &j->derived[i];
@@ -272,10 +261,10 @@ void gd__fit_print_table(gd_fit_job *j)
         gd__text_add(out, j->fit.dof > 0
                               ? "\n"
                               : "\nno degrees of freedom left: nothing says how sure the values are\n");
-    (j->loss ? put_loss : put_r2)(j);
-    put_criteria(j);
-    put_notes(j);
-    put_correlations(j);
+    (j->loss ? put_loss : put_r2)(j, out);
+    put_criteria(j, out);
+    put_notes(j, out);
+    put_correlations(j, out);
     gd__text_put(out, "%lld steps, %lld evaluations, %.3g s: %s\n", (long long)solve->steps,
                  (long long)solve->evals, solve->seconds, gd__fit_stop_text(j));
 }
@@ -300,9 +289,8 @@ static void put_figure(gd_text *out, figure what, const row *r)
 }
 
 /* {name: number or list, ...}; lists are flat, in row-major order. */
-static void put_figures(gd_fit_job *j, figure what)
+static void put_figures(const gd_fit *j, gd_text *out, figure what)
 {
-    gd_text *out = &j->cli->out;
     int64_t at = 0;
     gd__text_char(out, '{');
     for (int i = 0; i < j->params; i++) {
@@ -319,35 +307,34 @@ static void put_figures(gd_fit_job *j, figure what)
     gd__text_char(out, '}');
 }
 
-static void put_name(gd_fit_job *j, const row *r)
+static void put_name(gd_text *out, const row *r)
 {
-    gd__text_comma(&j->cli->out);
-    gd__json_string(&j->cli->out, r->name);
+    gd__text_comma(out);
+    gd__json_string(out, r->name);
 }
 
-static void put_flat(gd_fit_job *j, const row *r)
+static void put_flat(gd_text *out, const row *r)
 {
-    if (r->flat) put_name(j, r);
+    if (r->flat) put_name(out, r);
 }
 
-static void put_active(gd_fit_job *j, const row *r)
+static void put_active(gd_text *out, const row *r)
 {
-    if (r->active) put_name(j, r);
+    if (r->active) put_name(out, r);
 }
 
 /* "key": [names] of the elements that put takes. */
-static void put_names(gd_fit_job *j, const char *key, void (*put)(gd_fit_job *j, const row *r))
+static void put_names(const gd_fit *j, gd_text *out, const char *key, void (*put)(gd_text *out, const row *r))
 {
-    gd__json_key(&j->cli->out, key);
-    gd__text_char(&j->cli->out, '[');
-    each_row(j, put);
-    gd__text_char(&j->cli->out, ']');
+    gd__json_key(out, key);
+    gd__text_char(out, '[');
+    each_row(j, out, put);
+    gd__text_char(out, ']');
 }
 
 /* "scale": ..., "outliers": [{"line": ..., "residual": ..., "standardized": ...}] */
-static void put_outliers(gd_fit_job *j)
+static void put_outliers(const gd_fit *j, gd_text *out)
 {
-    gd_text *out = &j->cli->out;
     gd__json_put_number(out, "scale", j->fit.scale);
     gd__text_add(out, ", \"outliers\": [");
     for (int64_t i = 0; i < j->outliers; i++) {
@@ -361,9 +348,8 @@ static void put_outliers(gd_fit_job *j)
 }
 
 /* "x_errors": [columns] */
-static void put_noisy(gd_fit_job *j)
+static void put_noisy(const gd_fit *j, gd_text *out)
 {
-    gd_text *out = &j->cli->out;
     gd__json_key(out, "x_errors");
     for (int k = 0; k < j->noisy; k++) {
         gd__text_add(out, k ? ", " : "[");
@@ -372,21 +358,20 @@ static void put_noisy(gd_fit_job *j)
     gd__text_char(out, ']');
 }
 
-void gd__fit_print_json(gd_fit_job *j)
+void gd__fit_put_json(const gd_fit *j, gd_text *out)
 {
-    gd_text *out = &j->cli->out;
     static const char *const keys[] = {"params", "stderr", "interval"};
     gd__text_char(out, '{');
     for (int k = 0; k < 3; k++) {
         gd__json_key(out, keys[k]);
-        put_figures(j, (figure)k);
+        put_figures(j, out, (figure)k);
     }
-    put_names(j, "active", put_active);
-    put_names(j, "undetermined", put_flat);
-    put_names(j, "names", put_name);
-    put_derived(j);
-    put_matrix(j, "covariance", false);
-    put_matrix(j, "correlation", true);
+    put_names(j, out, "active", put_active);
+    put_names(j, out, "undetermined", put_flat);
+    put_names(j, out, "names", put_name);
+    put_derived(j, out);
+    put_matrix(j, out, "covariance", false);
+    put_matrix(j, out, "correlation", true);
     const char *const names[] = {"rss", "sigma", "r2",  "dof",          "points", "rank",  "log_likelihood",
                                  "aic", "aicc",  "bic", "chi_square_p", "steps",  "evals", "seconds"};
     const double numbers[] = {j->fit.rss,
@@ -411,14 +396,14 @@ void gd__fit_print_json(gd_fit_job *j)
         else
             gd__json_number(out, numbers[k]);
     }
-    put_dates_json(j);
+    put_dates_json(j, out);
     if (j->guess) gd__json_put_string(out, "guess", j->guessed);
     if (j->starts) gd__json_put_whole(out, "starts", j->starts);
     if (j->starts) gd__json_put_whole(out, "agreed", j->agreed);
     gd__json_put_string(out, "intervals", gd__fit_intervals[j->intervals]);
     gd__json_put_string(out, "loss", gd_lsq_loss_name(j->loss));
-    if (j->noisy) put_noisy(j);
-    if (j->loss) put_outliers(j);
+    if (j->noisy) put_noisy(j, out);
+    if (j->loss) put_outliers(j, out);
     gd__json_key(out, "converged");
     gd__text_add(out, j->fit.solve.converged ? "true" : "false");
     gd__json_put_string(out, "stop", gd_stop_name(j->fit.solve.reason));

@@ -1,6 +1,6 @@
 /* How sure the values of a fitted model are: to first order, sqrt(g' C g) with the slopes g by the parameters and their
  * covariance C. */
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 #include "optim/vector/jacobian.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* gradus fit: parameters, their spread and the intervals, by gd_least_squares or a chain. */
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
+#include "world/world.h"
 #include "base/special.h"
 #include "gradus/autograd.h"
 #include "optim/chain/bounds_chain.h"
@@ -7,8 +8,7 @@
 
 #include <math.h>
 
-#define LEVEL    0.95 /* of the intervals */
-#define RESTARTS 4    /* after an interval has found a better point */
+#define RESTARTS 4 /* after an interval has found a better point */
 
 /* ---- the model ---- */
 
@@ -27,7 +27,7 @@ static gd_status move_one(gd_tensor **t, gd_device *device, bool wants_grad)
 }
 
 /* Parameters and columns to a device. */
-static gd_status move(gd_fit_job *j, const char *name)
+static gd_status move(gd_fit *j, const char *name)
 {
     gd_device *device = gd_device_get(j->ctx, name);
     gd_status status = device ? GD_OK : gd_error(j->ctx);
@@ -38,7 +38,7 @@ static gd_status move(gd_fit_job *j, const char *name)
     return status ? status : move_one(&j->scale, device, false);
 }
 
-gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params)
+gd_tensor *gd__fit_model(gd_fit *j, gd_tensor *const *params)
 {
     for (int i = 0; i < j->params; i++) j->value[i] = params[i];
     return gd_expr_eval(j->model, j->value, GD_F64);
@@ -47,52 +47,48 @@ gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params)
 /* A solver that has not heard of a signal need not take its step to the end; one that has, ends where it is. */
 gd_tensor *gd__fit_residuals(void *user)
 {
-    gd_fit_job *j = user;
-    bool alone =
-        !j->cli ||
-        !j->cli
-             ->world; /* processes end between two steps, together; threads with a copy of the job have no cli */
-    if (alone && !j->stopping && gd__interrupt_pending())
+    gd_fit *j = user;
+    /* processes end between two steps, together */
+    if (!j->spec.world && !j->stopping && gd__fit_interrupted(j))
         return gd__refuse(j->ctx, GD_INTERRUPTED, "fit: interrupted");
     for (int i = 0; i < j->params; i++) j->value[i] = j->param[i];
     return gd__fit_off_curve(j, j->model, j->value, j->noise, j->y, j->scale);
 }
 
-/* A signal may not wait for the end of the next step. */
-static void save_slow(gd_fit_job *j)
+static void show_point(gd_fit *j)
 {
-    if (!j->out || !gd__slow_step(&j->slow)) return;
-    gd__slow_saved(j->ctx, &j->slow, gd__fit_save(j));
+    if (j->spec.step) j->spec.step(j->spec.step_user, j);
 }
 
 static bool report(void *user, const gd_progress *progress)
 {
-    gd_fit_job *j = user;
-    gd__meter_show(&j->meter, "step", progress->step, progress->loss);
-    j->stopping = gd__cli_any(j->cli, gd__interrupt_pending());
-    if (!j->stopping && isfinite(progress->loss)) save_slow(j);
+    gd_fit *j = user;
+    gd__fit_tell(j, "step", progress->step, 0, progress->loss);
+    j->stopping = gd__fit_all_interrupted(j);
+    if (!j->stopping && isfinite(progress->loss)) show_point(j);
     return !j->stopping;
 }
 
 /* Inside an interval or a start: how many are done is known, and Ctrl-C is heard. */
 static bool go_on(void *user, const gd_progress *progress)
 {
+    const gd_fit *j = user;
     (void)progress;
-    gd__meter_again(user);
-    return !gd__interrupt_pending();
+    gd__fit_tell_again(j);
+    return !gd__fit_interrupted(j);
 }
 
 /* The same of all processes: they end at the same place. */
 static bool all_go_on(void *user, const gd_progress *progress)
 {
-    gd_fit_job *j = user;
-    return !gd__cli_any(j->cli, !go_on(&j->meter, progress));
+    gd_fit *j = user;
+    return !gd__world_any(j->ctx, j->spec.world, !go_on(j, progress));
 }
 
 /* ---- a chain, and what the residuals say where it ended ---- */
 
 /* What the residuals say where the parameters are: every gradient is small enough, so no step is taken. */
-static gd_status look(gd_fit_job *j, gd_lsq_options *o)
+static gd_status look(gd_fit *j, gd_lsq_options *o)
 {
     o->solve = gd_solve_defaults();
     o->solve.gradient_tol = INFINITY;
@@ -109,7 +105,7 @@ static gd_tensor *squares_of_one(void *user)
 }
 
 /* Steps of a chain over the sum of squares, then the spread of the parameters where they end. */
-static gd_status fit_by_chain(gd_fit_job *j, gd_lsq_options *o)
+static gd_status fit_by_chain(gd_fit *j, gd_lsq_options *o)
 {
     gd_solve_result solved;
     bool one = gd_numel(j->y) == 1;
@@ -144,7 +140,7 @@ static gd_status fit_by_chain(gd_fit_job *j, gd_lsq_options *o)
 /* ---- intervals ---- */
 
 /* Value plus and minus t standard errors, inside the bounds; at an active bound the profile interval. */
-static gd_status make_interval(gd_fit_job *j, const gd_lsq_options *o, int64_t at, bool *better)
+static gd_status make_interval(gd_fit *j, const gd_lsq_options *o, int64_t at, bool *better)
 {
     double *ends = j->interval + 2 * at;
     if (j->active[at] != 0 && j->loss) { /* nothing is known but the bounds */
@@ -161,7 +157,7 @@ static gd_status make_interval(gd_fit_job *j, const gd_lsq_options *o, int64_t a
 }
 
 /* What the fit says of each element. */
-static gd_status read_spread(gd_fit_job *j)
+static gd_status read_spread(gd_fit *j)
 {
     const gd_lsq_result *r = &j->fit;
     gd_status status = gd__list_read(j->param, j->params, j->x);
@@ -173,7 +169,7 @@ static gd_status read_spread(gd_fit_job *j)
 }
 
 /* Those of elements that no bound holds, by fits of resampled rows. */
-static gd_status bootstrap(gd_fit_job *j, const gd_lsq_options *o)
+static gd_status bootstrap(gd_fit *j, const gd_lsq_options *o)
 {
     size_t bytes = (size_t)((j->resamples + 2) * j->elements) * sizeof(double);
     if (j->fit.dof <= 0)
@@ -181,11 +177,11 @@ static gd_status bootstrap(gd_fit_job *j, const gd_lsq_options *o)
     double *samples = gd__alloc(j->ctx, bytes), *ends = samples ? samples + j->resamples * j->elements : NULL;
     gd_lsq_options each = *o; /* on threads, where a process asks nobody else */
     each.solve.callback = go_on;
-    each.solve.callback_user = &j->meter;
+    each.solve.callback_user = j;
     gd_status status = samples ? gd__fit_resample(j, &each, samples) : GD_NOMEM;
     if (!status)
         status = gd_lsq_bca(j->param, j->params, gd__fit_residuals, j, o, &j->fit, samples, j->resamples,
-                            gd_lsq_bca_level(&j->fit, j->of_residuals, LEVEL), ends);
+                            gd_lsq_bca_level(&j->fit, j->of_residuals, j->spec.level), ends);
     for (int64_t i = 0; i < 2 * j->elements && !status; i++)
         if (j->active[i / 2] == 0) j->interval[i] = ends[i];
     gd__free(j->ctx, samples, bytes);
@@ -193,74 +189,78 @@ static gd_status bootstrap(gd_fit_job *j, const gd_lsq_options *o)
 }
 
 /* Of all elements, until a profile finds a better point. */
-static gd_status make_intervals(gd_fit_job *j, gd_lsq_options *o, bool *better)
+static gd_status make_intervals(gd_fit *j, gd_lsq_options *o, bool *better)
 {
     gd_status status = read_spread(j);
     o->solve = gd_lsq_defaults().solve;
     o->solve.callback = all_go_on;
     o->solve.callback_user = j;
-    j->meter = gd__meter_start(j->elements);
-    gd__meter_show(&j->meter, "intervals", 0, NAN);
+    gd__fit_tell(j, "intervals", 0, j->elements, NAN);
     for (int64_t at = 0; at < j->elements && !status && !*better; at++) {
         status = make_interval(j, o, at, better);
-        gd__meter_show(&j->meter, "intervals", at + 1, NAN);
+        gd__fit_tell(j, "intervals", at + 1, j->elements, NAN);
     }
-    gd__meter_end(&j->meter);
+    gd__fit_tell_end(j);
     bool resampled = j->intervals == GD_INTERVALS_BOOTSTRAP && j->fit.solve.reason != GD_STOP_UNDETERMINED;
     return resampled && !status && !*better ? bootstrap(j, o) : status;
 }
 
 /* ---- fitting ---- */
 
-static gd_status solve(gd_fit_job *j, gd_lsq_options *o)
+static gd_status solve(gd_fit *j, gd_lsq_options *o)
 {
-    j->meter = gd__meter_start(0);
-    j->slow.begun = gd__cli_seconds();
+    gd__fit_tell(j, "step", 0, 0, NAN);
     gd_lsq_result_clear(&j->fit);
     j->fit.rss = NAN;
-    o->solve.max_steps = j->steps;
+    o->solve.max_steps = j->spec.max_steps;
     o->solve.callback = report;
     o->solve.callback_user = j;
     gd_status status = j->chain ? fit_by_chain(j, o)
                                 : gd_least_squares(j->param, j->params, gd__fit_residuals, j, o, &j->fit);
-    gd__meter_end(&j->meter);
+    gd__fit_tell_end(j);
     if (isfinite(j->fit.rss)) j->reached = j->fit.rss;
     if (status) return status;
     if (j->fit.solve.reason == GD_STOP_NOT_FINITE)
         return gd_fail(j->ctx, GD_VALUE,
                        "fit: the model or its derivatives are not finite where the parameters start");
     if (j->stopping) return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
-    if (!gd__interrupt_pending()) save_slow(j);
-    j->t = j->absolute ? gd__normal_quantile(LEVEL) : gd__student_quantile(LEVEL, (double)j->fit.dof);
+    if (!gd__fit_interrupted(j)) show_point(j);
+    j->t = j->absolute ? gd__normal_quantile(j->spec.level)
+                       : gd__student_quantile(j->spec.level, (double)j->fit.dof);
     return GD_OK;
 }
 
-gd_status gd__fit_run(gd_fit_job *j)
+gd_lsq_options gd__fit_options(const gd_fit *j)
 {
     gd_lsq_options o = gd_lsq_defaults();
-    j->steps = o.solve.max_steps;
-    gd_status status = gd__args_integer(j->args, "steps", 1, INT64_MAX, &j->steps);
-    const char *chain = gd__args_get(j->args, "chain");
-    if (!status && chain && !(j->chain = gd_chain(j->ctx, chain))) status = gd_error(j->ctx);
-    if (status) return status;
     o.low = j->bounded ? j->low : NULL;
     o.high = j->bounded ? j->high : NULL;
     o.names = j->name;
     o.sigma = j->absolute ? 1 : 0;
     o.loss = j->loss;
     o.loss_scale = j->loss_scale;
-    const char *device = gd__args_get(j->args, "device");
-    double given[GD_GUESS_PARAMS];
-    if (j->guess) status = gd__fit_guess(j, &o, given);
-    if (!status) status = device ? move(j, device) : gd__fit_by_rows(j);
-    if (status) return status;
     o.rows = j->rows.count ? &j->rows : NULL;
-    j->cli->running = true;
-    gd__interrupt_catch(GD_GRACE);
-    o.solve.max_steps = j->steps;
+    return o;
+}
+
+gd_status gd__fit_prepare(gd_fit *j)
+{
+    const char *chain = j->spec.chain;
+    if (chain && !(j->chain = gd_chain(j->ctx, chain))) return gd_error(j->ctx);
+    gd_lsq_options o = gd__fit_options(j);
+    gd_status status = j->guess ? gd__fit_guess(j, &o, j->given) : GD_OK;
+    if (status) return status;
+    return j->spec.device ? move(j, j->spec.device) : gd__fit_by_rows(j);
+}
+
+/* Where the fit starts, and the fit, again where an interval finds a better point. */
+static gd_status run(gd_fit *j)
+{
+    gd_lsq_options o = gd__fit_options(j);
+    o.solve.max_steps = j->spec.max_steps;
     o.solve.callback = all_go_on;
     o.solve.callback_user = j;
-    if (j->guess) status = gd__fit_better_start(j, &o, given);
+    gd_status status = j->guess ? gd__fit_better_start(j, &o, j->given) : GD_OK;
     if (j->starts && !status) status = gd__fit_try_starts(j, &o);
     bool better = true;
     for (int again = 0; again < RESTARTS && better && !status; again++) {
@@ -268,16 +268,19 @@ gd_status gd__fit_run(gd_fit_job *j)
         status = solve(j, &o);
         if (!status) status = make_intervals(j, &o, &better);
     }
-    (void)gd__interrupted();
+    return status;
+}
+
+gd_status gd_fit_run(gd_fit *j)
+{
+    if (!j) return GD_ARGUMENT;
+    gd_status status = run(j);
     if (status && gd_error(j->ctx) == GD_INTERRUPTED) {
         gd_clear_error(j->ctx);
-        return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted after %lld steps%s",
-                       (long long)j->fit.solve.steps, j->out ? "" : ", nothing saved without --out");
+        return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted after %lld steps",
+                       (long long)j->fit.solve.steps);
     }
-    if (!status && device) status = move(j, "cpu"); /* what comes after is tables and drawings */
-    if (!status) {
-        status = gd__fit_judge(j);
-        if (!status) status = gd__fit_derive(j);
-    }
-    return status;
+    if (!status && j->spec.device) status = move(j, "cpu"); /* what comes after is tables and drawings */
+    if (!status) status = gd__fit_judge(j);
+    return status ? status : gd__fit_derive(j);
 }

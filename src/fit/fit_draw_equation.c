@@ -1,5 +1,6 @@
 /* The picture of a fitted equation: the points, and the curve where it holds. */
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
+#include "plot/plot.h"
 #include "gradus/autograd.h"
 
 #include <math.h>
@@ -53,7 +54,7 @@ static void take_range(frame *f, int axis, const gd_tensor *data)
     f->step[axis] = (1 + 2 * MARGIN) * range / (GRID - 1);
 }
 
-static gd_status draw_curve_of(gd_fit_job *j, frame *f)
+static gd_status draw_curve_of(gd_fit *j, frame *f)
 {
     gd_tensor *data[2];
     gd_scope_begin(j->ctx);
@@ -74,14 +75,30 @@ static gd_status draw_curve_of(gd_fit_job *j, frame *f)
     return f->status;
 }
 
-gd_status gd__fit_draw_equation(gd_fit_job *j)
+static int columns_used(const gd_fit *j)
+{
+    int used = 0;
+    for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) used += j->value[i] != NULL;
+    return used;
+}
+
+gd_status gd__fit_check_draw(const gd_fit *j)
+{
+    int used = columns_used(j);
+    if (j->y_name || used == 2) return GD_OK;
+    return gd_fail(j->ctx, GD_ARGUMENT, "fit: --plot draws equations of two columns, this one has %d", used);
+}
+
+gd_status gd__fit_draw_equation(gd_fit *j, const char *path, bool dark)
 {
     frame f = {.ctx = j->ctx};
     int used = 0;
+    gd_status status = gd__fit_check_draw(j);
+    if (status) return status;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++)
         if (j->value[i] && used++ < 2) f.column[used - 1] = i;
     gd_tensor *x = j->value[f.column[0]], *y = j->value[f.column[1]];
-    f.plot = gd_plot_new(j->ctx, j->args->argument[0], gd__fit_axis_name(j, j->name[f.column[0]]),
+    f.plot = gd_plot_new(j->ctx, j->spec.model, gd__fit_axis_name(j, j->name[f.column[0]]),
                          gd__fit_axis_name(j, j->name[f.column[1]]));
     if (!f.plot) return GD_NOMEM;
     for (int k = 0; k < 2; k++) gd__fit_date_axis(j, f.plot, k, f.column[k]);
@@ -90,8 +107,8 @@ gd_status gd__fit_draw_equation(gd_fit_job *j)
     gd_plot_ink(f.plot, 0);
     gd_plot_errors(f.plot, "data", gd_data(x), gd_data(y), gd__fit_noise_of(j, f.column[0]),
                    gd__fit_noise_of(j, f.column[1]), (size_t)gd_numel(x));
-    gd_status status = draw_curve_of(j, &f);
-    if (!status) status = gd_plot_save(f.plot, j->plot, gd__args_has(j->args, "dark"));
+    status = draw_curve_of(j, &f);
+    if (!status) status = gd_plot_save(f.plot, path, dark);
     gd_plot_free(f.plot);
     return status;
 }

@@ -1,11 +1,11 @@
 /* gradus fit --residuals: what the model says of each row that was fitted, as a table. */
 #include "file/output.h"
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 #include "gradus/autograd.h"
 
 #include <math.h>
 
-static void put_names(const gd_fit_job *j, gd_text *out)
+static void put_names(const gd_fit *j, gd_text *out)
 {
     gd__text_add(out, "line,");
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
@@ -20,7 +20,7 @@ static void put_names(const gd_fit_job *j, gd_text *out)
     gd__text_put(out, "%sstandardized%s\n", j->noisy ? "distance," : "", j->loss ? ",weight" : "");
 }
 
-double gd__fit_standardized(const gd_fit_job *j, int64_t i, double fitted)
+double gd__fit_standardized(const gd_fit *j, int64_t i, double fitted)
 {
     const double *y = gd_data(j->y), *scale = j->scale ? gd_data(j->scale) : NULL;
     if (j->distance) return -j->distance[i] / (j->absolute ? 1 : j->fit.sigma);
@@ -28,7 +28,7 @@ double gd__fit_standardized(const gd_fit_job *j, int64_t i, double fitted)
 }
 
 /* Dates as they were. */
-static void put_value(const gd_fit_job *j, gd_text *out, int place, double value)
+static void put_value(const gd_fit *j, gd_text *out, int place, double value)
 {
     const gd_fit_date *date = gd__fit_date_of(j, place);
     if (date)
@@ -38,7 +38,7 @@ static void put_value(const gd_fit_job *j, gd_text *out, int place, double value
     gd__text_char(out, ',');
 }
 
-static void put_row(gd_fit_job *j, void *user, int64_t line, int64_t i, double fitted)
+static void put_row(gd_fit *j, void *user, int64_t line, int64_t i, double fitted)
 {
     gd_text *out = user;
     double y = ((const double *)gd_data(j->y))[i], standardized = gd__fit_standardized(j, i, fitted);
@@ -54,7 +54,7 @@ static void put_row(gd_fit_job *j, void *user, int64_t line, int64_t i, double f
     gd__text_char(out, '\n');
 }
 
-gd_tensor *gd__fit_fitted(gd_fit_job *j)
+gd_tensor *gd__fit_fitted(gd_fit *j)
 {
     gd_no_grad_begin(j->ctx);
     gd_tensor *t = gd_copy(gd_expand(gd__fit_model(j, j->param), 1, (int64_t[]){gd_numel(j->y)}));
@@ -62,8 +62,8 @@ gd_tensor *gd__fit_fitted(gd_fit_job *j)
     return t;
 }
 
-gd_status gd__fit_each_row(gd_fit_job *j, void *user,
-                           void (*see)(gd_fit_job *j, void *user, int64_t line, int64_t i, double fitted))
+gd_status gd__fit_each_row(gd_fit *j, void *user,
+                           void (*see)(gd_fit *j, void *user, int64_t line, int64_t i, double fitted))
 {
     gd_scope_begin(j->ctx);
     gd_tensor *fitted = gd__fit_fitted(j);
@@ -79,13 +79,13 @@ gd_status gd__fit_each_row(gd_fit_job *j, void *user,
     return f ? GD_OK : gd_error(j->ctx);
 }
 
-gd_status gd__fit_write_residuals(gd_fit_job *j)
+gd_status gd_fit_save_residuals(gd_fit *j, const char *path)
 {
     gd_text text = gd__text(j->ctx);
     put_names(j, &text);
     gd_status status = gd__fit_each_row(j, &text, put_row);
     if (!status && text.failed) status = GD_NOMEM;
-    if (!status) status = gd__write_output(j->ctx, j->residuals, gd__text_string(&text), text.used);
+    if (!status) status = gd__write_output(j->ctx, path, gd__text_string(&text), text.used);
     gd__text_free(&text);
     return status;
 }

@@ -1,30 +1,31 @@
 /* Which rows of the table gradus fit takes: not those with missing cells (--missing drop), not those that --exclude names, not
  * those of weight 0. */
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 
 #include <math.h>
 #include <string.h>
 
 /* A column as a vector; missing cells are NaN where they may be. */
-static gd_tensor *column(gd_fit_job *j, int index)
+static gd_tensor *column(gd_fit *j, int index)
 {
     gd_tensor *t = gd_empty(j->ctx, GD_F64, 1, (int64_t[]){gd__csv_rows(j->csv)});
-    if (t && gd__csv_numbers(j->csv, index, j->drop_missing, gd_data_mut(t)) == GD_OK) return t;
+    if (t && gd__csv_numbers(j->csv, index, j->spec.drop_missing, gd_data_mut(t)) == GD_OK) return t;
     gd_release(t);
     return NULL;
 }
 
-gd_tensor *gd__fit_model_column(gd_fit_job *j, int index)
+gd_tensor *gd__fit_model_column(gd_fit *j, int index)
 {
     gd_fit_date *date = &j->date[index];
     if (date->unit == 0 && !gd__fit_holds_dates(j->csv, index)) return column(j, index);
     gd_tensor *t = gd_empty(j->ctx, GD_F64, 1, (int64_t[]){gd__csv_rows(j->csv)});
-    if (t && !gd__fit_dates(j->args, j->csv, index, j->drop_missing, date, gd_data_mut(t))) return t;
+    if (t && !gd__fit_dates(j->ctx, j->spec.dates, j->csv, index, j->spec.drop_missing, date, gd_data_mut(t)))
+        return t;
     gd_release(t);
     return NULL;
 }
 
-gd_tensor *gd__fit_column(gd_fit_job *j, const char *name)
+gd_tensor *gd__fit_column(gd_fit *j, const char *name)
 {
     int index = gd__csv_column(j->csv, name);
     return index < 0 ? NULL : column(j, index);
@@ -33,11 +34,11 @@ gd_tensor *gd__fit_column(gd_fit_job *j, const char *name)
 /* ---- rows that --exclude names ---- */
 
 /* The condition over the table: [rows], or one number for all. */
-static gd_tensor *condition(gd_fit_job *j, const char *text, gd_tensor **value)
+static gd_tensor *condition(gd_fit *j, const char *text, gd_tensor **value)
 {
     const char **name = j->name + j->params; /* columns follow the parameters there */
     int columns = gd__csv_columns(j->csv);
-    gd_expr *e = gd__problem_expression(j->ctx, j->args, "exclude", text, name, columns);
+    gd_expr *e = gd__fit_parse(j, "exclude", text, name, columns);
     bool ok = e != NULL;
     for (int i = 0; i < columns && ok; i++)
         if (gd_expr_uses(e, i)) ok = (value[i] = gd__fit_model_column(j, i)) != NULL;
@@ -46,7 +47,7 @@ static gd_tensor *condition(gd_fit_job *j, const char *text, gd_tensor **value)
     return t;
 }
 
-static gd_status exclude(gd_fit_job *j, const char *text)
+static gd_status exclude(gd_fit *j, const char *text)
 {
     int64_t rows = gd__csv_rows(j->csv), hit = 0;
     size_t bytes = (size_t)gd__csv_columns(j->csv) * sizeof(gd_tensor *);
@@ -70,7 +71,7 @@ static gd_status exclude(gd_fit_job *j, const char *text)
 
 /* ---- all reasons together ---- */
 
-static void mark(gd_fit_job *j, const gd_tensor *t, unsigned char reason, bool (*is)(double))
+static void mark(gd_fit *j, const gd_tensor *t, unsigned char reason, bool (*is)(double))
 {
     const double *v = t ? gd_data(t) : NULL;
     for (int64_t i = 0; v && i < gd_numel(t); i++)
@@ -80,7 +81,7 @@ static void mark(gd_fit_job *j, const gd_tensor *t, unsigned char reason, bool (
 static bool is_nan(double v) { return isnan(v); }
 static bool is_zero(double v) { return v == 0; }
 
-static gd_status keep_rows(const gd_fit_job *j, gd_tensor **t, int64_t rows)
+static gd_status keep_rows(const gd_fit *j, gd_tensor **t, int64_t rows)
 {
     if (!*t) return GD_OK;
     gd_tensor *out = gd_empty(j->ctx, GD_F64, 1, &rows);
@@ -95,7 +96,7 @@ static gd_status keep_rows(const gd_fit_job *j, gd_tensor **t, int64_t rows)
 }
 
 /* A row counts once, for the first of its reasons. */
-static int64_t count_rows(gd_fit_job *j)
+static int64_t count_rows(gd_fit *j)
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < gd__csv_rows(j->csv); i++) {
@@ -108,13 +109,12 @@ static int64_t count_rows(gd_fit_job *j)
     return kept;
 }
 
-gd_status gd__fit_choose_rows(gd_fit_job *j)
+gd_status gd__fit_choose_rows(gd_fit *j)
 {
     gd_status status = GD_OK;
-    int at = 0;
     if (!(j->drop = gd__calloc(j->ctx, (size_t)gd__csv_rows(j->csv)))) return GD_NOMEM;
-    for (const char *text; !status && (text = gd__args_next(j->args, "exclude", &at));)
-        status = exclude(j, text);
+    for (const char *const *each = j->spec.exclude; each && *each && !status; each++)
+        status = exclude(j, *each);
     if (status) return status;
     mark(j, j->y, GD_ROW_MISSING, is_nan);
     mark(j, j->scale, GD_ROW_MISSING, is_nan);

@@ -1,6 +1,6 @@
 /* What gradus fit draws: data with their errors, the curve over them with its band and that of new measurements, and in a panel
  * below what is left of each row. */
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 #include "gradus/autograd.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 enum { DATA, FIT, MEASURED = 7 }; /* inks */
 
 /* Standard errors of the curve; VALUE where parameters are not determined. */
-static gd_status band(gd_fit_job *j, gd_tensor *curve, int64_t count, double *error)
+static gd_status band(gd_fit *j, gd_tensor *curve, int64_t count, double *error)
 {
     curve = gd_reshape(gd_expand(curve, 1, &count), 1, &count);
     gd_status status = curve ? gd__fit_band(curve, j->param, j->params, j->fit.covariance, error)
@@ -28,7 +28,7 @@ static double common(const double *v, int64_t rows)
 
 /* Standard deviations of a new measurement along the curve: of y, and of x times the slope.  False: rows differ in theirs, so that there
  * is no one band for all.  errors: room for as many. */
-static bool measured_spread(const gd_fit_job *j, gd_tensor *curve, const gd_fit_line *line, double *spread,
+static bool measured_spread(const gd_fit *j, gd_tensor *curve, const gd_fit_line *line, double *spread,
                             double *errors)
 {
     const double *noise = gd__fit_noise_of(j, line->x), unit = j->absolute ? 1 : j->fit.sigma;
@@ -42,7 +42,7 @@ static bool measured_spread(const gd_fit_job *j, gd_tensor *curve, const gd_fit_
 }
 
 /* value -+ t sqrt(error^2 + spread^2); low and high: room for as many. */
-static void put_band(const gd_fit_job *j, gd_plot *plot, int ink, const char *label, const gd_fit_line *line,
+static void put_band(const gd_fit *j, gd_plot *plot, int ink, const char *label, const gd_fit_line *line,
                      const double *error, const double *spread, double *low, double *high)
 {
     for (int64_t i = 0; i < line->count; i++) {
@@ -53,18 +53,18 @@ static void put_band(const gd_fit_job *j, gd_plot *plot, int ink, const char *la
     gd_plot_band(plot, label, line->xs, low, high, (size_t)line->count);
 }
 
-gd_status gd__fit_bars(const gd_fit_job *j, double **half)
+gd_status gd__fit_bars(const gd_fit *j, double **half)
 {
     size_t rows = (size_t)gd_numel(j->y);
     *half = NULL;
-    if (!gd__args_has(j->args, "sigma")) return GD_OK;
+    if (!j->spec.sigma) return GD_OK;
     if (!(*half = gd__alloc_array(j->ctx, rows, sizeof **half))) return GD_NOMEM;
     for (size_t i = 0; i < rows; i++) (*half)[i] = 1 / ((const double *)gd_data(j->scale))[i];
     return GD_OK;
 }
 
 /* Data over x: with bars where --sigma, and of the column at `place` --x-errors, say how long they are. */
-static gd_status put_data(gd_fit_job *j, gd_plot *plot, const double *x, int place)
+static gd_status put_data(gd_fit *j, gd_plot *plot, const double *x, int place)
 {
     size_t rows = (size_t)gd_numel(j->y);
     double *half;
@@ -77,7 +77,7 @@ static gd_status put_data(gd_fit_job *j, gd_plot *plot, const double *x, int pla
 }
 
 /* The bands around the line.  part: four times room for its points. */
-static gd_status draw_bands(gd_fit_job *j, gd_plot *plot, const gd_fit_line *line, double *part)
+static gd_status draw_bands(gd_fit *j, gd_plot *plot, const gd_fit_line *line, double *part)
 {
     int64_t count = line->count;
     double *error = part, *spread = part + count, *low = part + 2 * count, *high = part + 3 * count;
@@ -102,7 +102,7 @@ static gd_status draw_bands(gd_fit_job *j, gd_plot *plot, const gd_fit_line *lin
 }
 
 /* The curve over the range of the one column. */
-static gd_status draw_curve(gd_fit_job *j, gd_plot *plot, int x)
+static gd_status draw_curve(gd_fit *j, gd_plot *plot, int x)
 {
     gd_fit_line line = {.x = x, .set = -1};
     const double *data = gd_data(j->value[x]);
@@ -121,7 +121,7 @@ static gd_status draw_curve(gd_fit_job *j, gd_plot *plot, int x)
 }
 
 /* Several columns: measured over fitted values, with the line where they agree. */
-static gd_status draw_agreement(gd_fit_job *j, gd_plot *plot, const double *fitted)
+static gd_status draw_agreement(gd_fit *j, gd_plot *plot, const double *fitted)
 {
     double ends[2] = {INFINITY, -INFINITY};
     const double *y = gd_data(j->y);
@@ -134,7 +134,7 @@ static gd_status draw_agreement(gd_fit_job *j, gd_plot *plot, const double *fitt
 }
 
 /* What is left of each row, over x or over the fitted values. */
-static gd_status draw_residuals(gd_fit_job *j, gd_plot *plot, const double *x, const double *fitted,
+static gd_status draw_residuals(gd_fit *j, gd_plot *plot, const double *x, const double *fitted,
                                 const char *name)
 {
     size_t rows = (size_t)gd_numel(j->y);
@@ -156,7 +156,7 @@ static gd_status draw_residuals(gd_fit_job *j, gd_plot *plot, const double *x, c
 }
 
 /* Numbers below 0 have no place on a logarithmic axis. */
-static gd_status check_log(gd_fit_job *j, const char *axis, const double *v, bool log)
+static gd_status check_log(gd_fit *j, const char *axis, const double *v, bool log)
 {
     for (int64_t i = 0; i < gd_numel(j->y) && log; i++)
         if (v[i] < 0)
@@ -165,22 +165,22 @@ static gd_status check_log(gd_fit_job *j, const char *axis, const double *v, boo
     return GD_OK;
 }
 
-const char *gd__fit_axis_name(const gd_fit_job *j, const char *name)
+const char *gd__fit_axis_name(const gd_fit *j, const char *name)
 {
     int column = gd__csv_find(j->csv, name);
     return column < 0 ? name : gd__csv_name(j->csv, column);
 }
 
-gd_status gd__fit_draw(gd_fit_job *j)
+gd_status gd__fit_draw(gd_fit *j, const char *path, const bool log[2], bool dark)
 {
-    if (!j->y_name) return gd__fit_draw_equation(j);
+    j->log[0] = log[0], j->log[1] = log[1];
+    if (!j->y_name) return gd__fit_draw_equation(j, path, dark);
     int x = gd__fit_only_column(j), set = -1;
     bool sets = x < 0 && gd__fit_has_sets(j, &x, &set);
     if (!sets) x = gd__fit_only_column(j);
     gd_scope_begin(j->ctx);
     gd_tensor *fitted = gd__fit_fitted(j);
-    gd_plot *plot = fitted ? gd_plot_new(j->ctx, j->args->argument[0], "", gd__fit_axis_name(j, j->y_name))
-                           : NULL;
+    gd_plot *plot = fitted ? gd_plot_new(j->ctx, j->spec.model, "", gd__fit_axis_name(j, j->y_name)) : NULL;
     gd_status status = plot ? GD_OK : gd_error(j->ctx) ? gd_error(j->ctx) : GD_NOMEM;
     const double *f = fitted ? gd_data(fitted) : NULL, *xs = x >= 0 ? gd_data(j->value[x]) : f;
     gd_plot_log(plot, j->log[0], j->log[1]);
@@ -193,7 +193,7 @@ gd_status gd__fit_draw(gd_fit_job *j)
                           : draw_agreement(j, plot, f);
     if (!status)
         status = draw_residuals(j, plot, xs, f, x >= 0 ? gd__fit_axis_name(j, j->name[x]) : "fitted");
-    if (!status) status = gd_plot_save(plot, j->plot, gd__args_has(j->args, "dark"));
+    if (!status) status = gd_plot_save(plot, path, dark);
     gd_plot_free(plot);
     gd_scope_end(j->ctx);
     return status;

@@ -1,5 +1,5 @@
 /* Columns of dates in a fit: numbers of days or seconds since an origin, which the fit states and keeps. */
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -62,36 +62,35 @@ static bool learn_date(const gd_frame_column *column, int64_t rows, gd_fit_date 
 }
 
 /* --dates, where a column is found to hold dates. */
-static gd_status wanted_date(const gd_args *args, gd_fit_date *date)
+static gd_status wanted_date(gd_ctx *ctx, const char *text, gd_fit_date *date)
 {
-    const char *text = gd__args_get(args, "dates");
     *date = (gd_fit_date){.origin = NAN, .day = true};
     if (!text || gd__fit_date_parse(text, date)) return GD_OK;
-    return gd_fail(args->ctx, GD_ARGUMENT,
+    return gd_fail(ctx, GD_ARGUMENT,
                    "--dates: '%.60s' is neither days nor seconds, with an origin as in days:2000-01-01",
                    text);
 }
 
-gd_status gd__fit_dates(const gd_args *args, const gd_csv *csv, int column, bool missing, gd_fit_date *date,
-                        double *out)
+gd_status gd__fit_dates(gd_ctx *ctx, const char *wanted, const gd_csv *csv, int column, bool missing,
+                        gd_fit_date *date, double *out)
 {
     static const gd_cells kind = GD_CELLS_DATES;
-    gd_frame frame = {.ctx = args->ctx};
+    gd_frame frame = {.ctx = ctx};
     bool learn = date->unit == 0, origin_of_day;
-    gd_status status = gd__frame_read(args->ctx, csv, &column, 1, &kind, &frame);
+    gd_status status = gd__frame_read(ctx, csv, &column, 1, &kind, &frame);
     const gd_frame_column *c = &frame.column[0];
     int64_t rows = gd__csv_rows(csv);
-    if (!status && learn) status = wanted_date(args, date);
+    if (!status && learn) status = wanted_date(ctx, wanted, date);
     origin_of_day = date->day;
     bool given = !isnan(date->origin);
     if (!status && learn && !learn_date(c, rows, date)) date->origin = 0;
     if (!status && given && c->day != origin_of_day)
-        status = gd_fail(args->ctx, GD_FORMAT, "%s: column '%.60s' holds %s, its origin is a %s",
+        status = gd_fail(ctx, GD_FORMAT, "%s: column '%.60s' holds %s, its origin is a %s",
                          gd__csv_source(csv), c->name, c->day ? "dates" : "times of day",
                          origin_of_day ? "date" : "time of day");
     for (int64_t i = 0; i < rows && !status; i++) {
         if (isnan(c->value[i]) && !missing)
-            status = gd_fail(args->ctx, GD_FORMAT, "%s: line %lld, column '%.60s': the cell has no date",
+            status = gd_fail(ctx, GD_FORMAT, "%s: line %lld, column '%.60s': the cell has no date",
                              gd__csv_source_of(csv, i), (long long)gd__csv_line(csv, i), c->name);
         else
             out[i] = (c->value[i] - date->origin) / date->unit;
@@ -102,11 +101,18 @@ gd_status gd__fit_dates(const gd_args *args, const gd_csv *csv, int column, bool
 
 /* ---- what is said of them ---- */
 
-const gd_fit_date *gd__fit_date_of(const gd_fit_job *j, int place)
+const gd_fit_date *gd__fit_date_of(const gd_fit *j, int place)
 {
     int column = place - j->params;
     bool is = j->date && column >= 0 && column < gd__csv_columns(j->csv) && j->value[place];
     return is && j->date[column].unit > 0 ? &j->date[column] : NULL;
+}
+
+bool gd__fit_has_dates(const gd_fit *j)
+{
+    bool any = false;
+    for (int i = 0; i < gd__csv_columns(j->csv); i++) any = any || j->date[i].unit > 0;
+    return any;
 }
 
 void gd__fit_date_cell(gd_text *out, const gd_fit_date *date, double value)
@@ -120,7 +126,7 @@ void gd__fit_date_cell(gd_text *out, const gd_fit_date *date, double value)
         gd__text_put(out, "%.17g", value);
 }
 
-void gd__fit_date_axis(const gd_fit_job *j, gd_plot *plot, int axis, int place)
+void gd__fit_date_axis(const gd_fit *j, gd_plot *plot, int axis, int place)
 {
     const gd_fit_date *date = gd__fit_date_of(j, place);
     if (date) gd_plot_dates(plot, axis, date->origin, date->unit, date->day);

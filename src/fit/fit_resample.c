@@ -2,7 +2,7 @@
  *
  * A context and its tensors belong to one thread, so each has copies of the columns and its own expression.  Resample k is the same
  * whoever makes it. */
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 #include "gradus/autograd.h"
 
 #include <math.h>
@@ -14,10 +14,11 @@
 #define WORTH        64 /* resamples a worker */
 
 typedef struct worker {
-    gd_fit_job job;
+    gd_fit *job; /* that of the caller, or `copy` */
+    gd_fit copy;
     const gd_lsq_options *options;
     gd_lsq_result fit; /* what of it resampling looks at */
-    bool own;          /* the job is a copy in a context of its own */
+    bool own;          /* the copy, in a context of its own */
     int64_t first, number;
     double *out;
     uint64_t seed;
@@ -36,7 +37,7 @@ static gd_tensor *copy_of(gd_ctx *ctx, gd_tensor *t)
     return gd_from_f64(ctx, GD_F64, gd_ndim(t), shape, gd_data(t));
 }
 
-static gd_status copy_values(gd_fit_job *to, const gd_fit_job *from)
+static gd_status copy_values(gd_fit *to, const gd_fit *from)
 {
     gd_ctx *ctx = to->ctx;
     for (int i = 0; i < to->names; i++) {
@@ -59,18 +60,19 @@ static gd_status copy_values(gd_fit_job *to, const gd_fit_job *from)
 }
 
 /* What residuals need, no more. */
-static gd_status copy_job(gd_fit_job *to, const gd_fit_job *from)
+static gd_status copy_job(gd_fit *to, const gd_fit *from)
 {
     gd_options one = gd_options_default();
     one.threads = 1;
     gd_ctx *ctx = gd_ctx_new(&one);
     if (!ctx) return GD_NOMEM;
-    *to = (gd_fit_job){.ctx = ctx,
-                       .args = from->args,
-                       .y_name = from->y_name,
-                       .params = from->params,
-                       .names = from->names,
-                       .elements = from->elements};
+    *to = (gd_fit){.ctx = ctx,
+                   .spec = from->spec,
+                   .watch = from->watch,
+                   .y_name = from->y_name,
+                   .params = from->params,
+                   .names = from->names,
+                   .elements = from->elements};
     to->name_bytes = from->name_bytes;
     to->name = gd__calloc(ctx, to->name_bytes);
     to->value = gd__calloc(ctx, to->name_bytes);
@@ -78,7 +80,7 @@ static gd_status copy_job(gd_fit_job *to, const gd_fit_job *from)
     if (!to->name || !to->value || !to->param) return GD_NOMEM;
     gd_status status = copy_values(to, from);
     if (status) return status;
-    to->model = gd__problem_form(ctx, from->args, from->args->argument[0], to->name, to->names, from->form);
+    to->model = gd__fit_parse_model(to, ctx, from->form);
     for (int i = to->params; i < to->names && to->model; i++)
         if (to->value[i] && !gd__fit_is_noisy(to, i)) gd_expr_fix(to->model, i);
     return to->model ? GD_OK : gd_error(ctx);
@@ -91,7 +93,7 @@ static gd_status copy_job(gd_fit_job *to, const gd_fit_job *from)
 /* Numbers first, ..., of the worker's part. */
 static gd_status resample_some(worker *w, int64_t first, int64_t number)
 {
-    gd_fit_job *j = &w->job;
+    gd_fit *j = w->job;
     return gd_lsq_resample(j->param, j->params, gd__fit_residuals, j, w->options, &w->fit, w->of_residuals,
                            w->seed, w->first + first, number, w->out + first * j->elements);
 }
@@ -100,11 +102,11 @@ static gd_status resample_some(worker *w, int64_t first, int64_t number)
 static void *resample(void *user)
 {
     worker *w = user;
-    gd_fit_job *j = &w->job;
+    gd_fit *j = w->job;
     int64_t some = w->own ? w->number : SOME;
     for (int64_t done = 0; done < w->number && !w->status; done += some) {
         w->status = resample_some(w, done, some < w->number - done ? some : w->number - done);
-        if (!w->own) gd__meter_show(&j->meter, "resample", (done + some) * w->workers, j->fit.rss);
+        if (!w->own) gd__fit_tell(j, "resample", (done + some) * w->workers, j->resamples, j->fit.rss);
     }
     if (w->status && w->own) (void)snprintf(w->text, sizeof w->text, "%s", gd_error_text(j->ctx));
     return NULL;
@@ -112,10 +114,10 @@ static void *resample(void *user)
 
 static void end_worker(worker *w)
 {
-    if (!w->own || !w->job.ctx) return;
-    gd_ctx *ctx = w->job.ctx;
+    if (!w->own || !w->copy.ctx) return;
+    gd_ctx *ctx = w->copy.ctx;
     gd_release(w->fit.active);
-    gd__fit_close(&w->job);
+    gd__fit_close(&w->copy);
     gd_ctx_free(ctx);
 }
 
@@ -155,7 +157,7 @@ static gd_status first_failure(gd_ctx *ctx, const worker *w, int count)
     return GD_OK;
 }
 
-gd_status gd__fit_resample(gd_fit_job *j, const gd_lsq_options *o, double *samples)
+gd_status gd__fit_resample(gd_fit *j, const gd_lsq_options *o, double *samples)
 {
     int64_t most = j->resamples / WORTH;
     int count = (int)fmin(fmin(gd_ctx_threads(j->ctx), MOST_WORKERS), fmax((double)most, 1));
@@ -163,14 +165,15 @@ gd_status gd__fit_resample(gd_fit_job *j, const gd_lsq_options *o, double *sampl
     if (!w) return GD_NOMEM;
     /* what is moved to a device stays with the one context that has it */
     if (gd_tensor_device(j->y) != gd_device_get(j->ctx, "cpu")) count = 1;
-    w[0].job = *j;
+    w[0].job = j;
     w[0].fit = j->fit;
-    w[0].job.meter = gd__meter_start(j->resamples);
+    gd__fit_tell(j, "resample", 0, j->resamples, NAN);
     for (int i = 1; i < count; i++) {
         w[i].own = true;
-        if (copy_job(&w[i].job, j) ||
+        w[i].job = &w[i].copy;
+        if (copy_job(&w[i].copy, j) ||
             !(w[i].fit.active = gd_from_f64(
-                  w[i].job.ctx, GD_F64, 1, &j->elements,
+                  w[i].copy.ctx, GD_F64, 1, &j->elements,
                   j->active))) { /* too little memory for more: those that are there do all */
             end_worker(&w[i]);
             count = i;
@@ -178,10 +181,10 @@ gd_status gd__fit_resample(gd_fit_job *j, const gd_lsq_options *o, double *sampl
     }
     share(w, count, j->resamples, j->elements, samples);
     for (int i = 0; i < count; i++)
-        w[i].workers = count, w[i].options = o, w[i].fit.scale = j->fit.scale, w[i].seed = j->seed,
+        w[i].workers = count, w[i].options = o, w[i].fit.scale = j->fit.scale, w[i].seed = j->spec.seed,
         w[i].of_residuals = j->of_residuals;
     run_all(w, count);
-    gd__meter_end(&w[0].job.meter);
+    gd__fit_tell_end(j);
     gd_status status = first_failure(j->ctx, w, count);
     for (int i = 1; i < count; i++) end_worker(&w[i]);
     gd__free(j->ctx, w, MOST_WORKERS * sizeof *w);

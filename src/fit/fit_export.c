@@ -1,7 +1,7 @@
 /* gradus fit --export f.c, f.py or f.tex: the fitted function in another language. */
 #include "file/output.h"
 #include "expr/expr_export.h"
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 #include "base/text/ascii.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 typedef struct export
 {
-    gd_fit_job *j;
+    gd_fit *j;
     gd_expr_language language;
     gd_expr_symbol *symbol; /* of each variable of the model */
     char(*name)[NAME];      /* their texts */
@@ -108,11 +108,11 @@ static void tell_apart(export *x, int i)
     }
 }
 
-static gd_tensor *value_of(const gd_fit_job *j, int i) { return i < j->params ? j->param[i] : j->value[i]; }
+static gd_tensor *value_of(const gd_fit *j, int i) { return i < j->params ? j->param[i] : j->value[i]; }
 
 static void name_all(export *x)
 {
-    gd_fit_job *j = x->j;
+    gd_fit *j = x->j;
     int columns = j->params + gd__csv_columns(j->csv);
     for (int i = 0; i < j->names; i++) {
         (x->language == GD_EXPR_LATEX ? latex_name : plain_name)(x->name[i], j->name[i]);
@@ -136,12 +136,19 @@ static void put_comment(export *x, const char *text)
     }
 }
 
+/* The table that it was fitted to, or the first of several. */
+static const char *first_table(const gd_fit *j)
+{
+    const char *part = gd__csv_part(j->csv, 0);
+    return part ? part : gd__csv_source(j->csv);
+}
+
 /* Behind the first line: what the numbers of columns of dates are. */
 static void put_dates(export *x)
 {
-    const gd_fit_job *j = x->j;
+    const gd_fit *j = x->j;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
-        const gd_fit_date *date = gd_expr_uses(j->model, i) ? gd__fit_date_of(j, i) : NULL;
+        const gd_fit_date *date = gd__fit_uses(j, i) ? gd__fit_date_of(j, i) : NULL;
         char text[GD_FIT_DATE_SIZE];
         if (!date) continue;
         gd__fit_date_print(text, date, " since ");
@@ -168,18 +175,17 @@ static gd_status put_values(export *x, gd_tensor *t, const char *open, const cha
 /* The columns, joined; each with `before`. */
 static int put_columns(export *x, const char *before)
 {
-    gd_fit_job *j = x->j;
+    gd_fit *j = x->j;
     int count = 0;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++)
-        if (gd_expr_uses(j->model, i))
-            gd__text_put(&x->text, "%s%s%s", count++ ? ", " : "", before, x->name[i]);
+        if (gd__fit_uses(j, i)) gd__text_put(&x->text, "%s%s%s", count++ ? ", " : "", before, x->name[i]);
     return count;
 }
 
 /* Calls `put` for parameters and constants, which the function has with their values. */
 static gd_status each_constant(export *x, gd_status (*put)(export *x, int i, gd_tensor *t))
 {
-    gd_fit_job *j = x->j;
+    gd_fit *j = x->j;
     gd_status status = GD_OK;
     for (int i = 0; i < j->names && !status; i++)
         if (i < j->params || i >= j->params + gd__csv_columns(j->csv)) status = put(x, i, value_of(j, i));
@@ -208,9 +214,9 @@ static gd_status write_c(export *x)
 {
     gd_text *out = &x->text;
     gd__text_add(out, "/* ");
-    put_comment(x, x->j->args->argument[0]);
+    put_comment(x, x->j->spec.model);
     gd__text_add(out, ", fitted to ");
-    put_comment(x, x->j->args->argument[1]);
+    put_comment(x, first_table(x->j));
     gd__text_add(out, " by gradus fit.");
     put_dates(x);
     gd__text_put(out, " */\n#include <math.h>\n\ndouble %s(", x->function);
@@ -228,9 +234,9 @@ static gd_status write_python(export *x)
 {
     gd_text *out = &x->text;
     gd__text_add(out, "# ");
-    put_comment(x, x->j->args->argument[0]);
+    put_comment(x, x->j->spec.model);
     gd__text_add(out, ", fitted to ");
-    put_comment(x, x->j->args->argument[1]);
+    put_comment(x, first_table(x->j));
     gd__text_add(out, " by gradus fit.");
     put_dates(x);
     gd__text_put(out, "\nimport math\n\n\ndef %s(", x->function);
@@ -249,7 +255,7 @@ static gd_status write_python(export *x)
 /* A row of the table: each element with its error. */
 static gd_status put_latex_constant(export *x, int i, gd_tensor *t)
 {
-    const gd_fit_job *j = x->j;
+    const gd_fit *j = x->j;
     int64_t at = 0, count = gd_numel(t);
     for (int k = 0; k < i && k < j->params; k++) at += gd_numel(j->param[k]);
     double *v = gd__alloc_array(j->ctx, (size_t)count, sizeof *v);
@@ -274,9 +280,9 @@ static gd_status write_latex(export *x)
     char name[NAME];
     latex_name(name, x->j->y_name);
     gd__text_add(out, "% ");
-    put_comment(x, x->j->args->argument[0]);
+    put_comment(x, x->j->spec.model);
     gd__text_add(out, ", fitted to ");
-    put_comment(x, x->j->args->argument[1]);
+    put_comment(x, first_table(x->j));
     gd__text_add(out, " by gradus fit.");
     put_dates(x);
     gd__text_put(out, "\n\\[\n  %s = ", name);
@@ -309,7 +315,7 @@ static gd_status make_text(export *x)
 }
 
 /* One file, or with `check` only whether it can be. */
-static gd_status export_to(gd_fit_job *j, const char *path, bool check)
+gd_status gd__fit_export(gd_fit *j, const char *path, bool check)
 {
     export x = {.j = j, .text = gd__text(j->ctx)};
     size_t ending = language_of(path, &x.language);
@@ -322,14 +328,5 @@ static gd_status export_to(gd_fit_job *j, const char *path, bool check)
     if (!status) status = make_text(&x);
     if (!status && !check) status = gd__write_output(j->ctx, path, x.text.data, x.text.used);
     gd__text_free(&x.text);
-    return status;
-}
-
-gd_status gd__fit_export(gd_fit_job *j, bool check)
-{
-    int at = 0;
-    gd_status status = GD_OK;
-    for (const char *path; !status && (path = gd__args_next(j->args, "export", &at));)
-        status = export_to(j, path, check);
     return status;
 }

@@ -1,25 +1,21 @@
-/* gradus predict with a saved fit: the model at new rows, how sure it is of its curve (confidence) and where a new measurement
+/* What a saved fit says of new rows: the model there, how sure it is of its curve (confidence) and where a new measurement
  * lies (prediction): value -+ t sqrt(g' C g) and value -+ t sqrt(g' C g + s^2), s the standard deviation of a measurement, with
  * errors in x the root of sy^2 + (f' sx)^2. */
-#include "file/output.h"
-#include "cli/fit/fit.h"
-#include "table/table_load.h"
-#include "cli/keep.h"
+#include "base/text/number.h"
+#include "fit/fit_job.h"
 #include "gradus/autograd.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef struct saved {
-    gd_cli *cli;
+typedef gd_fit_prediction saved;
+
+struct gd_fit_prediction {
     gd_ctx *ctx;
-    const gd_args *args;
-    const gd_archive *archive;
-    const char *path; /* of the fit */
-    gd_csv *csv;
-    gd_kept_columns kept;
-    gd_tensor *measured; /* for --score */
+    const gd_archive *archive; /* borrowed, as all that follows from it */
+    const char *path;          /* of the fit */
+    const gd_csv *csv;         /* borrowed */
     gd_expr *model;
     /* parameters, columns, constants; borrowed from the archive; behind them the y of 'y = f', which has no value */
     const char *name[2 * GD_FIT_PARAMS + 1];
@@ -30,7 +26,7 @@ typedef struct saved {
     double *curve, *error,
         *spread; /* values, their errors, deviations of measurements (NAN: not known), [rows]; one block */
     int64_t rows;
-} saved;
+};
 
 bool gd__fit_is_saved(const gd_archive *archive)
 {
@@ -130,7 +126,7 @@ static gd_status read_column(const saved *s, const char *name, int index, double
     if (gd_error(s->ctx)) return gd_error(s->ctx);
     if (!text) return gd__csv_numbers(s->csv, index, false, out);
     if (!gd__fit_date_parse(text, &date) || isnan(date.origin)) return broken(s, "origin of dates");
-    return gd__fit_dates(s->args, s->csv, index, false, &date, out);
+    return gd__fit_dates(s->ctx, NULL, s->csv, index, false, &date, out);
 }
 
 static gd_tensor *new_column(const saved *s, const char *name)
@@ -208,27 +204,17 @@ static gd_status add_noise_of_x(saved *s, gd_tensor *curve)
 
 static gd_status read_rows(saved *s)
 {
-    gd_csv_options how;
-    gd_status status = gd__csv_options(s->args, &how);
-    if (status) return status;
-    if (!(s->csv = gd__table_load(s->ctx, s->args->argument + 1, 1, &how))) return gd_error(s->ctx);
     if (!(s->rows = gd__csv_rows(s->csv)))
         return gd_fail(s->ctx, GD_FORMAT, "%s: no rows", gd__csv_source(s->csv));
     for (int i = s->params; i < s->params + s->columns; i++)
         if (!(s->value[i] = new_column(s, s->name[i]))) return gd_error(s->ctx);
-    if (!gd__args_has(s->args, "score")) status = gd__keep_open(s->args, s->csv, s->y, &s->kept);
-    if (status) return status;
-    const char *target = gd__args_get(s->args, "target");
-    if (gd__args_has(s->args, "score") && !(s->measured = new_column(s, target ? target : s->y)))
-        return gd_error(s->ctx);
     if (!(s->curve = gd__alloc_array(s->ctx, (size_t)s->rows, 3 * sizeof(double)))) return GD_NOMEM;
     s->error = s->curve + s->rows;
     s->spread = s->error + s->rows;
     return read_spread(s);
 }
 
-/* The model at the rows, and its errors where the file has a covariance. */
-static gd_status evaluate(saved *s)
+gd_status gd__fit_prediction_run(saved *s)
 {
     gd_tensor *covariance = gd_archive_find(s->archive, "fit.covariance");
     int64_t n = 0;
@@ -252,8 +238,7 @@ static gd_status evaluate(saved *s)
 
 /* ---- results ---- */
 
-/* Value, ends of confidence, ends of prediction; ends that nothing says are infinite. */
-static void bands(const saved *s, int64_t i, double out[5])
+void gd__fit_bands(const gd_fit_prediction *s, int64_t i, double out[5])
 {
     const double half[2] = {s->t * s->error[i], s->t * hypot(s->error[i], s->spread[i])};
     out[0] = s->curve[i];
@@ -263,128 +248,31 @@ static void bands(const saved *s, int64_t i, double out[5])
     }
 }
 
-static gd_meter start_writing(const saved *s)
+const char *gd__fit_prediction_y(const gd_fit_prediction *s) { return s->y; }
+int64_t gd__fit_prediction_rows(const gd_fit_prediction *s) { return s->rows; }
+gd_tensor *gd__fit_prediction_column(const gd_fit_prediction *s, const char *name)
 {
-    gd_meter meter = gd__meter_start(s->rows);
-    (void)snprintf(meter.note, sizeof meter.note, "writing ");
-    return meter;
+    return new_column(s, name);
 }
 
-static void put_csv(const saved *s, gd_text *out)
+gd_fit_prediction *gd__fit_predict(gd_ctx *ctx, const gd_archive *archive, const char *path,
+                                   const gd_csv *csv)
 {
-    gd_meter meter = start_writing(s);
-    gd__keep_names(out, &s->kept);
-    gd__csv_put(out, s->y);
-    gd__text_add(out, ",confidence_low,confidence_high,prediction_low,prediction_high\n");
-    for (int64_t i = 0; i < s->rows && !out->failed; i++) {
-        double v[5];
-        bands(s, i, v);
-        gd__keep_row(out, &s->kept, i);
-        for (int k = 0; k < 5; k++) gd__text_put(out, "%s%.17g", k ? "," : "", v[k]);
-        gd__text_char(out, '\n');
-        gd__meter_show(&meter, "rows", i + 1, NAN);
-    }
-    gd__meter_end(&meter);
+    saved *s = gd__calloc(ctx, sizeof *s);
+    if (!s) return NULL;
+    *s = (saved){.ctx = ctx, .archive = archive, .path = path, .csv = csv};
+    gd_status status = take_model(s);
+    if (!status) status = read_rows(s);
+    if (!status) return s;
+    gd__fit_prediction_free(s);
+    return NULL;
 }
 
-static void put_json(const saved *s, gd_text *out)
+void gd__fit_prediction_free(gd_fit_prediction *s)
 {
-    static const char *const before[] = {"{\"value\": ", ", \"confidence\": [", ", ", "], \"prediction\": [",
-                                         ", "};
-    gd_meter meter = start_writing(s);
-    gd__text_char(out, '{');
-    gd__json_put_string(out, "task", "fit");
-    gd__json_put_string(out, "target", s->y);
-    gd__keep_json(out, &s->kept);
-    gd__text_add(out, ", \"predictions\": [");
-    for (int64_t i = 0; i < s->rows && !out->failed; i++) {
-        double v[5];
-        bands(s, i, v);
-        if (i) gd__text_add(out, ", ");
-        for (int k = 0; k < 5; k++) {
-            gd__text_add(out, before[k]);
-            gd__json_number(out, v[k]);
-        }
-        gd__text_add(out, "]}");
-        gd__meter_show(&meter, "rows", i + 1, NAN);
-    }
-    gd__meter_end(&meter);
-    gd__text_add(out, "]}\n");
-}
-
-/* --score: how far the model is from what was measured. */
-static void put_score(const saved *s, gd_text *out)
-{
-    const double *y = gd_data(s->measured);
-    double mean = 0, total = 0, rss = 0, rows = (double)s->rows;
-    for (int64_t i = 0; i < s->rows; i++) mean += y[i] / rows;
-    for (int64_t i = 0; i < s->rows; i++)
-        total += (y[i] - mean) * (y[i] - mean), rss += (y[i] - s->curve[i]) * (y[i] - s->curve[i]);
-    const double rmse = sqrt(rss / rows), r2 = total > 0 ? 1 - rss / total : NAN;
-    if (!gd__args_has(s->args, "json")) {
-        gd__text_put(out, "%lld rows: rmse %.6g, R2 %.6f\n", (long long)s->rows, rmse, r2);
-        return;
-    }
-    gd__text_char(out, '{');
-    gd__json_put_whole(out, "rows", s->rows);
-    gd__json_put_number(out, "rmse", rmse);
-    gd__json_put_number(out, "r2", r2);
-    gd__text_add(out, "}\n");
-}
-
-static gd_status put_results(saved *s)
-{
-    const char *path = gd__args_get(s->args, "out");
-    bool json = gd__args_has(s->args, "json");
-    if (s->measured) {
-        put_score(s, &s->cli->out);
-        return GD_OK;
-    }
-    gd_text text = gd__text(s->ctx);
-    (json ? put_json : put_csv)(s, &text);
-    gd_status status = text.failed ? GD_NOMEM : GD_OK;
-    if (!status && path) status = gd__write_output(s->ctx, path, text.data, text.used);
-    s->cli->raw = !json && !path;
-    if (!status && !path) gd__text_append(&s->cli->out, text.data, text.used);
-    gd__text_free(&text);
-    return status;
-}
-
-/* Options that say nothing of a fit. */
-static gd_status check_options(const gd_args *args)
-{
-    static const char *const other[] = {"probabilities", "proba", "roc", "calibration", "device"};
-    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        if (gd__args_has(args, other[i]))
-            return gd_fail(args->ctx, GD_ARGUMENT,
-                           "predict: --%s is for models of gradus train, %.200s is a fit", other[i],
-                           args->argument[0]);
-    if (gd__args_has(args, "target") && !gd__args_has(args, "score"))
-        return gd_fail(args->ctx, GD_ARGUMENT, "predict: --target is for --score");
-    return GD_OK;
-}
-
-gd_status gd__fit_predict(gd_cli *cli, const gd_args *args, const gd_archive *archive)
-{
-    saved s = {.cli = cli,
-               .ctx = cli->ctx,
-               .args = args,
-               .archive = archive,
-               .path = args->argument[0],
-               .kept = {.ctx = cli->ctx}};
-    gd_status status = check_options(args);
-    if (!status) status = take_model(&s);
-    if (!status) status = read_rows(&s);
-    if (!status) {
-        cli->running = true;
-        status = evaluate(&s);
-    }
-    if (!status) status = put_results(&s);
-    gd_expr_free(s.model);
-    gd__keep_close(&s.kept);
-    gd_release(s.measured);
-    for (int i = 0; i < s.names; i++) gd_release(s.value[i]);
-    gd__free(s.ctx, s.curve, (size_t)s.rows * 3 * sizeof(double));
-    gd__csv_free(s.csv);
-    return status;
+    if (!s) return;
+    gd_expr_free(s->model);
+    for (int i = 0; i < s->names; i++) gd_release(s->value[i]);
+    gd__free(s->ctx, s->curve, (size_t)s->rows * 3 * sizeof(double));
+    gd__free(s->ctx, s, sizeof *s);
 }

@@ -1,5 +1,5 @@
 /* The picture of a fit over sets of rows: points and curve of each set in its own colour. */
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -7,11 +7,11 @@
 
 #define DRAWN 12 /* sets: more could not be told apart */
 
-bool gd__fit_has_sets(const gd_fit_job *j, int *x, int *set)
+bool gd__fit_has_sets(const gd_fit *j, int *x, int *set)
 {
     *x = *set = -1;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
-        if (!gd_expr_uses(j->model, i)) continue;
+        if (!gd__fit_uses(j, i)) continue;
         if (j->set && !strcmp(j->name[i], j->set) && *set < 0)
             *set = i;
         else if (*x < 0)
@@ -25,8 +25,7 @@ bool gd__fit_has_sets(const gd_fit_job *j, int *x, int *set)
 enum { X, Y, ACROSS, UP, PARTS }; /* of a point: where it is, and half of its bars */
 
 /* Rows of set k one after the other; their number. */
-static size_t rows_of_set(const gd_fit_job *j, int set, double k, const double *const *from,
-                          double *const *to)
+static size_t rows_of_set(const gd_fit *j, int set, double k, const double *const *from, double *const *to)
 {
     const double *s = gd_data(j->value[set]);
     size_t count = 0;
@@ -40,24 +39,23 @@ static size_t rows_of_set(const gd_fit_job *j, int set, double k, const double *
 }
 
 /* What the legend calls set k: of several tables the file without its folders, of a column its name and number. */
-static void name_set(const gd_fit_job *j, int k, char out[80])
+static void name_set(const gd_fit *j, int k, char out[80])
 {
-    if (strcmp(j->set, "set") != 0 || k + 2 > j->args->arguments || j->args->arguments < 3) {
+    const char *path = gd__csv_part(j->csv, k), *slash = path ? strrchr(path, '/') : NULL;
+    if (strcmp(j->set, "set") != 0 || !path) {
         (void)snprintf(out, 80, "%.40s %d", j->set, k);
         return;
     }
-    const char *path = j->args->argument[k + 1], *slash = strrchr(path, '/');
     bool other = false; /* has another folder a file of that name? */
-    for (int i = 1; i < j->args->arguments; i++) {
-        const char *end = strrchr(j->args->argument[i], '/');
-        other = other ||
-                (i != k + 1 && !strcmp(end ? end + 1 : j->args->argument[i], slash ? slash + 1 : path));
+    for (int i = 0; gd__csv_part(j->csv, i); i++) {
+        const char *name = gd__csv_part(j->csv, i), *end = strrchr(name, '/');
+        other = other || (i != k && !strcmp(end ? end + 1 : name, slash ? slash + 1 : path));
     }
     (void)snprintf(out, 80, "%.79s", slash && !other ? slash + 1 : path);
 }
 
 /* Points and line of set k, which has `count` points. */
-static gd_status draw_set(gd_fit_job *j, gd_plot *plot, gd_fit_line *line, double *const *to, bool across,
+static gd_status draw_set(gd_fit *j, gd_plot *plot, gd_fit_line *line, double *const *to, bool across,
                           bool up, size_t count)
 {
     char label[80];
@@ -73,7 +71,7 @@ static gd_status draw_set(gd_fit_job *j, gd_plot *plot, gd_fit_line *line, doubl
     return status;
 }
 
-gd_status gd__fit_draw_sets(gd_fit_job *j, gd_plot *plot, int x, int set)
+gd_status gd__fit_draw_sets(gd_fit *j, gd_plot *plot, int x, int set)
 {
     int64_t rows = gd_numel(j->y);
     const double *s = gd_data(j->value[set]);

@@ -5,7 +5,7 @@
  * negative, its reciprocal).  Which parameter is which is not asked: all ways to hand the numbers of a shape to the parameters are
  * tried on some rows, the best few are fitted to them, and the best of those is the start.  So it does not matter how a
  * model is written or what its parameters are called. */
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 #include "gradus/autograd.h"
 #include "optim/vector/layout.h"
 
@@ -281,7 +281,7 @@ typedef struct way {
 } way;
 
 typedef struct search {
-    gd_fit_job *j;
+    gd_fit *j;
     const shape *s;
     const char *name;
     double x[GD_GUESS_PARAMS];
@@ -290,7 +290,7 @@ typedef struct search {
 } search;
 
 /* The cost where the parameters are, over the rows that are tried on. */
-static gd_status cost_here(gd_fit_job *j, double *out)
+static gd_status cost_here(gd_fit *j, double *out)
 {
     gd_scope_begin(j->ctx);
     gd_no_grad_begin(j->ctx);
@@ -304,7 +304,7 @@ static gd_status cost_here(gd_fit_job *j, double *out)
 
 static gd_status consider(search *q)
 {
-    gd_fit_job *j = q->j;
+    gd_fit *j = q->j;
     way w = {.name = q->name};
     for (int i = 0; i < j->params; i++)
         if (!(q->x[i] >= j->low[i] && q->x[i] <= j->high[i])) return GD_OK;
@@ -356,7 +356,7 @@ static gd_status try_shapes(search *q, const rows *d, double *work)
 /* Fits from the best ways; the parameters end where the best of them began. */
 static gd_status choose(search *q, const gd_lsq_options *options)
 {
-    gd_fit_job *j = q->j;
+    gd_fit *j = q->j;
     gd_lsq_options o = *options;
     double least = INFINITY;
     int chosen = 0;
@@ -382,7 +382,7 @@ static gd_status choose(search *q, const gd_lsq_options *options)
 }
 
 /* Inside its bounds? */
-static bool allowed(const gd_fit_job *j, const double *x)
+static bool allowed(const gd_fit *j, const double *x)
 {
     for (int64_t i = 0; i < j->elements; i++)
         if (!(x[i] >= j->low[i] && x[i] <= j->high[i])) return false;
@@ -391,7 +391,7 @@ static bool allowed(const gd_fit_job *j, const double *x)
 
 /* A fit of some rows by squares says little of where a fit of all of them by their own loss ends, and the user's start may
  * lead to the lower minimum from a higher cost.  So both are fitted to the end, with the steps that the fit itself has. */
-gd_status gd__fit_better_start(gd_fit_job *j, const gd_lsq_options *o, const double *given)
+gd_status gd__fit_better_start(gd_fit *j, const gd_lsq_options *o, const double *given)
 {
     if (!j->start_given || j->guessed == NULL || !strcmp(j->guessed, GIVEN) || !allowed(j, given))
         return GD_OK;
@@ -424,7 +424,7 @@ static gd_tensor *some_of(gd_tensor *t, int64_t count)
     return out;
 }
 
-static void sort_rows(const gd_fit_job *j, int x, pair *p, rows *d)
+static void sort_rows(const gd_fit *j, int x, pair *p, rows *d)
 {
     const double *xs = gd_data(j->value[x]), *ys = gd_data(j->y);
     int64_t all = gd_numel(j->y);
@@ -439,7 +439,7 @@ static void sort_rows(const gd_fit_job *j, int x, pair *p, rows *d)
 }
 
 /* With some rows in place of all; they come back. */
-static gd_status guess_on_few(gd_fit_job *j, const gd_lsq_options *o, int x, const rows *d, double *work)
+static gd_status guess_on_few(gd_fit *j, const gd_lsq_options *o, int x, const rows *d, double *work)
 {
     gd_tensor *all[3] = {j->value[x], j->y, j->scale}, *few[3];
     int64_t count = gd_numel(j->y) < TRIED_ON ? gd_numel(j->y) : TRIED_ON;
@@ -456,7 +456,7 @@ static gd_status guess_on_few(gd_fit_job *j, const gd_lsq_options *o, int x, con
     return status;
 }
 
-gd_status gd__fit_guess(gd_fit_job *j, const gd_lsq_options *o, double *given)
+gd_status gd__fit_guess(gd_fit *j, const gd_lsq_options *o, double *given)
 {
     int x = gd__fit_only_column(j);
     if (x < 0)

@@ -2,7 +2,7 @@
  * hypercube (McKay, Beckman & Conover 1979): each element has one point in every N - 1-th part of its range.  The range is the
  * bounds where both are there, by powers where they span many; else a tenth to ten times the start, or -1 to 1 around 0. */
 #include "base/rng.h"
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 #include "optim/vector/layout.h"
 
 #include <math.h>
@@ -12,17 +12,17 @@
 #define POWERS 100  /* a range of positive bounds from here on is taken by powers */
 
 /* Number k of the stream that belongs to element i. */
-static double draw_number(const gd_fit_job *j, int64_t i, int64_t k)
+static double draw_number(const gd_fit *j, int64_t i, int64_t k)
 {
     uint32_t word[4];
     double pair[2];
-    gd__philox_at(j->seed, (uint64_t)k, (uint64_t)i + 1, word);
+    gd__philox_at(j->spec.seed, (uint64_t)k, (uint64_t)i + 1, word);
     gd__random_pair(0, 0x1p53, word, pair);
     return pair[0];
 }
 
 /* Where element i is at part u of its range. */
-static double spread_out(const gd_fit_job *j, int64_t i, double u)
+static double spread_out(const gd_fit *j, int64_t i, double u)
 {
     double low = j->low[i], high = j->high[i], x = j->x[i];
     if (isfinite(low) && isfinite(high))
@@ -32,7 +32,7 @@ static double spread_out(const gd_fit_job *j, int64_t i, double u)
 }
 
 /* Points 1, 2, ... of the hypercube, [starts - 1, elements]. */
-static void fill_points(const gd_fit_job *j, double *points)
+static void fill_points(const gd_fit *j, double *points)
 {
     int64_t n = j->elements, count = j->starts - 1;
     for (int64_t i = 0; i < n; i++) {
@@ -50,7 +50,7 @@ static void fill_points(const gd_fit_job *j, double *points)
 }
 
 /* A fit from where the parameters are; *cost: what is to be small, NAN where it came to nothing. */
-static gd_status try_start(gd_fit_job *j, const gd_lsq_options *o, double *cost)
+static gd_status try_start(gd_fit *j, const gd_lsq_options *o, double *cost)
 {
     gd_lsq_result fit;
     *cost = NAN;
@@ -65,7 +65,7 @@ static gd_status try_start(gd_fit_job *j, const gd_lsq_options *o, double *cost)
 }
 
 /* The cost of every start; the parameters end at the best. */
-static gd_status try_all(gd_fit_job *j, const gd_lsq_options *o, const double *points, double *best,
+static gd_status try_all(gd_fit *j, const gd_lsq_options *o, const double *points, double *best,
                          double *costs)
 {
     double least = INFINITY;
@@ -75,7 +75,7 @@ static gd_status try_all(gd_fit_job *j, const gd_lsq_options *o, const double *p
     for (int64_t k = 0; k < j->starts && !status; k++) {
         status = gd__list_write(j->param, j->params, k ? points + (k - 1) * n : j->x);
         if (!status) status = try_start(j, o, &costs[k]);
-        gd__meter_show(&j->meter, "start", k + 1, costs[k]);
+        gd__fit_tell(j, "start", k + 1, j->starts, costs[k]);
         if (status || !(costs[k] < least)) continue;
         least = costs[k];
         status = gd__list_read(j->param, j->params, best);
@@ -90,7 +90,7 @@ static gd_status try_all(gd_fit_job *j, const gd_lsq_options *o, const double *p
 }
 
 /* Fits from each of two points [2, elements]; ends: [2, elements]. */
-static gd_status try_points(gd_fit_job *j, const gd_lsq_options *o, const double *points, double *ends,
+static gd_status try_points(gd_fit *j, const gd_lsq_options *o, const double *points, double *ends,
                             double cost[2])
 {
     gd_status status = GD_OK;
@@ -99,12 +99,12 @@ static gd_status try_points(gd_fit_job *j, const gd_lsq_options *o, const double
         status = gd__list_write(j->param, j->params, points + k * n);
         if (!status) status = try_start(j, o, &cost[k]);
         if (gd__list_read(j->param, j->params, ends + k * n)) cost[k] = NAN;
-        gd__meter_show(&j->meter, "start", k + 1, cost[k]);
+        gd__fit_tell(j, "start", k + 1, 2, cost[k]);
     }
     return status;
 }
 
-gd_status gd__fit_try_two(gd_fit_job *j, const gd_lsq_options *options, const double *one, bool *first)
+gd_status gd__fit_try_two(gd_fit *j, const gd_lsq_options *options, const double *one, bool *first)
 {
     gd_lsq_options o = *options;
     int64_t n = j->elements;
@@ -114,9 +114,9 @@ gd_status gd__fit_try_two(gd_fit_job *j, const gd_lsq_options *options, const do
     o.covariance = false;
     memcpy(points, one, (size_t)n * sizeof *points);
     gd_status status = gd__list_read(j->param, j->params, points + n);
-    j->meter = gd__meter_start(2);
+    gd__fit_tell(j, "start", 0, 2, NAN);
     if (!status) status = try_points(j, &o, points, points + 2 * n, cost);
-    gd__meter_end(&j->meter);
+    gd__fit_tell_end(j);
     *first = cost[0] <= cost[1] || (isnan(cost[1]) && !isnan(cost[0]));
     double least = *first ? cost[0] : cost[1];
     /* from its start the fit goes the same way again, with all that it says; interrupted, the end is what there is */
@@ -128,7 +128,7 @@ gd_status gd__fit_try_two(gd_fit_job *j, const gd_lsq_options *options, const do
     return why.status ? gd__tell(j->ctx, &why, NULL, NULL) : status;
 }
 
-gd_status gd__fit_try_starts(gd_fit_job *j, const gd_lsq_options *options)
+gd_status gd__fit_try_starts(gd_fit *j, const gd_lsq_options *options)
 {
     gd_lsq_options o = *options;
     size_t bytes = (size_t)(j->starts * (j->elements + 1)) * sizeof(double);
@@ -139,9 +139,9 @@ gd_status gd__fit_try_starts(gd_fit_job *j, const gd_lsq_options *options)
     gd_status status = gd__list_read(j->param, j->params, j->x);
     if (!status) {
         fill_points(j, points);
-        j->meter = gd__meter_start(j->starts);
+        gd__fit_tell(j, "start", 0, j->starts, NAN);
         status = try_all(j, &o, points, best, costs);
-        gd__meter_end(&j->meter);
+        gd__fit_tell_end(j);
     }
     gd__free(j->ctx, points, bytes);
     return status;

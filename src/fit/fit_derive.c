@@ -1,12 +1,14 @@
 /* Quantities derived from fitted parameters, --derive 'thalf=log(2)/b': value and standard error to first order,
  * sqrt(g' C g) with the gradient g by the parameters and their covariance C. */
-#include "cli/fit/fit.h"
+#include "expr/expr_advice.h"
+#include "fit/fit_job.h"
+#include "gradus/autograd.h"
 
 #include <math.h>
 #include <string.h>
 
 /* The gradient by all elements of the parameters, 0 for those it does not depend on. */
-static gd_status gradient(gd_fit_job *j, gd_expr *e, gd_tensor *value, double *g)
+static gd_status gradient(gd_fit *j, gd_expr *e, gd_tensor *value, double *g)
 {
     int64_t at = 0;
     for (int i = 0; i < j->params; at += gd_numel(j->param[i++])) {
@@ -20,7 +22,7 @@ static gd_status gradient(gd_fit_job *j, gd_expr *e, gd_tensor *value, double *g
 }
 
 /* Its value where the parameters are, one number; in the innermost scope. */
-static gd_tensor *value_of(gd_fit_job *j, gd_expr *e, const gd_derived *d)
+static gd_tensor *value_of(gd_fit *j, gd_expr *e, const gd_derived *d)
 {
     for (int i = 0; i < j->params; i++) j->value[i] = j->param[i];
     gd_tensor *value = gd_expr_eval(e, j->value, GD_F64);
@@ -32,10 +34,10 @@ static gd_tensor *value_of(gd_fit_job *j, gd_expr *e, const gd_derived *d)
     return value;
 }
 
-static gd_status derive(gd_fit_job *j, gd_derived *d, double *g)
+static gd_status derive(gd_fit *j, gd_derived *d, double *g)
 {
     memset(g, 0, (size_t)j->elements * sizeof *g);
-    gd_expr *e = gd__problem_expression(j->ctx, j->args, "derive", d->text, j->name, j->names);
+    gd_expr *e = gd__fit_parse(j, "derive", d->text, j->name, j->names);
     if (!e) return gd_error(j->ctx);
     gd_scope_begin(j->ctx);
     gd_tensor *value = value_of(j, e, d);
@@ -50,11 +52,11 @@ static gd_status derive(gd_fit_job *j, gd_derived *d, double *g)
 }
 
 /* What is wrong with it is said before the fit, not after. */
-static gd_status check_derived(gd_fit_job *j, const gd_derived *d)
+static gd_status check_derived(gd_fit *j, const gd_derived *d)
 {
-    gd_expr *e = gd__problem_expression(j->ctx, j->args, "derive", d->text, j->name, j->names);
+    gd_expr *e = gd__fit_parse(j, "derive", d->text, j->name, j->names);
     if (!e) return gd_error(j->ctx);
-    gd_status status = gd__problem_no_truth(
+    gd_status status = gd__expr_refuse_truth(
         j->ctx, "derive", e, "the value is true or false, whose standard error would say nothing");
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv) && !status; i++)
         if (gd_expr_uses(e, i))
@@ -67,11 +69,10 @@ static gd_status check_derived(gd_fit_job *j, const gd_derived *d)
     return status;
 }
 
-gd_status gd__fit_read_derived(gd_fit_job *j)
+gd_status gd__fit_read_derived(gd_fit *j)
 {
-    int at = 0;
-    for (const char *spec; (spec = gd__args_next(j->args, "derive", &at));) {
-        const char *equals = strchr(spec, '=');
+    for (const char *const *each = j->spec.derive; each && *each; each++) {
+        const char *spec = *each, *equals = strchr(spec, '=');
         if (!equals || equals == spec || equals[1] == '=' || !equals[1])
             return gd_fail(j->ctx, GD_ARGUMENT, "--derive: NAME=EXPRESSION expected, '%.60s' found", spec);
         if (j->derived_count == GD_FIT_DERIVED)
@@ -90,7 +91,7 @@ gd_status gd__fit_read_derived(gd_fit_job *j)
     return GD_OK;
 }
 
-gd_status gd__fit_derive(gd_fit_job *j)
+gd_status gd__fit_derive(gd_fit *j)
 {
     size_t bytes = (size_t)j->elements * sizeof(double);
     double *g = j->derived_count ? gd__alloc(j->ctx, bytes) : NULL;

@@ -1,20 +1,20 @@
 /* Tables of many rows: the residuals of a range of them, on any thread.  Each thread has the model in its own context; what the
  * table holds is shared. */
-#include "cli/fit/fit.h"
+#include "fit/fit_job.h"
 #include "gradus/autograd.h"
 #include "gradus/dlpack.h"
 #include "optim/vector/blocks.h"
 
 /* Of a thread. */
 typedef struct row_model {
-    gd_fit_job *j;
+    gd_fit *j;
     gd_ctx *ctx;
     gd_expr *model;
     gd_tensor **value; /* parameters and columns of a range; behind them what --fix holds, owned */
 } row_model;
 
-static int columns_end(const gd_fit_job *j) { return j->params + gd__csv_columns(j->csv); }
-static size_t value_bytes(const gd_fit_job *j) { return (size_t)j->names * sizeof(gd_tensor *); }
+static int columns_end(const gd_fit *j) { return j->params + gd__csv_columns(j->csv); }
+static size_t value_bytes(const gd_fit *j) { return (size_t)j->names * sizeof(gd_tensor *); }
 
 static void close_rows(void *state)
 {
@@ -36,11 +36,11 @@ static gd_tensor *lent(gd_ctx *ctx, gd_tensor *t)
 
 static void *open_rows(void *user, gd_ctx *ctx)
 {
-    gd_fit_job *j = user;
+    gd_fit *j = user;
     row_model *m = gd__calloc(ctx, sizeof *m);
     if (!m) return NULL;
     *m = (row_model){.j = j, .ctx = ctx, .value = gd__calloc(ctx, value_bytes(j))};
-    if (m->value) m->model = gd__problem_form(ctx, j->args, j->args->argument[0], j->name, j->names, j->form);
+    if (m->value) m->model = gd__fit_parse_model(j, ctx, j->form);
     bool ok = m->model != NULL;
     for (int i = columns_end(j); i < j->names && ok; i++) {
         ok = (m->value[i] = lent(ctx, j->value[i])) != NULL;
@@ -55,10 +55,10 @@ static gd_tensor *range_residuals(void *state, gd_tensor *const *params, gd_tens
                                   int64_t first)
 {
     row_model *m = state;
-    gd_fit_job *j = m->j;
+    gd_fit *j = m->j;
     int used = 0;
     (void)first;
-    if (!j->stopping && !j->cli->world && gd__interrupt_pending())
+    if (!j->stopping && !j->spec.world && gd__fit_interrupted(j))
         return gd__refuse(m->ctx, GD_INTERRUPTED, "fit: interrupted");
     for (int i = 0; i < j->params; i++) m->value[i] = params[i];
     for (int i = j->params; i < columns_end(j); i++)
@@ -67,7 +67,7 @@ static gd_tensor *range_residuals(void *state, gd_tensor *const *params, gd_tens
     return gd__fit_off_curve(j, m->model, m->value, data + used, y, scale);
 }
 
-bool gd__fit_rows_apart(gd_fit_job *j)
+bool gd__fit_rows_apart(gd_fit *j)
 {
     bool *rows = gd__calloc(j->ctx, (size_t)j->names);
     if (!rows) return false;
@@ -78,10 +78,10 @@ bool gd__fit_rows_apart(gd_fit_job *j)
     return apart;
 }
 
-gd_status gd__fit_by_rows(gd_fit_job *j)
+gd_status gd__fit_by_rows(gd_fit *j)
 {
     bool apart = gd_numel(j->y) > GD_BLOCK_ROWS && gd__fit_rows_apart(j);
-    if (!apart && j->cli->world && !gd_error(j->ctx))
+    if (!apart && j->spec.world && !gd_error(j->ctx))
         gd_warn(
             j->ctx,
             "fit: every process computes all rows: more than %d, of a model that looks at one at a time, are shared",
@@ -89,7 +89,7 @@ gd_status gd__fit_by_rows(gd_fit_job *j)
     if (!apart) return gd_error(j->ctx);
     if (!(j->row_data = gd__calloc(j->ctx, j->name_bytes))) return GD_NOMEM;
     j->rows = (gd_rows){.count = gd_numel(j->y),
-                        .world = j->cli->world,
+                        .world = j->spec.world,
                         .data = j->row_data,
                         .user = j,
                         .open = open_rows,

@@ -1,5 +1,6 @@
 /* Models that are equations, and columns with errors of their own (--x-errors): residuals are then distances from the curve. */
-#include "cli/fit/fit.h"
+#include "expr/expr_advice.h"
+#include "fit/fit_job.h"
 #include "base/text/number.h"
 #include "gradus/autograd.h"
 
@@ -9,12 +10,11 @@
 /* ---- the form of the model ---- */
 
 /* `y = f` with a column y that f does not use is the model f of that column. */
-static gd_status read_left(gd_fit_job *j, const char *left, const char *given)
+static gd_status read_left(gd_fit *j, const char *left, const char *given)
 {
     int column = left ? gd__csv_find(j->csv, left) : -1;
     if (column < 0) return GD_OK;
-    gd_expr *right = gd__problem_form(j->ctx, j->args, j->args->argument[0], j->name, j->names,
-                                      GD_EXPR_RIGHT);
+    gd_expr *right = gd__fit_parse_model(j, j->ctx, GD_EXPR_RIGHT);
     if (!right) return gd_error(j->ctx);
     bool is_model = !gd_expr_uses(right, j->params + column);
     gd_expr_free(is_model ? j->model : right);
@@ -28,13 +28,19 @@ static gd_status read_left(gd_fit_job *j, const char *left, const char *given)
     return GD_OK;
 }
 
-gd_status gd__fit_read_form(gd_fit_job *j)
+gd_status gd__fit_only_of_y(const gd_fit *j, const char *option)
 {
-    const char *left, *given = gd__args_get(j->args, "y");
+    if (!option || j->y_name) return GD_OK;
+    return gd_fail(j->ctx, GD_ARGUMENT, "fit: --%s is for models of a y, this one is an equation", option);
+}
+
+gd_status gd__fit_read_form(gd_fit *j)
+{
+    const char *left, *given = j->spec.y;
     j->form = GD_EXPR_EQUATION;
-    j->model = gd__problem_form(j->ctx, j->args, j->args->argument[0], j->name, j->names, j->form);
+    j->model = gd__fit_parse_model(j, j->ctx, j->form);
     if (!j->model) return gd_error(j->ctx);
-    gd_status refused = gd__problem_no_truth(
+    gd_status refused = gd__expr_refuse_truth(
         j->ctx, NULL, j->model, "the value is true or false, which is no model; numbers are fitted");
     if (refused) return refused;
     if (!gd__expr_is_equation(j->model, &left)) {
@@ -43,18 +49,13 @@ gd_status gd__fit_read_form(gd_fit_job *j)
     }
     gd_status status = read_left(j, left, given);
     if (status || j->y_name) return status;
-    static const char *const of_y[] = {"y", "sigma", "export", "guess", "log"};
-    for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++)
-        if (gd__args_has(j->args, of_y[i]))
-            return gd_fail(j->ctx, GD_ARGUMENT, "fit: --%s is for models of a y, this one is an equation",
-                           of_y[i]);
-    return GD_OK;
+    return gd__fit_only_of_y(j, j->spec.y ? "y" : j->spec.sigma ? "sigma" : j->spec.guess ? "guess" : NULL);
 }
 
 /* ---- standard deviations of columns ---- */
 
 /* A column of the table, or the same number for all rows. */
-static gd_tensor *read_deviations(gd_fit_job *j, const char *name, const char *text)
+static gd_tensor *read_deviations(gd_fit *j, const char *name, const char *text)
 {
     double number;
     int64_t rows = gd__csv_rows(j->csv);
@@ -75,7 +76,7 @@ static gd_tensor *read_deviations(gd_fit_job *j, const char *name, const char *t
     return t;
 }
 
-static gd_status add_noise(gd_fit_job *j, int place, const char *text)
+static gd_status add_noise(gd_fit *j, int place, const char *text)
 {
     if (j->noisy == GD_DISTANCE_COLUMNS)
         return gd_fail(j->ctx, GD_ARGUMENT, "--x-errors: more than %d columns", GD_DISTANCE_COLUMNS);
@@ -87,14 +88,14 @@ static gd_status add_noise(gd_fit_job *j, int place, const char *text)
     return GD_OK;
 }
 
-bool gd__fit_is_noisy(const gd_fit_job *j, int place)
+bool gd__fit_is_noisy(const gd_fit *j, int place)
 {
     for (int k = 0; k < j->noisy; k++)
         if (j->noisy_at[k] == place) return true;
     return false;
 }
 
-const double *gd__fit_noise_of(const gd_fit_job *j, int place)
+const double *gd__fit_noise_of(const gd_fit *j, int place)
 {
     for (int k = 0; k < j->noisy_given; k++)
         if (j->noisy_at[k] == place) return gd_data(j->noise[k]);
@@ -113,7 +114,7 @@ gd_status gd__fit_noise_in_y(gd_tensor *values, gd_tensor *x, const double *erro
 }
 
 /* NAME=COLUMN or NAME=NUMBER; of a model of one column without NAME=. */
-static gd_status read_noise(gd_fit_job *j, const char *spec)
+static gd_status read_noise(gd_fit *j, const char *spec)
 {
     const char *equals = strchr(spec, '='), *text = equals ? equals + 1 : spec;
     int place = gd__fit_only_column(j);
@@ -128,7 +129,7 @@ static gd_status read_noise(gd_fit_job *j, const char *spec)
             j->ctx, GD_ARGUMENT,
             "--x-errors: NAME=COLUMN or NAME=NUMBER expected, '%.60s' does not say whose errors these are",
             spec);
-    if (!gd_expr_uses(j->model, place) || (j->set && !strcmp(j->name[place], j->set)))
+    if (!gd__fit_uses(j, place) || (j->set && !strcmp(j->name[place], j->set)))
         return gd_fail(j->ctx, GD_ARGUMENT, "--x-errors %.60s: the model does not use it", j->name[place]);
     if (gd__fit_is_noisy(j, place))
         return gd_fail(j->ctx, GD_ARGUMENT, "--x-errors: '%.60s' is there already", j->name[place]);
@@ -136,7 +137,7 @@ static gd_status read_noise(gd_fit_job *j, const char *spec)
 }
 
 /* All exact? */
-static bool is_silent(const gd_fit_job *j)
+static bool is_silent(const gd_fit *j)
 {
     for (int k = 0; k < j->noisy; k++) {
         const double *v = gd_data(j->noise[k]);
@@ -146,26 +147,21 @@ static bool is_silent(const gd_fit_job *j)
     return true;
 }
 
-gd_status gd__fit_read_noise(gd_fit_job *j)
+gd_status gd__fit_read_noise(gd_fit *j)
 {
-    int at = 0, end = j->params + gd__csv_columns(j->csv);
+    int end = j->params + gd__csv_columns(j->csv);
     gd_status status = GD_OK;
-    for (const char *spec; !status && (spec = gd__args_next(j->args, "x-errors", &at));)
-        status = read_noise(j, spec);
+    for (const char *const *each = j->spec.x_errors; each && *each && !status; each++)
+        status = read_noise(j, *each);
     j->noisy_given = j->noisy;
     for (int i = j->params; i < end && !status && !j->y_name; i++)
-        if (gd_expr_uses(j->model, i) && !gd__fit_is_noisy(j, i) && !(j->set && !strcmp(j->name[i], j->set)))
+        if (gd__fit_uses(j, i) && !gd__fit_is_noisy(j, i) && !(j->set && !strcmp(j->name[i], j->set)))
             status = add_noise(j, i, "1");
     if (status || (!j->noisy && j->y_name)) return status;
     if (!j->noisy || is_silent(j))
         return gd_fail(j->ctx, GD_ARGUMENT,
                        j->y_name ? "--x-errors: all are 0: leave them out"
                                  : "fit: an equation whose columns are all exact has nothing to fit");
-    int used = 0;
-    for (int i = j->params; i < end; i++) used += j->value[i] != NULL;
-    if (!j->y_name && used != 2 && gd__args_has(j->args, "plot"))
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --plot draws equations of two columns, this one has %d",
-                       used);
     if (!gd__fit_rows_apart(j))
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: errors in columns are for models that look at one row at a time");
@@ -175,7 +171,7 @@ gd_status gd__fit_read_noise(gd_fit_job *j)
 /* ---- residuals ---- */
 
 typedef struct curve {
-    const gd_fit_job *j;
+    const gd_fit *j;
     gd_expr *model;
     gd_tensor **value, *y, *scale;
 } curve;
@@ -191,7 +187,7 @@ static gd_tensor *off_curve(void *user, gd_tensor *const *x)
     return c->scale ? gd_mul(f, c->scale) : f;
 }
 
-gd_tensor *gd__fit_off_curve(const gd_fit_job *j, gd_expr *model, gd_tensor **value, gd_tensor *const *noise,
+gd_tensor *gd__fit_off_curve(const gd_fit *j, gd_expr *model, gd_tensor **value, gd_tensor *const *noise,
                              gd_tensor *y, gd_tensor *scale)
 {
     curve c = {j, model, value, y, scale};

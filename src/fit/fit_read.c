@@ -1,6 +1,7 @@
 /* What gradus fit reads: table, parameters, constants, bounds, weights, model. */
-#include "cli/fit/fit.h"
-#include "table/table_load.h"
+#include "fit/fit_job.h"
+#include "base/text/number.h"
+#include "table/bound.h"
 #include "gradus/autograd.h"
 #include "optim/vector/layout.h"
 
@@ -8,40 +9,38 @@
 #include <stdio.h>
 #include <string.h>
 
-/* NAME=VALUE of an option: a name that is not there yet and its value. */
-static gd_tensor *read_value(gd_fit_job *j, const char *option, const char *spec, const char **name)
+/* The name of a parameter or constant, which is not there yet; interned. */
+static const char *new_name(gd_fit *j, const char *option, const char *text, size_t length)
 {
-    const char *equals = strchr(spec, '=');
-    bool open = !equals && *spec && j->guess && !strcmp(option, "param"); /* its start is to be guessed */
-    if (open) equals = spec + strlen(spec);
-    j->start_given = j->start_given || (!open && !strcmp(option, "param"));
-    if (!equals || equals == spec) {
-        (void)gd_fail(j->ctx, GD_ARGUMENT, "--%s: NAME=VALUE expected, '%.60s' found", option, spec);
-        return NULL;
-    }
-    if (!(*name = gd__intern(j->ctx, spec, (size_t)(equals - spec)))) return NULL;
+    const char *name = gd__intern(j->ctx, text, length);
+    if (!name) return NULL;
     bool again = false;
-    for (int i = 0; i < j->params; i++) again = again || j->name[i] == *name;
-    for (int i = j->params + gd__csv_columns(j->csv); i < j->names; i++) again = again || j->name[i] == *name;
-    if (again) {
-        (void)gd_fail(j->ctx, GD_ARGUMENT, "--%s: '%.60s' is there already", option, *name);
-        return NULL;
-    }
-    if (gd__csv_find(j->csv, *name) >= 0) {
-        (void)gd_fail(j->ctx, GD_ARGUMENT, "--%s: '%.60s' is also a column of %s", option, *name,
-                      gd__csv_source(j->csv));
-        return NULL;
-    }
-    char what[100];
-    (void)snprintf(what, sizeof what, "--%s %.80s", option, *name);
-    return gd__value_parse(j->ctx, what, open ? "1" : equals + 1, GD_F64, &j->tables);
+    for (int i = 0; i < j->params; i++) again = again || j->name[i] == name;
+    for (int i = j->params + gd__csv_columns(j->csv); i < j->names; i++) again = again || j->name[i] == name;
+    if (again) return gd__refuse(j->ctx, GD_ARGUMENT, "--%s: '%.60s' is there already", option, name);
+    if (gd__csv_find(j->csv, name) >= 0)
+        return gd__refuse(j->ctx, GD_ARGUMENT, "--%s: '%.60s' is also a column of %s", option, name,
+                          gd__csv_source(j->csv));
+    return name;
+}
+
+/* Where a parameter starts, or what a constant is.  New. */
+static gd_tensor *start_of(gd_fit *j, const gd_fit_param *p)
+{
+    if (!p->value) return gd_scalar(j->ctx, GD_F64, p->start);
+    gd__aside_begin(j->ctx);
+    gd_no_grad_begin(j->ctx);
+    gd_tensor *t = gd_copy(
+        gd_cast(gd_to_device((gd_tensor *)(uintptr_t)p->value, gd_device_get(j->ctx, "cpu")), GD_F64));
+    gd_no_grad_end(j->ctx);
+    return gd__aside_leave(j->ctx, t);
 }
 
 /* A constant of the model, behind the columns. */
-static gd_status read_fixed(gd_fit_job *j, const char *spec)
+static gd_status read_fixed(gd_fit *j, const gd_fit_param *p)
 {
-    const char *name;
-    gd_tensor *t = read_value(j, "fix", spec, &name);
+    const char *name = new_name(j, "fix", p->name, strlen(p->name));
+    gd_tensor *t = name ? start_of(j, p) : NULL;
     if (!t) return gd_error(j->ctx);
     j->name[j->names] = name;
     j->value[j->names++] = t;
@@ -49,7 +48,7 @@ static gd_status read_fixed(gd_fit_job *j, const char *spec)
 }
 
 /* How many values a column of numbers from 0 on has. */
-static gd_status count_sets(gd_fit_job *j, const char *name, int64_t *sets)
+static gd_status count_sets(gd_fit *j, const char *name, int64_t *sets)
 {
     gd_tensor *t = gd__fit_column(j, name);
     if (!t) return gd_error(j->ctx);
@@ -69,22 +68,22 @@ static gd_status count_sets(gd_fit_job *j, const char *name, int64_t *sets)
     return status;
 }
 
-/* 'A[set]=1': an A for every number of the column; one value for all, or one for each. */
-static gd_tensor *read_sets(gd_fit_job *j, const char *spec, const char *open, const char **name)
+/* 'A[set]': an A for every number of the column; one value for all, or one for each. */
+static gd_tensor *read_sets(gd_fit *j, const gd_fit_param *p, const char *name, const char *open)
 {
-    char text[600], column[100];
+    char column[100];
     const char *close = strchr(open, ']');
     int64_t sets = 0;
-    if (!close || close[1] != '=' || close - open > 90 || strlen(spec) >= sizeof text - 1)
-        return gd__refuse(j->ctx, GD_ARGUMENT, "--param: 'NAME[COLUMN]=VALUE' expected, '%.60s' found", spec);
+    if (!close || close[1] || close - open > 90)
+        return gd__refuse(j->ctx, GD_ARGUMENT, "--param: 'NAME[COLUMN]=VALUE' expected, '%.60s' found",
+                          p->name);
     (void)snprintf(column, sizeof column, "%.*s", (int)(close - open - 1), open + 1);
-    (void)snprintf(text, sizeof text, "%.*s%s", (int)(open - spec), spec, close + 1);
     if (count_sets(j, column, &sets)) return NULL;
     if (!j->set && !(j->set = gd__intern(j->ctx, column, strlen(column)))) return NULL;
-    gd_tensor *t = read_value(j, "param", text, name);
+    gd_tensor *t = start_of(j, p);
     if (!t || gd_ndim(t) > 0) {
         if (!t || (gd_ndim(t) == 1 && gd_numel(t) == sets)) return t;
-        (void)gd_fail(j->ctx, GD_SHAPE, "--param %.60s: %lld values for the %lld of '%.60s'", *name,
+        (void)gd_fail(j->ctx, GD_SHAPE, "--param %.60s: %lld values for the %lld of '%.60s'", name,
                       (long long)gd_numel(t), (long long)sets, column);
         gd_release(t);
         return NULL;
@@ -94,25 +93,53 @@ static gd_tensor *read_sets(gd_fit_job *j, const char *spec, const char *open, c
     return all;
 }
 
-static gd_status read_param(gd_fit_job *j, const char *spec)
+static gd_status read_param(gd_fit *j, const gd_fit_param *p)
 {
-    const char *name, *open = strpbrk(spec, "[=");
+    const char *open = strchr(p->name, '[');
+    size_t length = open && open > p->name ? (size_t)(open - p->name) : strlen(p->name);
     if (j->params == GD_FIT_PARAMS)
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: more than %d parameters", GD_FIT_PARAMS);
-    bool sets = open && open > spec && *open == '[';
-    gd_tensor *t = sets ? read_sets(j, spec, open, &name) : read_value(j, "param", spec, &name);
+    const char *name = new_name(j, "param", p->name, length);
+    gd_tensor *t = !name ? NULL : p->name[length] ? read_sets(j, p, name, open) : start_of(j, p);
     if (!t) return gd_error(j->ctx);
+    j->start_given = j->start_given || !p->open;
     j->name[j->params] = name;
     j->param[j->params++] = t;
     return GD_OK;
 }
 
-static gd_status read_bounds(gd_fit_job *j)
+/* Those of one kind. */
+static gd_status read_all(gd_fit *j, bool fixed, gd_status (*read)(gd_fit *j, const gd_fit_param *p))
 {
-    int at = 0;
     gd_status status = GD_OK;
-    for (const char *text; !status && (text = gd__args_next(j->args, "bound", &at)); j->bounded = true)
-        status = gd__bounds_read(j->ctx, text, j->name, j->param, j->params, j->low, j->high);
+    for (int i = 0; i < j->spec.param_count && !status; i++)
+        if (j->spec.params[i].fixed == fixed) status = read(j, &j->spec.params[i]);
+    return status;
+}
+
+/* The bounds that parameters have of their own. */
+static void take_bounds(gd_fit *j)
+{
+    int64_t k = 0;
+    int at = 0;
+    for (int i = 0; i < j->spec.param_count; i++) {
+        const gd_fit_param *p = &j->spec.params[i];
+        if (p->fixed) continue;
+        for (int64_t end = k + gd_numel(j->param[at]); k < end; k++) {
+            if (p->low == 0 && p->high == 0) continue;
+            j->low[k] = p->low, j->high[k] = p->high;
+            j->bounded = true;
+        }
+        at++;
+    }
+}
+
+static gd_status read_bounds(gd_fit *j)
+{
+    gd_status status = GD_OK;
+    take_bounds(j);
+    for (const char *const *each = j->spec.bounds; each && *each && !status; each++, j->bounded = true)
+        status = gd__bounds_read(j->ctx, *each, j->name, j->param, j->params, j->low, j->high);
     int64_t k = 0;
     for (int i = 0; i < j->params && !status; i++) {
         if (!status) status = gd_read_f64(j->param[i], j->x + k, gd_numel(j->param[i]));
@@ -125,13 +152,14 @@ static gd_status read_bounds(gd_fit_job *j)
 }
 
 /* Factors of the residuals: roots of weights, or one over sigma. */
-static gd_status read_scale(gd_fit_job *j)
+static gd_status read_scale(gd_fit *j)
 {
-    const char *weights = gd__args_get(j->args, "weights"), *sigma = gd__args_get(j->args, "sigma");
+    const char *weights = j->spec.weights, *sigma = j->spec.sigma;
+    bool x_errors = j->spec.x_errors && *j->spec.x_errors;
     if (weights && sigma)
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: --weights and --sigma say the same: give one");
-    j->absolute = gd__args_has(j->args, "absolute-sigma");
-    if (j->absolute && !(j->y_name ? sigma : gd__args_get(j->args, "x-errors")))
+    j->absolute = j->spec.absolute_sigma;
+    if (j->absolute && !(j->y_name ? sigma != NULL : x_errors))
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: --absolute-sigma says something of --%s, which is not given",
                        j->y_name ? "sigma" : "x-errors");
@@ -150,9 +178,9 @@ static gd_status read_scale(gd_fit_job *j)
 }
 
 /* --loss NAME[:SCALE] */
-static gd_status read_loss(gd_fit_job *j)
+static gd_status read_loss(gd_fit *j)
 {
-    const char *text = gd__args_get(j->args, "loss");
+    const char *text = j->spec.loss;
     if (!text) return GD_OK;
     size_t length = strcspn(text, ":");
     int loss = 0;
@@ -168,35 +196,39 @@ static gd_status read_loss(gd_fit_job *j)
                   !*scale || !(j->loss_scale > 0) || isinf(j->loss_scale)))
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: --loss %.60s: %s", text,
                        loss ? "the scale is a positive number" : "squares have no scale");
-    if (loss && gd__args_has(j->args, "chain"))
+    if (loss && j->spec.chain)
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: --chain minimises squares, --loss %.60s is for the method of fit itself",
                        gd_lsq_loss_name(j->loss));
-    if (loss && !scale && gd__args_has(j->args, "absolute-sigma")) j->loss_scale = 1;
+    if (loss && !scale && j->spec.absolute_sigma) j->loss_scale = 1;
     return GD_OK;
 }
 
-int gd__fit_only_column(const gd_fit_job *j)
+int gd__fit_only_column(const gd_fit *j)
 {
     int found = -1;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
-        if (!gd_expr_uses(j->model, i)) continue;
+        if (!gd__fit_uses(j, i)) continue;
         if (found >= 0) return -1;
         found = i;
     }
     return found;
 }
 
+#define MOST_STARTS 100000
+
 /* --starts and --guess */
-static gd_status read_starts(gd_fit_job *j)
+static gd_status read_starts(gd_fit *j)
 {
-    j->guess = gd__args_has(j->args, "guess");
-    gd_status status = gd__args_integer(j->args, "starts", 1, 100000, &j->starts);
-    if (j->starts == 1) j->starts = 0; /* the one that is given */
-    if (!status && gd__args_has(j->args, "chain") && (j->starts || j->guess))
-        status = gd_fail(j->ctx, GD_ARGUMENT, "fit: --%s is for the method of fit itself, not for --chain",
-                         j->guess ? "guess" : "starts");
-    return status;
+    j->guess = j->spec.guess;
+    j->starts = j->spec.starts == 1 ? 0 : j->spec.starts; /* the one that is given */
+    if (j->spec.starts < 1 || j->spec.starts > MOST_STARTS)
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --starts: %lld is not between 1 and %d",
+                       (long long)j->spec.starts, MOST_STARTS);
+    if (j->spec.chain && (j->starts || j->guess))
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --%s is for the method of fit itself, not for --chain",
+                       j->guess ? "guess" : "starts");
+    return GD_OK;
 }
 
 const char *const gd__fit_intervals[] = {"normal", "profile", "bootstrap", NULL};
@@ -205,7 +237,7 @@ const char *const gd__fit_intervals[] = {"normal", "profile", "bootstrap", NULL}
 #define MOST      1000000
 
 /* :N and :residuals behind bootstrap. */
-static gd_status read_bootstrap(gd_fit_job *j, const char *text)
+static gd_status read_bootstrap(gd_fit *j, const char *text)
 {
     j->resamples = RESAMPLES;
     for (bool counted = false; *text;) {
@@ -227,9 +259,9 @@ static gd_status read_bootstrap(gd_fit_job *j, const char *text)
 }
 
 /* --intervals normal|profile|bootstrap[:N][:residuals] */
-static gd_status read_intervals(gd_fit_job *j)
+static gd_status read_intervals(gd_fit *j)
 {
-    const char *text = gd__args_get(j->args, "intervals");
+    const char *text = j->spec.intervals;
     size_t length = text ? strcspn(text, ":") : 0;
     int which = 0;
     while (
@@ -247,45 +279,46 @@ static gd_status read_intervals(gd_fit_job *j)
     return which == GD_INTERVALS_BOOTSTRAP ? read_bootstrap(j, text + length) : GD_OK;
 }
 
-static gd_status read_table(gd_fit_job *j)
+static gd_status check_spec(gd_fit *j)
 {
-    int drop = 0;
-    gd_status status = gd__csv_options(j->args, &j->tables.csv);
-    if (!status) status = gd__args_choice(j->args, "missing", "error drop", &drop);
-    if (status) return status;
-    j->drop_missing = drop;
-    j->csv = gd__table_load(j->ctx, j->args->argument + 1, j->args->arguments - 1, &j->tables.csv);
-    if (!j->csv) return gd_error(j->ctx);
+    const gd_fit_spec *spec = &j->spec;
+    if (!spec->model || !spec->table)
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: a model and a table are needed");
+    if (!(spec->level > 0 && spec->level < 1))
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --level: %g is not between 0 and 1", spec->level);
+    if (spec->max_steps < 1)
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --steps: %lld is not a number of steps",
+                       (long long)spec->max_steps);
+    for (int i = 0; i < spec->param_count; i++)
+        if (!spec->params[i].name || !*spec->params[i].name)
+            return gd_fail(j->ctx, GD_ARGUMENT, "fit: --param: number %d has no name", i + 1);
     if (!gd__csv_rows(j->csv)) return gd_fail(j->ctx, GD_FORMAT, "%s: no rows", gd__csv_source(j->csv));
     return GD_OK;
 }
 
 /* A name that two columns have is none of them. */
-static gd_tensor *model_column(gd_fit_job *j, int place)
+static gd_tensor *model_column(gd_fit *j, int place)
 {
     int column = gd__csv_column(j->csv, j->name[place]);
     return column < 0 ? NULL : gd__fit_model_column(j, column);
 }
 
 /* The model in parameters and columns; the columns it uses become vectors. */
-static gd_status read_model(gd_fit_job *j)
+static gd_status read_model(gd_fit *j)
 {
     for (int i = 0; i < gd__csv_columns(j->csv); i++) j->name[j->params + i] = gd__csv_word(j->csv, i);
     j->names = j->params + gd__csv_columns(j->csv);
-    gd_status status = GD_OK;
-    int at = 0;
-    for (const char *spec; !status && (spec = gd__args_next(j->args, "fix", &at));)
-        status = read_fixed(j, spec);
+    gd_status status = read_all(j, true, read_fixed);
     if (status) return status;
     if ((status = gd__fit_read_form(j))) return status;
     int columns = j->params + gd__csv_columns(j->csv);
     for (int i = 0; i < j->names; i++) {
-        if (i < j->params && !gd_expr_uses(j->model, i))
+        if (i < j->params && !gd__fit_uses(j, i))
             return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: the model does not use it", j->name[i]);
-        if (i >= columns && !gd_expr_uses(j->model, i))
+        if (i >= columns && !gd__fit_uses(j, i))
             return gd_fail(j->ctx, GD_ARGUMENT, "--fix %.60s: the model does not use it", j->name[i]);
         if (i >= columns) gd_expr_fix(j->model, i);
-        if (i < j->params || i >= columns || !gd_expr_uses(j->model, i)) continue;
+        if (i < j->params || i >= columns || !gd__fit_uses(j, i)) continue;
         if (!(j->value[i] = model_column(j, i))) return gd_error(j->ctx);
     }
     if ((status = gd__fit_read_noise(j))) return status;
@@ -294,12 +327,12 @@ static gd_status read_model(gd_fit_job *j)
     return GD_OK;
 }
 
-static size_t date_bytes(const gd_fit_job *j) { return (size_t)gd__csv_columns(j->csv) * sizeof *j->date; }
+static size_t date_bytes(const gd_fit *j) { return (size_t)gd__csv_columns(j->csv) * sizeof *j->date; }
 
-static gd_status make_fit_room(gd_fit_job *j)
+static gd_status make_fit_room(gd_fit *j)
 {
     /* parameters, columns, constants; or of rows the columns, y, their factors and errors */
-    size_t count = (size_t)j->args->options + (size_t)gd__csv_columns(j->csv) + 2 + GD_DISTANCE_COLUMNS;
+    size_t count = (size_t)j->spec.param_count + (size_t)gd__csv_columns(j->csv) + 2 + GD_DISTANCE_COLUMNS;
     j->name_bytes = count * sizeof(void *);
     j->name = gd__calloc(j->ctx, j->name_bytes);
     j->value = gd__calloc(j->ctx, j->name_bytes);
@@ -308,10 +341,10 @@ static gd_status make_fit_room(gd_fit_job *j)
     return j->name && j->value && j->param && j->date ? GD_OK : GD_NOMEM;
 }
 
-static size_t element_bytes(const gd_fit_job *j) { return (size_t)j->elements * 8 * sizeof(double); }
+static size_t element_bytes(const gd_fit *j) { return (size_t)j->elements * 8 * sizeof(double); }
 
 /* Numbers of each element. */
-static gd_status make_element_room(gd_fit_job *j)
+static gd_status make_element_room(gd_fit *j)
 {
     j->elements = gd__list_numel(j->param, j->params);
     if (!(j->x = gd__calloc(j->ctx, element_bytes(j)))) return GD_NOMEM;
@@ -327,21 +360,18 @@ static gd_status make_element_room(gd_fit_job *j)
     }
     return GD_OK;
 }
-gd_status gd__fit_read(gd_fit_job *j)
+gd_status gd__fit_read(gd_fit *j)
 {
-    int at = 0;
-    gd_status status = read_loss(j);
+    gd_status status = check_spec(j);
+    if (!status) status = read_loss(j);
     if (!status) status = read_intervals(j);
     if (!status) status = read_starts(j);
-    if (!status) status = read_table(j);
     if (!status) status = make_fit_room(j);
-    for (const char *spec; !status && (spec = gd__args_next(j->args, "param", &at));)
-        status = read_param(j, spec);
-    if (!status && j->args->arguments > 2 && !j->set && !(j->set = gd__intern(j->ctx, "set", 3)))
+    if (!status) status = read_all(j, false, read_param);
+    if (!status && gd__csv_part(j->csv, 0) && !j->set && !(j->set = gd__intern(j->ctx, "set", 3)))
         status = GD_NOMEM;
     if (!status && !j->params) status = gd_fail(j->ctx, GD_ARGUMENT, "fit: no --param given: nothing to fit");
     if (!status) status = read_model(j);
-    if (!status) status = gd__csv_options_used(j->args, j->tables.used || gd__csv_is_text(j->csv));
     if (!status) status = make_element_room(j);
     if (!status) status = read_bounds(j);
     int64_t rows = status ? 0 : gd__csv_rows(j->csv);
@@ -355,7 +385,38 @@ gd_status gd__fit_read(gd_fit_job *j)
     return status;
 }
 
-void gd__fit_close(gd_fit_job *j)
+gd_fit_spec gd_fit_spec_defaults(void)
+{
+    return (gd_fit_spec){.level = 0.95, .starts = 1, .max_steps = gd_solve_defaults().max_steps};
+}
+
+gd_fit *gd_fit_new(gd_ctx *ctx, const gd_fit_spec *spec)
+{
+    if (!ctx || !spec || gd_error(ctx)) return NULL;
+    gd_fit *j = gd__calloc(ctx, sizeof *j);
+    if (!j) return NULL;
+    *j = (gd_fit){.ctx = ctx,
+                  .spec = *spec,
+                  .csv = spec->table,
+                  .reached = NAN,
+                  .numbers = {.aic = NAN},
+                  .fit = {.rss = NAN}};
+    gd__fit_watch(j);
+    gd_status status = gd__fit_read(j);
+    if (!status) status = gd__fit_prepare(j);
+    if (!status) return j;
+    gd_fit_free(j);
+    return NULL;
+}
+
+void gd_fit_free(gd_fit *j)
+{
+    if (!j) return;
+    gd__fit_close(j);
+    gd__free(j->ctx, j, sizeof *j);
+}
+
+void gd__fit_close(gd_fit *j)
 {
     gd_link_release(j->chain);
     gd_lsq_result_clear(&j->fit);
@@ -373,5 +434,4 @@ void gd__fit_close(gd_fit_job *j)
     if (j->csv) gd__free(j->ctx, j->date, j->date ? date_bytes(j) : 0);
     if (j->csv) gd__free(j->ctx, j->drop, j->drop ? (size_t)gd__csv_rows(j->csv) : 0);
     gd__free(j->ctx, j->outlier, j->outlier_bytes);
-    gd__csv_free(j->csv);
 }

@@ -1,0 +1,76 @@
+/* Which of two fits of the same data is to be preferred. */
+#include "base/special.h"
+#include "base/text/number.h"
+#include "fit/fit_job.h"
+
+#include <math.h>
+#include <string.h>
+
+static gd_status read_number(gd_ctx *ctx, const gd_fit_summary *f, const char *key, double *out)
+{
+    const char *text = gd_archive_get_meta(f->archive, key);
+    if (text && gd__parse_number(text, strlen(text), true, out) == strlen(text)) return GD_OK;
+    if (gd__fit_is_saved(f->archive))
+        return gd_fail(ctx, GD_VALUE, "compare: %.200s: the fit did not come to its end: nothing to compare",
+                       f->path);
+    return gd_fail(ctx, GD_FORMAT, "compare: %.200s: no '%s': a file that gradus fit --out wrote is needed",
+                   f->path, key);
+}
+
+gd_status gd__fit_summary_load(gd_ctx *ctx, const char *path, gd_fit_summary *f)
+{
+    *f = (gd_fit_summary){.path = path, .archive = gd_archive_load(ctx, path)};
+    if (!f->archive) return gd_error(ctx);
+    const char *loss = gd_archive_get_meta(f->archive, "fit.loss");
+    if (loss)
+        return gd_fail(ctx, GD_VALUE, "compare: %.200s: fitted by --loss %.20s: no likelihoods to compare",
+                       path, loss);
+    if (gd_archive_get_meta(f->archive, "fit.noise.0"))
+        return gd_fail(ctx, GD_VALUE, "compare: %.200s: fitted with errors in x: no likelihoods to compare",
+                       path);
+    const struct {
+        const char *key;
+        double *to;
+    } numbers[] = {{"fit.rss", &f->rss},       {"fit.dof", &f->dof},
+                   {"fit.points", &f->points}, {"fit.free", &f->free},
+                   {"fit.active", &f->active}, {"fit.log_likelihood", &f->log_likelihood}};
+    gd_status status = GD_OK;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !status; i++)
+        status = read_number(ctx, f, numbers[i].key, numbers[i].to);
+    f->rows = gd_archive_get_meta(f->archive, "fit.rows");
+    f->model = gd_archive_get_meta(f->archive, "model");
+    if (!status && (!f->rows || !f->model)) status = read_number(ctx, f, "fit.rows", &f->rss);
+    bool known = gd_archive_get_meta(f->archive, "fit.known_sigma") != NULL;
+    f->numbers = gd__fit_numbers(f->log_likelihood, f->free, f->points, known);
+    return status;
+}
+
+/* Are all parameters of a also parameters of b? */
+static bool inside(const gd_fit_summary *a, const gd_fit_summary *b)
+{
+    for (int64_t i = 0; i < gd_archive_count(a->archive); i++)
+        if (strncmp(gd_archive_name(a->archive, i), "fit.", 4) != 0 &&
+            !gd_archive_find(b->archive, gd_archive_name(a->archive, i)))
+            return false;
+    return true;
+}
+
+gd_fit_verdict gd__fit_compare(const gd_fit_summary fit[2])
+{
+    gd_fit_verdict v = {.small = fit[0].free <= fit[1].free ? 0 : 1, .f = NAN, .p = NAN};
+    const gd_fit_summary *a = &fit[v.small], *b = &fit[!v.small];
+    v.more = a->dof - b->dof;
+    if (!(v.more > 0))
+        v.no = "both have as many parameters";
+    else if (!inside(a, b))
+        v.no =
+            "the parameters of the one are not all parameters of the other, so it is not a special case of it";
+    else if (!(b->dof > 0))
+        v.no = "the larger has no degrees of freedom";
+    else if (a->rss < b->rss)
+        v.no = "the larger fits worse: it has not reached its minimum";
+    if (v.no) return v;
+    v.f = (a->rss - b->rss) / v.more / (b->rss / b->dof);
+    v.p = gd__f_tail(v.f, v.more, b->dof);
+    return v;
+}

@@ -1,0 +1,355 @@
+/* A fit, in parts:
+ *
+ *   fit_model.c    the model: text, and what is said of names it does not know
+ *   fit_read.c     table, parameters, bounds; fit_rows.c which rows, fit_dates.c dates, fit_derive.c derived quantities
+ *   fit_noise.c    equations, columns with errors, and what a residual is
+ *   fit_solve.c    the fit and its intervals; fit_by_rows.c residuals of long tables, fit_resample.c fits of resampled rows
+ *   fit_guess.c, fit_starts.c   where it may start
+ *   fit_statistics.c            how well it does; fit_compare.c two fits of the same data
+ *   fit_save.c     what is kept of it; fit_predict.c reads it again
+ *   fit_residuals.c, fit_export.c, fit_draw.c, fit_curve.c   files and pictures
+ *   fit_watch.c    what the caller is told, and whether it has asked to stop */
+#ifndef GD_FIT_FIT_JOB_H
+#define GD_FIT_FIT_JOB_H
+
+#include "base/text/compose.h"
+#include "base/text/date.h"
+#include "base/trouble.h"
+#include "expr/expr.h"
+#include "fit/fit_spec.h"
+#include "gradus/chain.h"
+#include "gradus/file.h"
+#include "gradus/plot.h"
+#include "gradus/solve.h"
+#include "table/frame.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define GD_FIT_PARAMS   256   /* the most parameters */
+#define GD_FIT_SETS     10000 /* the most sets of rows with parameters of their own */
+#define GD_GUESS_PARAMS 6     /* the most parameters of --guess */
+#define GD_FIT_DERIVED  64    /* the most derived quantities */
+
+/* Why a row is not fitted. */
+enum { GD_ROW_MISSING = 1, GD_ROW_EXCLUDED = 2, GD_ROW_WEIGHTLESS = 4 };
+
+/* --derive NAME=EXPRESSION */
+typedef struct gd_derived {
+    const char *name, *text;
+    double value, error;
+} gd_derived;
+
+/* A column of dates: numbers since its origin. */
+typedef struct gd_fit_date {
+    double unit;   /* in seconds: of a day or 1; 0: the column holds no dates */
+    double origin; /* in seconds since 1970, or of times of day since midnight */
+    bool day;      /* dates; false: times of day */
+} gd_fit_date;
+
+/* How well a model does beside others; R's logLik, AIC and BIC of nls, or those of the known standard deviations. */
+typedef struct gd_fit_numbers {
+    double log_likelihood, aic, aicc, bic; /* INFINITY: too few points */
+    double p;                              /* of chi-square; NAN without --absolute-sigma */
+    uint64_t rows;                         /* the same for fits of the same rows */
+} gd_fit_numbers;
+
+/* free: parameters that are not at an active bound; known: the standard deviation was given, so it is no parameter. */
+gd_fit_numbers gd__fit_numbers(double log_likelihood, double free, double points, bool known);
+
+/* --intervals */
+typedef enum gd_fit_intervals {
+    GD_INTERVALS_NORMAL,
+    GD_INTERVALS_PROFILE,
+    GD_INTERVALS_BOOTSTRAP
+} gd_fit_intervals;
+extern const char *const gd__fit_intervals[]; /* their names */
+
+/* A row far from the curve. */
+typedef struct gd_outlier {
+    int64_t line; /* of the file */
+    double residual, standardized;
+} gd_outlier;
+
+/* What the caller is told (fit_watch.c); copies of a fit for other threads share that of the first. */
+typedef struct gd_fit_watch {
+    const gd_observer *observer;
+    pthread_t thread; /* of the caller, on which alone it is asked */
+    atomic_bool interrupted;
+    const char *unit; /* what was told last; NULL: nothing */
+    int64_t done, total;
+    double loss;
+} gd_fit_watch;
+
+struct gd_fit {
+    gd_fit_spec spec;
+    gd_ctx *ctx;
+    gd_csv *csv; /* borrowed */
+    gd_fit_watch *watch, own_watch;
+    gd_expr *model;
+    gd_expr_form form;  /* how its text is read */
+    const char *y_name; /* the column that it is to give; NULL: it is an equation, and y is 0 */
+    int noisy; /* columns with errors: their places among the names, and standard deviations [rows] */
+    int noisy_at[GD_DISTANCE_COLUMNS];
+    int noisy_given; /* by --x-errors, the first ones; others are those of an equation, as large as each other */
+    const char *noise_text[GD_DISTANCE_COLUMNS]; /* a column or a number */
+    gd_tensor *noise[GD_DISTANCE_COLUMNS];
+    const double
+        *distance;     /* of each fitted row, while gd__fit_each_row goes over them; NULL: y less fitted */
+    const char **name; /* parameters, then columns, then what --fix holds */
+    gd_tensor **value; /* what the model sees, in that order */
+    gd_tensor **param; /* owned */
+    bool bounded;
+    int64_t elements; /* of all parameters */
+    /* values, bounds, standard errors (NAN: none), at an active bound, not determined: [elements] each; intervals: [elements,
+     * 2]; one block */
+    double *x, *low, *high, *error, *active, *flat, *interval;
+    gd_fit_date *date;                     /* of each column of the table */
+    unsigned char *drop;                   /* of each row of the table: why it is left out, or 0 */
+    int64_t weightless, missing, excluded; /* rows left out */
+    gd_derived derived[GD_FIT_DERIVED];
+    int derived_count;
+    int params, names;
+    const char *set; /* the column that tells sets of rows apart; interned; NULL: none */
+    size_t name_bytes;
+    gd_tensor *y, *scale; /* scale: factor of the residuals, or NULL */
+    gd_rows rows;         /* of long tables, whose residuals are made by ranges of rows; else without rows */
+    gd_tensor **row_data; /* the columns used, y, scale; borrowed from above */
+    gd_lsq_result fit;
+    double t, r2;
+    bool absolute; /* --sigma are standard deviations as they are */
+    gd_fit_numbers numbers;
+    gd_lsq_loss loss;
+    double loss_scale;   /* given; 0: to be found */
+    gd_outlier *outlier; /* of a fit by another loss than squares */
+    int64_t outliers;
+    size_t outlier_bytes;
+    gd_fit_intervals intervals;
+    int64_t resamples; /* of a bootstrap */
+    bool of_residuals;
+    bool guess;          /* --guess */
+    bool start_given;    /* a parameter has a start beside --guess, so that start is tried too */
+    const char *guessed; /* the shape whose numbers are the start */
+    int64_t starts;      /* --starts; 0: one */
+    int64_t agreed;      /* starts that led to the best */
+    bool log[2];         /* axes of the picture that is being drawn */
+    gd_link *chain;      /* NULL: Levenberg-Marquardt */
+    double reached;      /* the sum of squares where the parameters are; NAN: not known to be finite */
+    bool stopping;       /* the solver has heard that it is to end */
+    double given[GD_GUESS_PARAMS]; /* where parameters started before the guess */
+};
+
+/* Checks all that spec says, and is ready to run; where --guess is wanted, parameters are at its numbers.  New: gd_fit_free.  NULL with
+ * the error recorded. */
+gd_fit *gd_fit_new(gd_ctx *ctx, const gd_fit_spec *spec);
+/* Fits, and fills all that is said of the fit. */
+GD_NODISCARD gd_status gd_fit_run(gd_fit *j);
+void gd_fit_free(gd_fit *j);
+
+/* Table, parameters, model, rows.  gd__fit_close also after a failure. */
+GD_NODISCARD gd_status gd__fit_read(gd_fit *j);
+void gd__fit_close(gd_fit *j);
+/* Where the parameters start, and where the data are. */
+GD_NODISCARD gd_status gd__fit_prepare(gd_fit *j);
+
+/* ---- the model (fit_model.c) ---- */
+
+/* The model's text in a context, as often as it is wanted.  New; NULL with the error recorded. */
+gd_expr *gd__fit_parse_model(const gd_fit *j, gd_ctx *ctx, gd_expr_form form);
+/* Another expression, in some names; option: whose it is. */
+gd_expr *gd__fit_parse(const gd_fit *j, const char *option, const char *text, const char *const *names,
+                       int count);
+/* Does the model use what stands at that place among the names? */
+bool gd__fit_uses(const gd_fit *j, int place);
+
+/* ---- the caller (fit_watch.c) ---- */
+
+void gd__fit_watch(gd_fit *j);
+/* Has the caller asked to stop?  On any thread. */
+bool gd__fit_interrupted(const gd_fit *j);
+/* The same of all processes. */
+bool gd__fit_all_interrupted(gd_fit *j);
+/* How far the work is; nothing on other threads than the caller's. */
+void gd__fit_tell(const gd_fit *j, const char *unit, int64_t done, int64_t total, double loss);
+/* The same as before, at a later time: from inside of what is counted. */
+void gd__fit_tell_again(const gd_fit *j);
+void gd__fit_tell_end(const gd_fit *j);
+
+/* --guess: the parameters at numbers of the shape that the data have; ARGUMENT for models over several columns.  given
+ * [elements]: where they were before. */
+GD_NODISCARD gd_status gd__fit_guess(gd_fit *j, const gd_lsq_options *o, double *given);
+/* What the solver is to do, but for limits and callbacks. */
+gd_lsq_options gd__fit_options(const gd_fit *j);
+/* Fits from the parameters as they are and from `given`; they end where the fit with the lower loss began. */
+GD_NODISCARD gd_status gd__fit_better_start(gd_fit *j, const gd_lsq_options *o, const double *given);
+/* --starts: the parameters where the best of several fits ended. */
+GD_NODISCARD gd_status gd__fit_try_starts(gd_fit *j, const gd_lsq_options *o);
+/* Fits from `one` and from where the parameters are; they end where the better began, *first: at `one`.  Interrupted, they
+ * end at the best point so far. */
+GD_NODISCARD gd_status gd__fit_try_two(gd_fit *j, const gd_lsq_options *o, const double *one, bool *first);
+/* The only column that the model uses; -1 if there are none or several. */
+int gd__fit_only_column(const gd_fit *j);
+/* Model less y, by the scale; user is a job. */
+gd_tensor *gd__fit_residuals(void *user);
+/* job->resamples fits of resampled rows, [resamples, elements]. */
+GD_NODISCARD gd_status gd__fit_resample(gd_fit *j, const gd_lsq_options *o, double *samples);
+/* Parameters, and what there is of their spread, as .safetensors. */
+GD_NODISCARD gd_status gd_fit_save(const gd_fit *j, const char *path);
+
+/* The model at parameters, or at what stands for them in a chain; columns as in job->value. */
+gd_tensor *gd__fit_model(gd_fit *j, gd_tensor *const *params);
+
+/* Calls `see` for each fitted row: the line of the file, its number among the fitted, the value there and y less it. */
+GD_NODISCARD gd_status gd__fit_each_row(gd_fit *j, void *user,
+                                        void (*see)(gd_fit *j, void *user, int64_t line, int64_t i,
+                                                    double fitted));
+/* The residual of row i by its standard deviation; NAN where nothing says what that is. */
+double gd__fit_standardized(const gd_fit *j, int64_t i, double fitted);
+/* The model at the fitted rows, without history.  New. */
+gd_tensor *gd__fit_fitted(gd_fit *j);
+/* Each fitted row with fitted value, residual and standardized residual, as .csv. */
+GD_NODISCARD gd_status gd_fit_save_residuals(gd_fit *j, const char *path);
+
+/* sqrt(g' C g), C [n, n]; elements that g does not depend on may have any covariance. */
+double gd__fit_error(const double *covariance, int64_t n, const double *g);
+/* Standard errors of values [rows] with history, by the covariance of all elements of the parameters. */
+GD_NODISCARD gd_status gd__fit_band(gd_tensor *values, gd_tensor *const *params, int count,
+                                    const gd_tensor *covariance, double *error);
+
+/* A column of the table as a vector.  New. */
+gd_tensor *gd__fit_column(gd_fit *j, const char *name);
+/* The same for a column of the model, which may hold dates. */
+gd_tensor *gd__fit_model_column(gd_fit *j, int column);
+
+/* ---- dates (dates.c) ---- */
+
+/* Is the first cell that is there a date? */
+bool gd__fit_holds_dates(const gd_csv *csv, int column);
+/* A column of dates as numbers; date->unit 0: unit and origin are those of `wanted` (--dates; NULL: none), or found from the column.  missing: cells may
+ * be, and are NaN. */
+GD_NODISCARD gd_status gd__fit_dates(gd_ctx *ctx, const char *wanted, const gd_csv *csv, int column,
+                                     bool missing, gd_fit_date *date, double *out);
+#define GD_FIT_DATE_SIZE 64
+/* days:2024-02-29, seconds:2024-02-29T13:45, or without an origin (NaN); false: no such text. */
+bool gd__fit_date_parse(const char *text, gd_fit_date *out);
+/* "days", `between`, the origin. */
+void gd__fit_date_print(char out[GD_FIT_DATE_SIZE], const gd_fit_date *date, const char *between);
+/* How the values of the model at that place are dates; NULL: they are not, or the model does not use them. */
+const gd_fit_date *gd__fit_date_of(const gd_fit *j, int place);
+/* Was any column read as dates? */
+bool gd__fit_has_dates(const gd_fit *j);
+/* A value as the date that it is. */
+void gd__fit_date_cell(gd_text *out, const gd_fit_date *date, double value);
+/* The axis of a plot shows dates where the column at that place holds them. */
+void gd__fit_date_axis(const gd_fit *j, gd_plot *plot, int axis, int place);
+/* The model from its text, and what it is a model of. */
+GD_NODISCARD gd_status gd__fit_read_form(gd_fit *j);
+/* ARGUMENT: the model is an equation, and this option is for models of a y; NULL: none. */
+GD_NODISCARD gd_status gd__fit_only_of_y(const gd_fit *j, const char *option);
+/* --x-errors, and those of the columns of an equation; after the columns are there. */
+GD_NODISCARD gd_status gd__fit_read_noise(gd_fit *j);
+bool gd__fit_is_noisy(const gd_fit *j, int place);
+/* The errors of a column that --x-errors gives, [rows]; NULL: none. */
+const double *gd__fit_noise_of(const gd_fit *j, int place);
+/* What one standard deviation of errors in x does to each of values [rows], which have their history: slope times error. */
+GD_NODISCARD gd_status gd__fit_noise_in_y(gd_tensor *values, gd_tensor *x, const double *errors, double *out);
+/* Bars of the rows' y where --sigma says how long they are: new, [rows], freed by gd__free; NULL with OK: none. */
+GD_NODISCARD gd_status gd__fit_bars(const gd_fit *j, double **half);
+/* Residuals: the model less y, by the scale, or where columns have errors the distances from its curve. */
+gd_tensor *gd__fit_off_curve(const gd_fit *j, gd_expr *model, gd_tensor **value, gd_tensor *const *noise,
+                             gd_tensor *y, gd_tensor *scale);
+/* Takes the rows that are not to be fitted out of y, scale and the columns. */
+GD_NODISCARD gd_status gd__fit_choose_rows(gd_fit *j);
+
+/* Does the model look at one row at a time? */
+bool gd__fit_rows_apart(gd_fit *j);
+/* Fills job->rows where the table is long and the model looks at one row at a time. */
+GD_NODISCARD gd_status gd__fit_by_rows(gd_fit *j);
+
+/* --derive: before the fit the texts, after it values and errors. */
+GD_NODISCARD gd_status gd__fit_read_derived(gd_fit *j);
+GD_NODISCARD gd_status gd__fit_derive(gd_fit *j);
+
+/* Fills job->r2 and job->numbers, NAN for another loss than squares, and then the outliers. */
+GD_NODISCARD gd_status gd__fit_judge(gd_fit *j);
+
+/* ---- what --out has left ---- */
+
+/* Is it a file of gradus fit that values can be had from? */
+bool gd__fit_is_saved(const gd_archive *archive);
+/* ---- predictions (fit_predict.c) ---- */
+
+/* New rows, with what a saved fit says of them. */
+typedef struct gd_fit_prediction gd_fit_prediction;
+
+/* Of the rows of a table; both are borrowed; path: of the archive, for errors.  New: gd__fit_prediction_free; NULL with the error
+ * recorded. */
+gd_fit_prediction *gd__fit_predict(gd_ctx *ctx, const gd_archive *archive, const char *path,
+                                   const gd_csv *csv);
+/* The model at the rows, and its errors where the archive has a covariance. */
+GD_NODISCARD gd_status gd__fit_prediction_run(gd_fit_prediction *p);
+void gd__fit_prediction_free(gd_fit_prediction *p);           /* NULL is fine */
+const char *gd__fit_prediction_y(const gd_fit_prediction *p); /* borrowed */
+int64_t gd__fit_prediction_rows(const gd_fit_prediction *p);
+/* After the run: value, ends of confidence, ends of prediction; ends that nothing says are infinite. */
+void gd__fit_bands(const gd_fit_prediction *p, int64_t row, double out[5]);
+/* A column of the table as the fit reads it, dates too.  New. */
+gd_tensor *gd__fit_prediction_column(const gd_fit_prediction *p, const char *name);
+
+/* ---- two fits (fit_compare.c) ---- */
+
+/* What a saved fit says of itself. */
+typedef struct gd_fit_summary {
+    const char *path, *model;
+    gd_archive *archive; /* owned */
+    double rss, dof, points, free, active, log_likelihood;
+    const char *rows;
+    gd_fit_numbers numbers;
+} gd_fit_summary;
+
+/* The F-test of one fit inside the other. */
+typedef struct gd_fit_verdict {
+    int small;         /* index of the fit with fewer parameters */
+    const char *no;    /* why there is no F-test; NULL: there is one */
+    double f, p, more; /* more: parameters that the larger has more */
+} gd_fit_verdict;
+
+/* Reads what gd_fit_save wrote; the archive is to be freed also after a failure. */
+GD_NODISCARD gd_status gd__fit_summary_load(gd_ctx *ctx, const char *path, gd_fit_summary *out);
+gd_fit_verdict gd__fit_compare(const gd_fit_summary fit[2]);
+
+/* The fitted function as C, Python or LaTeX (.c, .py, .tex); with `check` only whether it can be, before the fit. */
+GD_NODISCARD gd_status gd__fit_export(gd_fit *j, const char *path, bool check);
+
+/* Why it stopped, in words; borrowed from the fit, or static. */
+const char *gd__fit_stop_text(const gd_fit *j);
+/* A table of the parameters and what is known of the fit; one JSON object. */
+void gd__fit_put_table(const gd_fit *j, gd_text *out);
+void gd__fit_put_json(const gd_fit *j, gd_text *out);
+
+/* The line of the model over one column, as a picture draws it (curve.c). */
+typedef struct gd_fit_line {
+    gd_ctx *ctx;
+    int x, set; /* places of the column, and of that of the sets, which is k there; -1: there are no sets */
+    double k;
+    double *xs, *ys; /* count of each, x going up; one block */
+    int64_t count;
+} gd_fit_line;
+
+/* Points over the range of data [rows], closer where the line bends; gd__fit_curve_close also after a failure. */
+GD_NODISCARD gd_status gd__fit_curve(gd_fit *j, gd_fit_line *line, const double *data, int64_t rows);
+void gd__fit_curve_close(gd_fit_line *line);
+/* Does the model use one column beside that of the sets?  Their places among the names. */
+bool gd__fit_has_sets(const gd_fit *j, int *x, int *set);
+/* Points and curve of each set over column x. */
+GD_NODISCARD gd_status gd__fit_draw_sets(gd_fit *j, gd_plot *plot, int x, int set);
+/* The name of a column with its unit; borrowed. */
+const char *gd__fit_axis_name(const gd_fit *j, const char *name);
+/* An equation of two columns: the points, and the curve where it holds. */
+GD_NODISCARD gd_status gd__fit_draw_equation(gd_fit *j, const char *path, bool dark);
+/* The picture: over one column a curve with its band, else measured over fitted values.  log: axes that are logarithmic. */
+GD_NODISCARD gd_status gd__fit_draw(gd_fit *j, const char *path, const bool log[2], bool dark);
+/* ARGUMENT: an equation that is not of two columns has no picture. */
+GD_NODISCARD gd_status gd__fit_check_draw(const gd_fit *j);
+
+#endif
