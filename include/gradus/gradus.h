@@ -31,6 +31,7 @@
 #include "gradus/schedule.h"
 #include "gradus/search.h"
 #include "gradus/solve.h"
+#include "gradus/table.h"
 #include "gradus/tensor.h"
 #include "gradus/trust_region.h"
 #include "gradus/var.h"

@@ -58,10 +58,11 @@ void gd__keep_row(gd_text *out, const gd_kept_columns *kept, int64_t row)
 {
     for (int i = 0; i < kept->count; i++) {
         double number;
+        char text[GD_CELL_SIZE];
         if (gd__csv_ready_number(kept->csv, row, kept->column[i], &number))
             gd__text_put(out, "%.17g", number);
         else
-            gd__csv_put(out, gd__csv_cell(kept->csv, row, kept->column[i]));
+            gd__csv_put(out, gd__csv_text(kept->csv, row, kept->column[i], text));
         gd__text_char(out, ',');
     }
 }
@@ -69,10 +70,11 @@ void gd__keep_row(gd_text *out, const gd_kept_columns *kept, int64_t row)
 static void json_cell(gd_text *out, const gd_csv *csv, int64_t row, int column)
 {
     double number;
+    char text[GD_CELL_SIZE];
     if (gd__csv_ready_number(csv, row, column, &number))
         gd__json_number(out, number);
     else
-        gd__json_string(out, gd__csv_cell(csv, row, column));
+        gd__json_string(out, gd__csv_text(csv, row, column, text));
 }
 
 void gd__keep_json(gd_text *out, const gd_kept_columns *kept)

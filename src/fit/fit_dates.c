@@ -11,6 +11,7 @@ bool gd__fit_holds_dates(const gd_csv *csv, int column)
 {
     gd_date date;
     double value;
+    if (gd__csv_told(csv, column)) return gd__csv_told(csv, column) == GD_CELLS_DATES;
     for (int64_t row = 0; row < gd__csv_rows(csv) && gd__csv_is_text(csv); row++) {
         const char *cell = gd__csv_cell(csv, row, column);
         if (gd__csv_is_missing(cell)) continue;

@@ -10,7 +10,6 @@
 #include "file/gzip.h"
 #include "table/widths.h"
 #include "base/text/compose.h"
-#include "base/text/suggest.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -292,8 +291,7 @@ static void skip_preamble(scan *s)
     }
 }
 
-/* The word in front of a unit: S of "S [mM]"; NULL where there is none. */
-static const char *word_of(gd_ctx *ctx, const char *name)
+const char *gd__csv_word_of(gd_ctx *ctx, const char *name)
 {
     size_t length = strlen(name);
     const char *open = strrchr(name, '[');
@@ -306,17 +304,30 @@ gd_status gd__csv_index_names(gd_csv *csv)
 {
     gd_status status = gd__name_index_build(csv->ctx, csv->name, csv->columns, &csv->index);
     for (int i = 0; i < csv->columns && !status; i++)
-        if (!(csv->word[i] = word_of(csv->ctx, csv->name[i]))) status = GD_NOMEM;
+        if (!(csv->word[i] = gd__csv_word_of(csv->ctx, csv->name[i]))) status = GD_NOMEM;
     /* a word that two columns share is none of them; nor are words of more columns than a person names */
     for (int i = 0; i < csv->columns && !status; i++) {
         if (csv->columns > 1000) csv->word[i] = csv->name[i];
         bool other = csv->word[i] != csv->name[i] &&
                      gd__name_index_find(&csv->index, csv->name, csv->word[i]) >= 0;
         for (int k = 0; k < csv->columns && csv->word[i] != csv->name[i] && !other; k++)
-            other = k != i && word_of(csv->ctx, csv->name[k]) == csv->word[i];
+            other = k != i && gd__csv_word_of(csv->ctx, csv->name[k]) == csv->word[i];
         if (other) csv->word[i] = csv->name[i];
     }
     return status;
+}
+
+void gd__csv_add_word(gd_csv *csv, int column)
+{
+    const char *mine = gd__csv_word_of(csv->ctx, csv->name[column]);
+    csv->word[column] = mine;
+    for (int k = 0; k < column && csv->columns <= 1000; k++) {
+        if (gd__csv_word_of(csv->ctx, csv->name[k]) != mine) continue;
+        csv->word[k] = csv->name[k];
+        csv->word[column] = csv->name[column];
+    }
+    if (csv->columns > 1000) csv->word[column] = csv->name[column];
+    for (int k = 0; k < column && csv->columns == 1001; k++) csv->word[k] = csv->name[k];
 }
 
 /* c1 for the first column, with as many _ behind it as keep it apart from the names that the file has. */
@@ -434,21 +445,62 @@ static gd_status scan_all(gd_csv *csv, size_t size, const gd_csv_options *option
 
 /* ---- making ---- */
 
+gd_csv *gd__csv_new(gd_ctx *ctx, const char *source, int columns)
+{
+    gd_csv *csv = gd__calloc(ctx, sizeof *csv);
+    if (!csv) return NULL;
+    csv->ctx = ctx;
+    csv->references = 1;
+    csv->index.first_again = -1;
+    csv->columns = columns;
+    csv->source = gd__strdup(ctx, source);
+    csv->name_bytes = 2 * (size_t)columns * sizeof *csv->name;
+    csv->name = csv->source && columns ? gd__calloc(ctx, csv->name_bytes) : NULL;
+    if (csv->source && (csv->name || !columns)) {
+        csv->word = csv->name ? csv->name + columns : NULL;
+        return csv;
+    }
+    gd__csv_free(csv);
+    return NULL;
+}
+
+gd_status gd__csv_store(gd_csv *csv)
+{
+    if (csv->stored || !csv->columns) return GD_OK;
+    size_t bytes = (size_t)csv->columns * sizeof *csv->stored;
+    if (!(csv->stored = gd__calloc(csv->ctx, bytes))) return GD_NOMEM;
+    csv->stored_bytes = bytes;
+    return GD_OK;
+}
+
+/* What was said of a text: what else is missing, which columns are words. */
+static gd_status heed_options(gd_csv *csv, const gd_csv_options *o)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < o->missing_count && !status; i++)
+        status = gd__words_add(csv->ctx, &csv->missing, o->missing[i], strlen(o->missing[i]));
+    if (!status && o->words_count) status = gd__csv_store(csv);
+    for (int i = 0; i < o->words_count && !status; i++) {
+        int column = gd__csv_column(csv, o->words[i]);
+        if (column < 0) return gd_error(csv->ctx);
+        csv->stored[column].kind = GD_CELLS_WORDS;
+    }
+    return status;
+}
+
 /* The rows of a block of UTF-8, which it takes over, also when it fails. */
 static gd_csv *parse_text(gd_ctx *ctx, const char *source, char *data, size_t size, size_t block,
                           const gd_csv_options *options)
 {
-    gd_csv *csv = gd__calloc(ctx, sizeof *csv);
+    gd_csv *csv = gd__csv_new(ctx, source, 0);
     if (!csv) {
         gd__free(ctx, data, block);
         return NULL;
     }
-    csv->ctx = ctx;
     csv->data = data;
     csv->block = block;
     csv->decimal = options->decimal;
-    csv->source = gd__strdup(ctx, source);
-    if (csv->source && scan_all(csv, size, options) == GD_OK) {
+    if (scan_all(csv, size, options) == GD_OK && heed_options(csv, options) == GD_OK) {
         /* rows of the header: its cells stay in front, so rows are counted from behind it */
         if (!options->no_header) {
             csv->cells -= (size_t)csv->columns;
@@ -506,230 +558,32 @@ gd_csv *gd__csv_load(gd_ctx *ctx, const char *path, const gd_csv_options *option
     return parse_block(ctx, gd__input_name(path, how), data, size, block, options);
 }
 
+static void free_stored(gd_csv *csv)
+{
+    for (int i = 0; csv->stored && i < csv->columns; i++) {
+        gd_release(csv->stored[i].value);
+        gd__words_free(csv->ctx, &csv->stored[i].words);
+    }
+    gd__free(csv->ctx, csv->stored, csv->stored_bytes);
+}
+
 void gd__csv_free(gd_csv *csv)
 {
-    if (!csv) return;
-    for (int i = 0; csv->number && i < csv->columns; i++) gd_release(csv->number[i]);
-    gd__free(csv->ctx, csv->number, csv->number ? (size_t)csv->columns * sizeof *csv->number : 0);
+    if (!csv || --csv->references > 0) return;
+    gd_ctx *ctx = csv->ctx;
+    size_t places = (size_t)(csv->base ? 1 : csv->parts) * (size_t)csv->columns;
+    free_stored(csv);
     for (int i = 0; csv->part && i < csv->parts; i++) gd__csv_free(csv->part[i]);
-    gd__free(csv->ctx, csv->part, csv->part ? (size_t)csv->parts * sizeof *csv->part : 0);
-    gd__free(csv->ctx, csv->place, csv->place ? (size_t)(csv->parts * csv->columns) * sizeof *csv->place : 0);
-    gd__strfree(csv->ctx, csv->source);
-    gd__free(csv->ctx, csv->data, csv->block);
-    gd__free(csv->ctx, csv->cell, csv->cell_bytes);
-    gd__free(csv->ctx, csv->line, csv->line_bytes);
-    gd__free(csv->ctx, csv->name, csv->name_bytes);
-    gd__name_index_free(csv->ctx, &csv->index);
-    gd__free(csv->ctx, csv, sizeof *csv);
-}
-
-/* ---- looking ---- */
-
-int64_t gd__csv_rows(const gd_csv *csv) { return (int64_t)csv->lines; }
-int gd__csv_columns(const gd_csv *csv) { return csv->columns; }
-const char *gd__csv_name(const gd_csv *csv, int column) { return csv->name[column]; }
-const char *gd__csv_source(const gd_csv *csv) { return csv->source; }
-const char *gd__csv_word(const gd_csv *csv, int column) { return csv->word[column]; }
-
-const char *gd__csv_part(const gd_csv *csv, int k)
-{
-    return k >= 0 && k < csv->parts ? csv->part[k]->source : NULL;
-}
-
-bool gd__csv_is_text(const gd_csv *csv)
-{
-    bool text = csv->data != NULL;
-    for (int i = 0; i < csv->parts; i++) text = text || gd__csv_is_text(csv->part[i]);
-    return text;
-}
-
-/* The part that a row is of; the row becomes one of that part. */
-static int part_of(const gd_csv *csv, int64_t *row)
-{
-    int k = 0;
-    for (; k + 1 < csv->parts && *row >= (int64_t)csv->part[k]->lines; k++)
-        *row -= (int64_t)csv->part[k]->lines;
-    return k;
-}
-
-int64_t gd__csv_line(const gd_csv *csv, int64_t row)
-{
-    int k = part_of(csv, &row);
-    if (csv->parts) return gd__csv_line(csv->part[k], row);
-    return csv->line ? csv->line[row] : row + 1;
-}
-
-const char *gd__csv_source_of(const gd_csv *csv, int64_t row)
-{
-    int k = part_of(csv, &row);
-    return csv->parts ? csv->part[k]->source : csv->source;
-}
-
-const char *gd__csv_cell(const gd_csv *csv, int64_t row, int column)
-{
-    if (csv->parts) {
-        int k = part_of(csv, &row), there = csv->place[k * csv->columns + column];
-        return there < 0 ? "" : gd__csv_cell(csv->part[k], row, there);
-    }
-    if (!csv->data) return "";
-    return csv->data + csv->cell[(size_t)row * (size_t)csv->columns + (size_t)column];
-}
-
-int gd__csv_find(const gd_csv *csv, const char *name)
-{
-    int found = gd__name_index_find(&csv->index, csv->name, name);
-    for (int i = 0; i < csv->columns && found < 0; i++)
-        if (csv->word[i] != csv->name[i] && !strcmp(csv->word[i], name)) found = i;
-    return found;
-}
-
-static gd_status called_twice(const gd_csv *csv, int column)
-{
-    const char *name = csv->name[column];
-    return gd_fail(csv->ctx, GD_ARGUMENT, "%s: two columns are called '%.60s'", csv->source, name);
-}
-
-gd_status gd__csv_check_names(const gd_csv *csv)
-{
-    return csv->index.first_again < 0 ? GD_OK : called_twice(csv, csv->index.first_again);
-}
-
-static bool header_is_numbers(const gd_csv *csv)
-{
-    double value;
-    for (int i = 0; i < csv->columns; i++)
-        if (!gd__is_number(csv->name[i], strlen(csv->name[i]), true, &value)) return false;
-    return true;
-}
-
-int gd__csv_column(const gd_csv *csv, const char *name)
-{
-    int found = gd__csv_find(csv, name);
-    if (found >= 0 && gd__name_index_is_twice(&csv->index, csv->name, name)) {
-        (void)called_twice(csv, found);
-        return -1;
-    }
-    if (found >= 0) return found;
-    gd_suggest nearest = gd__suggest(name, strlen(name));
-    for (int i = 0; i < csv->columns; i++) gd__suggest_try(&nearest, csv->name[i]);
-    char hint[GD_HINT_SIZE], names[240];
-    gd__names_list(csv->name, csv->columns, names, sizeof names);
-    (void)gd_fail(csv->ctx, GD_ARGUMENT, "%s: no column '%.60s'%s%sthe columns are %s%s%s", csv->source, name,
-                  gd__suggest_hint(&nearest, hint), nearest.best ? " (" : ", ", names,
-                  csv->unnamed ? "; one without a name is called by its position, c1 for the first" : "",
-                  nearest.best             ? ")"
-                  : header_is_numbers(csv) ? " (numbers: --no-header if the first line is data)"
-                                           : "");
-    return -1;
-}
-
-/* ---- numbers ---- */
-
-bool gd__csv_is_missing(const char *cell)
-{
-    static const char *const words[] = {"", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "-nan"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(cell, words[i])) return true;
-    return false;
-}
-
-int gd__csv_text_number(const gd_csv *csv, const char *cell, double *value)
-{
-    char with_point[64];
-    if (csv->decimal == ',' && strchr(cell, '.')) return -1; /* of thousands, perhaps */
-    if (csv->decimal == ',' && strchr(cell, ',') && strlen(cell) < sizeof with_point) {
-        strcpy(with_point, cell);
-        *strchr(with_point, ',') = '.';
-        cell = with_point;
-    }
-    if (gd__is_number(cell, strlen(cell), true, value)) return isnan(*value) ? 0 : 1;
-    *value = NAN;
-    return gd__csv_is_missing(cell) ? 0 : -1;
-}
-
-static gd_status cell_error(const gd_csv *csv, int64_t row, int column, int kind)
-{
-    const char *cell = gd__csv_cell(csv, row, column);
-    const char *comma = kind < 0 && !csv->decimal ? strchr(cell, ',') : NULL;
-    return gd_fail(csv->ctx, GD_FORMAT, "%s: line %lld, column '%.60s': %s%.60s%s%s", csv->source,
-                   (long long)csv->line[row], csv->name[column], *cell ? "'" : "",
-                   *cell ? cell : "the cell is empty",
-                   !*cell      ? ""
-                   : kind < 0  ? "' is not a number"
-                   : kind == 0 ? "' stands for a missing number"
-                               : "' is not finite",
-                   comma                               ? " (--decimal comma if this is a decimal comma)"
-                   : csv->decimal && strchr(cell, '.') ? " (--decimal comma was asked for)"
-                                                       : "");
-}
-
-/* A column that is numbers already. */
-static gd_status ready_numbers(const gd_csv *csv, int column, bool missing, double *out)
-{
-    memcpy(out, gd_data(csv->number[column]), csv->lines * sizeof *out);
-    for (size_t i = 0; i < csv->lines; i++)
-        if (!isfinite(out[i]) && !(missing && isnan(out[i])))
-            return gd_fail(csv->ctx, GD_FORMAT, "%s: row %zu of '%.60s': %g is not finite", csv->source,
-                           i + 1, csv->name[column], out[i]);
-    return GD_OK;
-}
-
-static gd_status joined_numbers(const gd_csv *csv, int column, bool missing, double *out)
-{
-    gd_status status = GD_OK;
-    for (int k = 0; k < csv->parts && !status; out += csv->part[k++]->lines) {
-        int there = csv->place[k * csv->columns + column];
-        if (there >= 0)
-            status = gd__csv_numbers(csv->part[k], there, missing, out);
-        else
-            for (size_t i = 0; i < csv->part[k]->lines; i++) out[i] = k;
-    }
-    return status;
-}
-
-gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missing, double *out)
-{
-    if (csv->parts) return joined_numbers(csv, column, missing, out);
-    if (csv->number) return ready_numbers(csv, column, missing, out);
-    for (int64_t row = 0; row < gd__csv_rows(csv); row++) {
-        int kind = gd__csv_text_number(csv, gd__csv_cell(csv, row, column), &out[row]);
-        if (kind == 1 && isfinite(out[row])) continue;
-        if (kind || !missing) return cell_error(csv, row, column, kind); /* an infinity is not missing */
-    }
-    return GD_OK;
-}
-
-int gd__csv_number(const gd_csv *csv, int64_t row, int column, double *value)
-{
-    return gd__csv_text_number(csv, gd__csv_cell(csv, row, column), value);
-}
-
-bool gd__csv_ready_number(const gd_csv *csv, int64_t row, int column, double *value)
-{
-    if (csv->parts) {
-        int k = part_of(csv, &row), there = csv->place[k * csv->columns + column];
-        if (there >= 0) return gd__csv_ready_number(csv->part[k], row, there, value);
-        *value = k;
-        return true;
-    }
-    if (csv->number) *value = ((const double *)gd_data(csv->number[column]))[row];
-    return csv->number != NULL;
-}
-
-gd_tensor *gd__csv_tensor(const gd_csv *csv, const int *columns, int count)
-{
-    int64_t rows = gd__csv_rows(csv);
-    size_t bytes = (size_t)(rows ? rows : 1) * sizeof(double);
-    double *values = gd__alloc(csv->ctx, bytes);
-    gd_tensor *t = values ? gd_empty(csv->ctx, GD_F64, 2, (int64_t[]){rows, count}) : NULL;
-    gd_status status = t ? GD_OK : GD_NOMEM;
-    double *data = t ? gd_data_mut(t) : NULL;
-    for (int i = 0; i < count && !status; i++) {
-        status = gd__csv_numbers(csv, columns ? columns[i] : i, false, values);
-        for (int64_t row = 0; row < rows && !status; row++) data[row * count + i] = values[row];
-    }
-    gd__free(csv->ctx, values, bytes);
-    if (!status) return t;
-    gd_release(t);
-    return NULL;
+    gd__free(ctx, csv->part, csv->part ? (size_t)csv->parts * sizeof *csv->part : 0);
+    gd__free(ctx, csv->place, csv->place ? places * sizeof *csv->place : 0);
+    gd__free(ctx, csv->pick, csv->pick ? (csv->lines + 1) * sizeof *csv->pick : 0);
+    gd__csv_free(csv->base);
+    gd__strfree(ctx, csv->source);
+    gd__free(ctx, csv->data, csv->block);
+    gd__free(ctx, csv->cell, csv->cell_bytes);
+    gd__free(ctx, csv->line, csv->line_bytes);
+    gd__free(ctx, csv->name, csv->name_bytes);
+    gd__words_free(ctx, &csv->missing);
+    gd__name_index_free(ctx, &csv->index);
+    gd__free(ctx, csv, sizeof *csv);
 }

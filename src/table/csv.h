@@ -14,11 +14,12 @@
 
 #include "file/input.h"
 #include "table/encoding.h"
-#include "gradus/tensor.h"
+#include "gradus/table.h"
+#include "table/words.h"
 
-typedef struct gd_csv gd_csv;
+typedef gd_table gd_csv; /* every table is one */
 
-#define GD_CSV_WIDTHS 1
+#define GD_CSV_WIDTHS GD_TABLE_WIDTHS
 
 typedef struct gd_csv_options {
     char
@@ -26,6 +27,10 @@ typedef struct gd_csv_options {
     char decimal;   /* ',': decimals are written 1,5; 0: with a point */
     bool no_header; /* the columns are called c1, c2, ... */
     gd_encoding encoding;
+    const char *const *missing; /* what else stands for a missing cell; NULL: nothing */
+    int missing_count;
+    const char *const *words; /* names of columns that are words; NULL: none */
+    int words_count;
     gd_input input; /* of files; its observer also sees how far the text is */
 } gd_csv_options;
 
@@ -55,8 +60,14 @@ int gd__csv_column(const gd_csv *csv, const char *name);
 /* The same without an error: -1. */
 int gd__csv_find(const gd_csv *csv, const char *name);
 
-/* One cell, borrowed; "" where it is empty. */
+/* What was said of a column, or found when it was read; FOUND: neither. */
+gd_cells gd__csv_told(const gd_csv *csv, int column);
+
+/* One cell of text or words, borrowed; "" where it is empty, or a number or a date in memory. */
 const char *gd__csv_cell(const gd_csv *csv, int64_t row, int column);
+#define GD_CELL_SIZE 40 /* of numbers and dates as text */
+/* Any cell as text: borrowed, or in `out`.  "" where it is empty. */
+const char *gd__csv_text(const gd_csv *csv, int64_t row, int column, char out[GD_CELL_SIZE]);
 /* The line of its file on which a row begins, counted from 1; the row where files have no lines. */
 int64_t gd__csv_line(const gd_csv *csv, int64_t row);
 
@@ -69,6 +80,8 @@ int gd__csv_number(const gd_csv *csv, int64_t row, int column, double *value);
 bool gd__csv_ready_number(const gd_csv *csv, int64_t row, int column, double *value);
 /* Does a cell stand for nothing: empty, NA, NaN, null? */
 bool gd__csv_is_missing(const char *cell);
+/* The same with what else stands for nothing there; NULL: nothing else. */
+bool gd__is_missing(const gd_words *own, const char *cell);
 /* Columns (NULL: the first `count`) as an f64 matrix [rows, count].  New. */
 gd_tensor *gd__csv_tensor(const gd_csv *csv, const int *columns, int count);
 

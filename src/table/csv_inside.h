@@ -1,35 +1,77 @@
-/* The inside of a table: text, or columns of numbers, or several tables one after the other. */
+/* The inside of a table.  Its cells are one of four things:
+ *
+ *   text     of a file: `data`, with the place of each cell
+ *   stored   columns of numbers, words and dates in memory
+ *   parts    tables one after the other
+ *   base     some rows or columns of another table, which has text, columns or parts */
 #ifndef GD_TABLE_CSV_INSIDE_H
 #define GD_TABLE_CSV_INSIDE_H
 
 #include "table/csv.h"
 #include "table/words.h"
 
-struct gd_csv {
+/* A column in memory. */
+typedef struct gd_stored {
+    gd_cells kind; /* FOUND: nothing is stored and nothing is known */
+    gd_tensor
+        *value; /* f64 [rows], contiguous: numbers, places among the words, seconds; owned; NULL: none */
+    gd_words words;
+    bool day, clock; /* of dates: what they have */
+} gd_stored;
+
+struct gd_table {
     gd_ctx *ctx;
     char *source;
+    int references;
     char *data; /* the cells, with one NUL more than there were bytes */
     size_t block;
     size_t *cell; /* offsets into data, row after row */
     size_t cells, cell_bytes;
     int64_t *line; /* of each row; NULL: rows have no lines */
     size_t lines, line_bytes;
-    const char **name; /* of the columns; interned or in data */
-    const char **word; /* the same without units: S of "S [mM]"; behind the names */
-    size_t name_bytes;
+    const char **name;   /* of the columns; interned or in data */
+    const char **word;   /* the same without units: S of "S [mM]"; behind the names */
+    size_t name_bytes;   /* of both */
     gd_name_index index; /* of the names */
     int columns;
     int unnamed; /* columns without a name in the file: c1 for the first */
     char separator, decimal;
-    gd_tensor **number; /* of each column, f64 [rows]; owned; NULL: text */
-    gd_csv **part;      /* tables that this one is made of; owned */
+    gd_words missing; /* what else stands for a missing cell of the text */
+    /* Of each column, owned.  A table of nothing else has its cells here; in others these are columns that were read once, or of
+     * which it was said that they are words.  NULL: none. */
+    gd_stored *stored;
+    size_t stored_bytes;
+    bool built;      /* columns may be added */
+    gd_table **part; /* tables that this one is made of; owned */
     int parts;
-    int *place; /* [parts, columns]: of a column in a part; -1: the number of the part */
+    gd_table *base; /* a reference is held */
+    int64_t *pick;  /* rows of base; NULL: all */
+    int *place; /* [parts, columns]: of a column in a part; -1: the number of the part.  [columns] of base */
 };
 
+/* The table, row and column that have a cell, behind parts and selections; column -1: the cell is the number `row`. */
+typedef struct gd_cell_place {
+    const gd_table *table;
+    int64_t row;
+    int column;
+} gd_cell_place;
+
+gd_cell_place gd__csv_place(const gd_table *table, int64_t row, int column);
+/* The column in memory: of this table, or of the one that it is selected from, whose rows it has (*pick; NULL: all).  NULL: its cells
+ * are text that was not read yet. */
+const gd_stored *gd__csv_stored(const gd_table *table, int column, const int64_t **pick);
+
 /* A cell by the table's decimals: 1: a number; 0: missing; -1: neither. */
-int gd__csv_text_number(const gd_csv *csv, const char *cell, double *value);
+int gd__csv_text_number(const gd_table *csv, const char *cell, double *value);
 /* Names are in csv->name: makes words and index of them. */
-GD_NODISCARD gd_status gd__csv_index_names(gd_csv *csv);
+GD_NODISCARD gd_status gd__csv_index_names(gd_table *csv);
+/* The word in front of a unit: S of "S [mM]", else the name; interned, or the name itself.  NULL: no memory. */
+const char *gd__csv_word_of(gd_ctx *ctx, const char *name);
+/* The word of one more column, whose name is in csv->name and in the index; its word is interned already. */
+void gd__csv_add_word(gd_table *csv, int column);
+/* An empty table with room for names. */
+gd_table *gd__csv_new(gd_ctx *ctx, const char *source, int columns);
+/* Room for what is stored of each column. */
+GD_NODISCARD gd_status gd__csv_store(gd_table *csv);
 
 #endif

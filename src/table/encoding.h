@@ -3,11 +3,9 @@
 #define GD_TABLE_ENCODING_H
 
 #include "base/ctx.h"
+#include "gradus/table.h"
 
-/* In the order of GD_ENCODINGS. */
-typedef enum gd_encoding { GD_UTF8, GD_LATIN1, GD_WINDOWS_1252, GD_UTF16 } gd_encoding;
-
-#define GD_ENCODINGS "utf-8 latin1 windows-1252 utf-16" /* for gd__args_choice */
+#define GD_ENCODINGS "utf-8 latin1 windows-1252 utf-16" /* in the order of gd_encoding, for gd__args_choice */
 
 /* Do the bytes begin with a mark of UTF-16? */
 bool gd__is_utf16(const char *data, size_t size);

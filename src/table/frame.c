@@ -1,6 +1,7 @@
 /* Columns as they are; see frame.h. */
 #include "table/frame.h"
 #include "base/text/date.h"
+#include "table/csv_inside.h"
 
 #include <math.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static gd_status find_kind(gd_ctx *ctx, const gd_csv *csv, int column, gd_cells 
     return gd_fail(ctx, GD_FORMAT,
                    "%s: line %lld, column '%.60s': '%.60s' is not a number, as %lld other cells are (--text "
                    "'%.60s' if all are words)",
-                   gd__csv_source(csv), (long long)gd__csv_line(csv, c.first_other),
+                   gd__csv_source_of(csv, c.first_other), (long long)gd__csv_line(csv, c.first_other),
                    gd__csv_name(csv, column), gd__csv_cell(csv, c.first_other, column), (long long)c.numbers,
                    gd__csv_name(csv, column));
 }
@@ -52,7 +53,7 @@ gd_status gd__frame_word(gd_ctx *ctx, gd_word_places *places, gd_frame_column *c
                          double *out)
 {
     *out = NAN;
-    if (gd__csv_is_missing(cell)) return GD_OK;
+    if (gd__is_missing(c->missing, cell)) return GD_OK;
     const char *word = gd__intern(ctx, cell, strlen(cell));
     if (!word) return GD_NOMEM;
     int place = gd__map_find(&places->table, word);
@@ -69,7 +70,7 @@ bool gd__frame_date(gd_frame_column *c, const char *cell, double *out)
 {
     gd_date date;
     *out = NAN;
-    if (gd__csv_is_missing(cell)) return true;
+    if (gd__is_missing(c->missing, cell)) return true;
     bool any = c->day || c->clock;
     if (!gd__date_parse(cell, &date) || (any && date.day != c->day)) return false;
     *out = date.seconds;
@@ -82,9 +83,12 @@ static gd_status read_words(gd_ctx *ctx, const gd_csv *csv, int column, gd_frame
 {
     gd_word_places places = {0};
     gd_status status = GD_OK;
+    char text[GD_CELL_SIZE];
     int64_t rows = gd__csv_rows(csv);
-    for (int64_t row = 0; row < rows && !status; row++)
-        status = gd__frame_word(ctx, &places, out, gd__csv_cell(csv, row, column), &out->value[row]);
+    for (int64_t row = 0; row < rows && !status; row++) {
+        out->missing = &gd__csv_place(csv, row, column).table->missing;
+        status = gd__frame_word(ctx, &places, out, gd__csv_text(csv, row, column, text), &out->value[row]);
+    }
     gd__frame_places_free(ctx, &places);
     return status;
 }
@@ -92,23 +96,56 @@ static gd_status read_words(gd_ctx *ctx, const gd_csv *csv, int column, gd_frame
 static gd_status read_dates(gd_ctx *ctx, const gd_csv *csv, int column, gd_frame_column *out)
 {
     int64_t rows = gd__csv_rows(csv);
+    char text[GD_CELL_SIZE];
     for (int64_t row = 0; row < rows; row++) {
-        const char *cell = gd__csv_cell(csv, row, column);
+        const char *cell = gd__csv_text(csv, row, column, text);
+        out->missing = &gd__csv_place(csv, row, column).table->missing;
         if (!gd__frame_date(out, cell, &out->value[row]))
             return gd_fail(ctx, GD_FORMAT, "%s: line %lld, column '%.60s': '%.60s' is not a %s",
-                           gd__csv_source(csv), (long long)gd__csv_line(csv, row), out->name, cell,
+                           gd__csv_source_of(csv, row), (long long)gd__csv_line(csv, row), out->name, cell,
                            out->clock && !out->day ? "time as in 13:45"
                                                    : "date as in 2024-02-29 or 2024-02-29T13:45");
     }
     return GD_OK;
 }
 
+/* A column that is in memory; the words are interned, so the list is all there is to copy. */
+static gd_status copy_column(gd_ctx *ctx, const gd_stored *s, const int64_t *pick, int64_t rows,
+                             gd_frame_column *out)
+{
+    const double *from = gd_data(s->value);
+    gd_status status = from ? GD_OK : gd_error(ctx);
+    if (from && !pick) memcpy(out->value, from, (size_t)rows * sizeof *from);
+    for (int64_t i = 0; from && pick && i < rows; i++) out->value[i] = from[pick[i]];
+    for (int k = 0; k < s->words.count && !status; k++)
+        status = gd__words_add(ctx, &out->words, s->words.word[k], strlen(s->words.word[k]));
+    out->day = s->day;
+    out->clock = s->clock;
+    return status;
+}
+
+/* A column of numbers that is in memory may have infinities; reading the cells tells where. */
+static bool is_finite_or_missing(const gd_frame_column *column, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++)
+        if (isinf(column->value[i])) return false;
+    return true;
+}
+
 static gd_status read_column(gd_frame *f, const gd_csv *csv, int column, gd_frame_column *out)
 {
     const char *name = gd__csv_name(csv, column);
+    const int64_t *pick;
+    const gd_stored *s = gd__csv_stored(csv, column, &pick);
     if (!(out->name = gd__intern(f->ctx, name, strlen(name)))) return GD_NOMEM;
+    if (out->kind == GD_CELLS_FOUND) out->kind = gd__csv_told(csv, column);
     gd_status status = out->kind == GD_CELLS_FOUND ? find_kind(f->ctx, csv, column, &out->kind) : GD_OK;
     if (status) return status;
+    if (s && s->kind == out->kind &&
+        !(pick && s->words.count)) { /* words of rows that are left out are none */
+        status = copy_column(f->ctx, s, pick, f->rows, out);
+        if (status || out->kind != GD_CELLS_NUMBERS || is_finite_or_missing(out, f->rows)) return status;
+    }
     switch (out->kind) {
     case GD_CELLS_WORDS: return read_words(f->ctx, csv, column, out);
     case GD_CELLS_DATES: return read_dates(f->ctx, csv, column, out);

@@ -9,14 +9,13 @@
 #include "table/words.h"
 #include "base/text/map.h"
 
-typedef enum gd_cells { GD_CELLS_FOUND, GD_CELLS_NUMBERS, GD_CELLS_WORDS, GD_CELLS_DATES } gd_cells;
-
 typedef struct gd_frame_column {
     const char *name; /* interned */
     gd_cells kind;
     double *value; /* numbers; places among the words; seconds of dates; NAN: missing */
     gd_words words;
-    bool day, clock; /* of dates: what they have */
+    bool day, clock;         /* of dates: what they have */
+    const gd_words *missing; /* what else stands for a missing cell while it is read; NULL: nothing */
 } gd_frame_column;
 
 typedef struct gd_frame {

@@ -36,6 +36,7 @@ typedef struct fault {
 typedef struct table {
     const gd_table_layout *layout;
     const char *text, *end;
+    const char *plain; /* the end, where digits are always a number and never stand for a missing one */
     char separator, second, point; /* second: another byte between cells, or the first again */
     bool blanks, quotes;
     gd_frame_column *
@@ -348,7 +349,8 @@ static void copy_cell(const char *from, size_t length, char *out)
 static bool careful_number(piece *p, const cell *c, int column, double *out)
 {
     char text[1024];
-    const gd_csv csv = {.decimal = p->t->layout->decimal};
+    gd_csv csv = {.decimal = p->t->layout->decimal};
+    if (p->t->layout->missing) csv.missing = *p->t->layout->missing;
     size_t length = (size_t)(c->end - c->begin);
     if (length >= sizeof text) return cell_fault(p, c, column, "is not a number");
     copy_cell(c->begin, length, text);
@@ -371,7 +373,7 @@ static bool place_word(piece *p, const cell *c, int column, double *out)
 
 static inline __attribute__((always_inline)) bool is_plain_number(const table *t, const cell *c, double *out)
 {
-    return t->end - c->begin >= CHUNK && plain_number(c->begin, c->end, t->point, out);
+    return t->plain - c->begin >= CHUNK && plain_number(c->begin, c->end, t->point, out);
 }
 
 static bool put_trimmed(piece *p, cell *c, int column, double *out)
@@ -575,6 +577,7 @@ static table table_of(const gd_table_layout *layout, const char *text, size_t si
     return (table){.layout = layout,
                    .text = text,
                    .end = text + size,
+                   .plain = layout->missing && layout->missing->count ? text : text + size,
                    .separator = layout->separator,
                    .second = blanks ? '\t' : layout->separator,
                    .point = layout->decimal ? layout->decimal : '.',
@@ -608,6 +611,7 @@ gd_status gd__scan_rows(gd_ctx *ctx, const gd_table_layout *layout, const char *
     for (int i = 0; i < count && !status; i++) {
         t.column[wanted[i]] = &out->column[i];
         out->column[i].name = layout->name[wanted[i]];
+        out->column[i].missing = layout->missing;
     }
     if (!status) status = read_pieces(&n, pieces, made, out);
     for (size_t i = 0; i < columns && n.places; i++) gd__frame_places_free(ctx, &n.places[i]);

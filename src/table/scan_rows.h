@@ -13,6 +13,7 @@ typedef struct gd_table_layout {
     char separator, decimal;
     int columns;             /* of a row */
     const char *const *name; /* theirs */
+    const gd_words *missing; /* what else stands for a missing cell; NULL: nothing */
 } gd_table_layout;
 
 /* Reads the rows of text[0..size), which a NUL follows: `wanted[i]` of `count` columns, of that kind (never FOUND), in any order, none twice.  first_line is

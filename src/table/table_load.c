@@ -1,5 +1,6 @@
 #include "table/table_load.h"
 #include "table/csv_inside.h"
+#include "file/idx.h"
 #include "file/zip.h"
 #include "file/input.h"
 #include "gradus/autograd.h"
@@ -16,24 +17,6 @@ static bool ends_in(const char *path, const char *end)
 }
 
 /* ---- columns of numbers ---- */
-
-/* An empty table with room for names. */
-static gd_csv *new_table(gd_ctx *ctx, const char *source, int columns)
-{
-    gd_csv *csv = gd__calloc(ctx, sizeof *csv);
-    if (!csv) return NULL;
-    csv->ctx = ctx;
-    csv->columns = columns;
-    csv->source = gd__strdup(ctx, source);
-    csv->name_bytes = 2 * (size_t)columns * sizeof *csv->name;
-    csv->name = gd__calloc(ctx, csv->name_bytes);
-    if (csv->source && csv->name) {
-        csv->word = csv->name + columns;
-        return csv;
-    }
-    gd__csv_free(csv);
-    return NULL;
-}
 
 /* Columns that a tensor has: a vector one, a matrix as many as it is wide; -1 with SHAPE. */
 static int width_of(gd_ctx *ctx, const char *path, const char *name, const gd_tensor *t)
@@ -61,7 +44,7 @@ static gd_status take_columns(gd_csv *csv, const char *name, gd_tensor *t, int a
         gd__aside_begin(ctx);
         gd_tensor *column = gd_drop_names(gd_ndim(t) == 1 ? t : gd_index(t, "1", i));
         gd_tensor *numbers = gd_contiguous(gd_cast(column, GD_F64));
-        csv->number[at + i] = numbers ? gd_retain(numbers) : NULL;
+        csv->stored[at + i] = (gd_stored){.kind = GD_CELLS_NUMBERS, .value = gd_retain(numbers)};
         gd__aside_end(ctx);
         if (!numbers) return gd_error(ctx);
     }
@@ -77,10 +60,9 @@ static gd_csv *table_of(gd_ctx *ctx, const char *path, const gd_archive *archive
         columns += width;
     }
     if (!columns) return gd__refuse(ctx, GD_FORMAT, "%s: no columns", path);
-    gd_csv *csv = new_table(ctx, path, columns);
+    gd_csv *csv = gd__csv_new(ctx, path, columns);
     if (!csv) return NULL;
-    csv->number = gd__calloc(ctx, (size_t)columns * sizeof *csv->number);
-    gd_status status = csv->number ? GD_OK : GD_NOMEM;
+    gd_status status = gd__csv_store(csv);
     for (int64_t i = 0; i < gd_archive_count(archive) && !status; i++) {
         gd_tensor *t = gd_archive_get(archive, i);
         int width = gd_ndim(t) == 1 ? 1 : (int)gd_size(t, 1);
@@ -95,11 +77,14 @@ static gd_csv *table_of(gd_ctx *ctx, const char *path, const gd_archive *archive
 
 /* ---- files ---- */
 
-static gd_archive *read_npy(gd_ctx *ctx, const char *path)
+/* A file of one array. */
+static gd_archive *read_array(gd_ctx *ctx, const char *path, const gd_input *how)
 {
     gd_archive *archive = gd_archive_new(ctx);
     gd_scope_begin(ctx);
-    gd_tensor *t = archive ? gd_npy_load(ctx, path) : NULL;
+    gd_tensor *t = !archive                ? NULL
+                   : gd__idx_is_path(path) ? gd__idx_load(ctx, path, how)
+                                           : gd_npy_load(ctx, path);
     if (t && gd_ndim(t) == 1) t = gd_unsqueeze(t, 1, NULL); /* c1, as that of a matrix */
     bool ok = t && gd_archive_put(archive, "c", t) == GD_OK;
     gd_scope_end(ctx);
@@ -110,12 +95,13 @@ static gd_archive *read_npy(gd_ctx *ctx, const char *path)
 
 static gd_csv *load_one(gd_ctx *ctx, const char *path, const gd_csv_options *options)
 {
-    bool npy = ends_in(path, ".npy"), npz = ends_in(path, ".npz"), safe = ends_in(path, ".safetensors");
-    if (!npy && !npz && !safe) return gd__csv_load(ctx, path, options);
-    if (gd__input_fits(ctx, path)) return NULL;
-    gd_archive *archive = npy   ? read_npy(ctx, path)
-                          : npz ? gd__npz_load(ctx, path, options ? &options->input : NULL)
-                                : gd_archive_load(ctx, path);
+    bool npz = ends_in(path, ".npz"), safe = ends_in(path, ".safetensors"), idx = gd__idx_is_path(path);
+    const gd_input *how = options ? &options->input : NULL;
+    if (!npz && !safe && !idx && !ends_in(path, ".npy")) return gd__csv_load(ctx, path, options);
+    if (!idx && gd__input_fits(ctx, path)) return NULL; /* others are measured while they are read */
+    gd_archive *archive = npz    ? gd__npz_load(ctx, path, how)
+                          : safe ? gd_archive_load(ctx, path)
+                                 : read_array(ctx, path, how);
     gd_csv *csv = archive ? table_of(ctx, path, archive) : NULL;
     gd_archive_free(archive);
     return csv;
@@ -159,11 +145,11 @@ static gd_csv *join_tables(gd_ctx *ctx, gd_csv **part, int count)
 {
     char source[64];
     (void)snprintf(source, sizeof source, "%d tables", count);
-    gd_csv *csv = new_table(ctx, source, part[0]->columns + 1);
+    gd_csv *csv = gd__csv_new(ctx, source, part[0]->columns + 1);
     if (!csv) return NULL;
-    csv->place = gd__calloc(ctx, (size_t)(count * csv->columns) * sizeof *csv->place);
-    csv->part = gd__calloc(ctx, (size_t)count * sizeof *csv->part);
     csv->parts = count;
+    csv->place = gd__calloc(ctx, (size_t)count * (size_t)csv->columns * sizeof *csv->place);
+    csv->part = gd__calloc(ctx, (size_t)count * sizeof *csv->part);
     gd_status status = csv->place && csv->part ? GD_OK : GD_NOMEM;
     for (int k = 0; k < count && csv->part; k++) csv->part[k] = part[k], part[k] = NULL;
     for (int k = 0; k < count && !status; k++) status = match_part(csv, k);

@@ -47,10 +47,11 @@ static size_t find_slot(const gd_name_index *x, const char *const *names, const 
     return at;
 }
 
-gd_status gd__name_index_build(gd_ctx *ctx, const char *const *names, int count, gd_name_index *out)
+static gd_status build_index(gd_ctx *ctx, const char *const *names, int count, size_t room,
+                             gd_name_index *out)
 {
     *out = (gd_name_index){.slots = 4, .first_again = -1};
-    while (out->slots < 2 * (size_t)count) out->slots *= 2;
+    while (out->slots < 2 * room) out->slots *= 2;
     out->slot = gd__calloc(ctx, out->slots * sizeof *out->slot);
     if (!out->slot) return GD_NOMEM;
     for (int i = 0; i < count; i++) {
@@ -61,9 +62,30 @@ gd_status gd__name_index_build(gd_ctx *ctx, const char *const *names, int count,
     return GD_OK;
 }
 
+gd_status gd__name_index_build(gd_ctx *ctx, const char *const *names, int count, gd_name_index *out)
+{
+    return build_index(ctx, names, count, (size_t)count, out);
+}
+
+gd_status gd__name_index_reserve(gd_ctx *ctx, gd_name_index *x, const char *const *names, int count)
+{
+    gd_name_index grown;
+    if (x->slot && x->slots >= 2 * ((size_t)count + 1)) return GD_OK;
+    gd_status status = build_index(ctx, names, count, 2 * ((size_t)count + 1), &grown);
+    if (status) return status;
+    gd__name_index_free(ctx, x);
+    *x = grown;
+    return GD_OK;
+}
+
+void gd__name_index_add(gd_name_index *x, const char *const *names, int place)
+{
+    x->slot[find_slot(x, names, names[place])] = place + 1;
+}
+
 void gd__name_index_free(gd_ctx *ctx, gd_name_index *x)
 {
-    gd__free(ctx, x->slot, x->slots * sizeof *x->slot);
+    gd__free(ctx, x->slot, x->slot ? x->slots * sizeof *x->slot : 0);
     *x = (gd_name_index){.first_again = -1};
 }
 

@@ -28,6 +28,11 @@ typedef struct gd_name_index {
 
 GD_NODISCARD gd_status gd__name_index_build(gd_ctx *ctx, const char *const *names, int count,
                                             gd_name_index *out);
+/* Room for one name more than `count`; builds the index where there is none. */
+GD_NODISCARD gd_status gd__name_index_reserve(gd_ctx *ctx, gd_name_index *index, const char *const *names,
+                                              int count);
+/* The name at `place`, which is not there yet; after gd__name_index_reserve. */
+void gd__name_index_add(gd_name_index *index, const char *const *names, int place);
 void gd__name_index_free(gd_ctx *ctx, gd_name_index *index);
 /* The first of a name; -1 if it is not there. */
 int gd__name_index_find(const gd_name_index *index, const char *const *names, const char *name);

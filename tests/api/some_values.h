@@ -36,6 +36,7 @@ static struct {
     gd_microbatches *microbatches;
     gd_expr *expr;
     gd_plot *plot;
+    gd_table *table;
     bool lends; /* what is counted is lent, not given */
 } world;
 
@@ -62,6 +63,7 @@ static gd_world *some_gd_world(void) { return world.alone; }
 static gd_microbatches *some_gd_microbatches(void) { return world.microbatches; }
 static gd_expr *some_gd_expr(void) { return world.expr; }
 static gd_plot *some_gd_plot(void) { return world.plot; }
+static gd_table *some_gd_table(void) { return world.table; }
 static gd_exchange *some_gd_exchange(void)
 {
     return gd_world_start(world.alone, &(gd_collective){.kind = GD_BARRIER});
@@ -185,6 +187,8 @@ static void make_world(memory *m)
     world.microbatches = gd_microbatches_new(world.alone, world.tensor, 1);
     world.expr = gd_expr_parse(world.ctx, "2*x", NULL);
     world.plot = gd_plot_new(world.ctx, "some", "x", "y");
+    world.table = gd_table_new(world.ctx, "some");
+    failed |= gd_table_add(world.table, "x", world.tensor);
     if (failed || gd_error(ctx)) fail_msg("%s", gd_error_text(ctx));
 }
 
@@ -193,6 +197,7 @@ static void end_world(void)
     gd_microbatches_free(world.microbatches);
     gd_expr_free(world.expr);
     gd_plot_free(world.plot);
+    gd_table_free(world.table);
     gd_world_free(world.alone);
     gd_linop_release(world.linop);
     gd_optimizer_free(world.optimizer);

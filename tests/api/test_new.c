@@ -31,6 +31,7 @@ typedef enum kind {
     MICROBATCHES,
     EXPR,
     PLOT,
+    TABLE,
     OTHER
 } kind;
 
@@ -68,7 +69,8 @@ static void note(kind k, void *handle)
              : EXCHANGE, gd_microbatches * \
              : MICROBATCHES, gd_expr *     \
              : EXPR, gd_plot *             \
-             : PLOT, default               \
+             : PLOT, gd_table *            \
+             : TABLE, default              \
              : OTHER)
 
 static void end_handle(kind k, void *handle)
@@ -91,6 +93,7 @@ static void end_handle(kind k, void *handle)
     case MICROBATCHES: gd_microbatches_free(handle); break;
     case EXPR: gd_expr_free(handle); break;
     case PLOT: gd_plot_free(handle); break;
+    case TABLE: gd_table_free(handle); break;
     case OTHER: break;
     }
 }
@@ -184,6 +187,11 @@ static const own_call own_calls[] = {
     {"gd_link_with", own_gd_link_with},
     {"gd_chain_of", own_gd_chain_of},
     {"gd_expr_parse", own_gd_expr_parse},
+    {"gd_table_load", own_gd_table_load},
+    {"gd_table_load_all", own_gd_table_load_all},
+    {"gd_table_matrix", own_gd_table_matrix},
+    {"gd_table_select", own_gd_table_select},
+    {"gd_table_select_rows", own_gd_table_select_rows},
     {"gd_optimizer_new", own_gd_optimizer_new},
     {"gd_sequential_new", own_gd_sequential_new},
     {"gd_instance_new", own_gd_instance_new},

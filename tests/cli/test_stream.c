@@ -36,7 +36,7 @@ static void the_fast_reader_gives_the_bits_of_the_other_one(void **state)
     (void)state;
     gd_ctx *ctx = gd_ctx_new(NULL);
     const gd_cells kind[] = {GD_CELLS_NUMBERS, GD_CELLS_NUMBERS, GD_CELLS_WORDS};
-    const gd_table_layout layout = {"t.csv", ',', 0, 3, (const char *const[]){"a", "b", "c"}};
+    const gd_table_layout layout = {"t.csv", ',', 0, 3, (const char *const[]){"a", "b", "c"}, NULL};
     for (int i = 0; i < COUNT_OF(texts); i++) {
         gd_frame want = frame_by_table(ctx, texts[i], kind), got;
         if (gd__scan_rows(ctx, &layout, texts[i], strlen(texts[i]), 1, (int[]){0, 1, 2}, kind, 3, &got))

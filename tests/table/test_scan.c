@@ -65,7 +65,7 @@ static void to_decimal_comma(char *text)
 static gd_status scan(gd_ctx *ctx, const sheet *s, int64_t first_line, const int *wanted, int count,
                       gd_frame *out)
 {
-    const gd_table_layout layout = {"t.csv", s->separator, s->decimal, COLUMNS, names};
+    const gd_table_layout layout = {"t.csv", s->separator, s->decimal, COLUMNS, names, NULL};
     gd_cells kind[COLUMNS];
     for (int i = 0; i < count; i++) kind[i] = kinds[wanted[i]];
     /* a copy of the very size: a look behind the NUL is seen by the sanitizer */
@@ -272,7 +272,7 @@ static void the_first_mistake_in_the_file_is_the_one_that_is_named(void **state)
 static void quotes_hold_line_ends_only_at_the_start_of_a_cell(void **state)
 {
     (void)state;
-    const gd_table_layout layout = {"t.csv", ',', 0, COLUMNS, names};
+    const gd_table_layout layout = {"t.csv", ',', 0, COLUMNS, names, NULL};
     static const struct {
         const char *text;
         size_t whole;

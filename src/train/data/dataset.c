@@ -209,8 +209,9 @@ static const char *cell_of(void *user, int64_t row)
 /* An empty cell is no class. */
 static gd_status check_cells(const gd_dataset *d, const table *t)
 {
+    char text[GD_CELL_SIZE];
     for (int64_t i = 0; i < d->rows; i++)
-        if (!*gd__csv_cell(t->csv, i, t->target))
+        if (!*gd__csv_text(t->csv, i, t->target, text))
             return gd_fail(d->ctx, GD_FORMAT, "%s: line %lld, column '%.60s': the cell is empty",
                            gd__csv_source(t->csv), (long long)gd__csv_line(t->csv, i),
                            gd__csv_name(t->csv, t->target));

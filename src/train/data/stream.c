@@ -99,7 +99,8 @@ static gd_status read_head(gd_row_stream *s, const gd_data_request *q, uint64_t 
                                   .separator = s->head->separator,
                                   .decimal = s->head->decimal,
                                   .columns = s->head->columns,
-                                  .name = s->head->name};
+                                  .name = s->head->name,
+                                  .missing = &s->head->missing};
     return GD_OK;
 }
 

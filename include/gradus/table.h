@@ -1,0 +1,143 @@
+/* gradus/table.h: columns by name: numbers, words and dates, with holes.
+ *
+ *     gd_table *t = gd_table_load(ctx, "decay.csv", NULL);               or .npy, .npz, .safetensors, IDX
+ *     gd_tensor *mass = gd_table_numbers(t, gd_table_find(t, "mass"));   f64; NaN where a cell is missing
+ *     if (gd_error(ctx)) puts(gd_error_text(ctx));                       "decay.csv: line 7, column 'mass': ..."
+ *     gd_release(mass);
+ *     gd_table_free(t);
+ *
+ *     double time[] = {0, 1, 2}, level[] = {9, 4, 2};                    memory of yours, which is not copied
+ *     gd_table *mine = gd_table_new(ctx, "tank");
+ *     if (gd_table_add_numbers(mine, "t", time, 3, 1, NULL, NULL) ||
+ *         gd_table_add_numbers(mine, "level", level, 3, 1, NULL, NULL))
+ *         puts(gd_error_text(ctx));
+ *     gd_table_free(mine);
+ *
+ * A column of text is what all of its cells are: numbers, dates and times as ISO 8601 writes them, or else words.  Empty cells, NA,
+ * N/A, NaN, nan, NAN, null, NULL and -nan are missing everywhere.  A column is read when it is first asked for.
+ *
+ * Tensors that a table gives may share its memory: do not write to them. */
+#ifndef GRADUS_TABLE_H
+#define GRADUS_TABLE_H
+
+#include "gradus/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Columns of equally many rows.  It belongs to its context. */
+typedef struct gd_table gd_table;
+
+/* What the cells of a column are. */
+typedef enum gd_cells {
+    GD_CELLS_FOUND, /* not said: found from the cells */
+    GD_CELLS_NUMBERS,
+    GD_CELLS_WORDS,
+    GD_CELLS_DATES
+} gd_cells;
+
+/* The encoding of a text; one that begins with the mark of UTF-16 is that. */
+typedef enum gd_encoding { GD_UTF8, GD_LATIN1, GD_WINDOWS_1252, GD_UTF16 } gd_encoding;
+
+/* The separator of tables without one: cells stand under each other and may be empty. */
+#define GD_TABLE_WIDTHS 1
+
+/* How a table is read; all members may be 0. */
+typedef struct gd_table_options {
+    char separator;       /* 0: found from the lines; ' ': any number of blanks; GD_TABLE_WIDTHS: none */
+    char decimal;         /* ',': decimals are written 1,5; 0: with a point */
+    bool no_header;       /* the first line is data; the columns are called c1, c2, ... */
+    gd_encoding encoding; /* of the text */
+    const char *const
+        *missing; /* what else stands for a missing cell, beside the words above; NULL: nothing */
+    int missing_count;
+    const char *const *words; /* names of columns that are words, whatever they look like; NULL: none */
+    int words_count;
+    uint64_t
+        max_bytes; /* more bytes in memory, unpacked, are refused; 0: a quarter of the machine's memory */
+    const gd_observer
+        *observer; /* sees how far the reading is and may end it; borrowed for the call; NULL: none */
+} gd_table_options;
+
+/* ---- tables from files and memory ---- */
+
+/* Reads a file by the ending of its name: .npy, .npz, .safetensors and IDX (-ubyte, .idx, each perhaps with .gz) are columns of
+ * numbers; everything else is text between separators, gzip or not.  A vector is a column of its name; a matrix [rows, k] is the
+ * columns NAME1 to NAMEk; a file without names has c1, c2, ...  options NULL: defaults.  New: gd_table_free.  NULL with IO, FORMAT
+ * ("data.csv: line 3: 1 cell, but line 1 has 2"), SHAPE, ARGUMENT (a column of words is not there) or INTERRUPTED recorded. */
+gd_table *gd_table_load(gd_ctx *ctx, const char *path, const gd_table_options *options);
+/* The rows of several files of the same columns, one file after the other, and a last column `set`: the number of the file from
+ * 0.  New, as gd_table_load; NULL with ARGUMENT recorded: no file, or one is there twice; FORMAT: the columns differ. */
+gd_table *gd_table_load_all(gd_ctx *ctx, const char *const *paths, int count,
+                            const gd_table_options *options);
+/* Reads text[0..size), which is copied.  New, as gd_table_load. */
+gd_table *gd_table_parse(gd_ctx *ctx, const char *text, size_t size, const gd_table_options *options);
+/* A table without columns.  name: leads the errors about it; NULL: "table".  New: gd_table_free.  NULL when there is no memory. */
+gd_table *gd_table_new(gd_ctx *ctx, const char *name);
+void gd_table_free(gd_table *table); /* NULL is fine */
+
+/* ---- columns of your own ----
+ * The first column says how many rows there are.  A table that was read takes none.  ARGUMENT: the name is there already, or the table
+ * was read; SHAPE: a different number of rows.  A column that cannot be added leaves the table as it was. */
+
+/* Adds a vector as a column, a matrix [rows, k] as the columns NAME1 to NAMEk; NaN is missing.  The elements of f64 vectors are
+ * shared, others are converted.  values: borrowed, a reference is kept. */
+GD_NODISCARD gd_status gd_table_add(gd_table *table, const char *name, gd_tensor *values);
+/* Adds values[0], values[stride], ...: memory that is not copied if stride is 1.  release(user), if given, is called once when the
+ * table no longer needs it, which may be before this returns; not if adding fails. */
+GD_NODISCARD gd_status gd_table_add_numbers(gd_table *table, const char *name, const double *values,
+                                            int64_t rows, int64_t stride, void (*release)(void *user),
+                                            void *user);
+/* Adds words, which are copied; NULL is missing.  FORMAT: one is not UTF-8. */
+GD_NODISCARD gd_status gd_table_add_words(gd_table *table, const char *name, const char *const *words,
+                                          int64_t rows);
+/* Adds dates: a vector of seconds since 1970-01-01, or with day false of times of day, since midnight; NaN is missing.  clock: they
+ * have a time.  values: as gd_table_add. */
+GD_NODISCARD gd_status gd_table_add_dates(gd_table *table, const char *name, gd_tensor *values, bool day,
+                                          bool clock);
+
+/* ---- what is in a table ---- */
+
+int gd_table_columns(const gd_table *table);  /* how many columns it has */
+int64_t gd_table_rows(const gd_table *table); /* how many rows they have */
+/* The name of a column.  Borrowed; NULL if there is none. */
+const char *gd_table_name(const gd_table *table, int column);
+/* The column of a name, or of a name without its unit: S of "S [mM]".  -1 with ARGUMENT recorded if there is none or there are
+ * two: "data.csv: no column 'mas', did you mean 'mass'?" */
+int gd_table_find(gd_table *table, const char *name);
+/* What the cells of a column are.  GD_CELLS_FOUND with FORMAT recorded: most are numbers and some are not, and the error names the
+ * first of those; or INDEX: there is no such column. */
+gd_cells gd_table_kind(gd_table *table, int column);
+/* A column as f64 [rows]; NaN is missing.  Of words it is the place among gd_table_words; of dates the seconds since 1970-01-01, of
+ * times of day since midnight.  New.  FORMAT: as gd_table_kind, or an infinite number; INDEX. */
+gd_tensor *gd_table_numbers(gd_table *table, int column);
+/* The different words of a column in the order in which they come, and in *count how many; numbers and dates have none.  Borrowed.
+ * NULL with *count 0: none, or an error is recorded. */
+const char *const *gd_table_words(gd_table *table, int column, int *count);
+/* What a column of dates has: days, times of day, or both.  False: it is no column of dates. */
+bool gd_table_dates(gd_table *table, int column, bool *day, bool *clock);
+/* Columns of numbers as f64 [rows, count]; names NULL: all columns, count is ignored.  New.  FORMAT: a cell is missing or no number;
+ * ARGUMENT: no such column. */
+gd_tensor *gd_table_matrix(gd_table *table, const char *const *names, int count);
+
+/* ---- parts of a table ---- */
+
+/* Some rows: i64 indices, also negative and repeated ones, or bool of each row.  Its errors still name lines of the file.  New; the
+ * cells are shared, and `table` may be freed.  INDEX, DTYPE, SHAPE. */
+gd_table *gd_table_select_rows(gd_table *table, gd_tensor *rows);
+/* Some columns, in that order.  New; the cells are shared, and `table` may be freed.  ARGUMENT: no such column, or one twice. */
+gd_table *gd_table_select(gd_table *table, const char *const *names, int count);
+
+/* ---- writing ---- */
+
+/* Writes a table as text that gd_table_load reads as the same table: UTF-8, numbers with as many digits as they need, dates as ISO
+ * 8601 (to the microsecond), nothing for missing cells; separated by tabs if the name ends in .tsv, else by commas.  Words that look
+ * like numbers or dates are read as such unless gd_table_options.words names their column.  IO: what was there stays; VALUE: a year of
+ * more than four digits. */
+GD_NODISCARD gd_status gd_table_save(gd_table *table, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
