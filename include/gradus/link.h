@@ -93,6 +93,8 @@ typedef struct gd_field {
     bool structural; /* changes the program, not only a number in it (BOOL, STRING and NONE always do) */
     bool whole;      /* one value for all parameters although the class reads others for each */
     bool selection;  /* a STRING is a selection of parameters, see gd_select: for gd_link_selects */
+    const char *
+        only; /* why no value but the default is taken, where chains of other systems write it; NULL: any is */
     const char *help;
 } gd_field;
 
@@ -130,6 +132,12 @@ typedef struct gd_field {
 #define GD_FLAG(n, d, h)                                                                         \
     {                                                                                            \
         .name = n, .kinds = GD_SET_BOOL, .fallback = {.kind = GD_SET_BOOL, .real = d}, .help = h \
+    }
+/* A flag of other systems that cannot be changed here: any value but the default is an error that says why. */
+#define GD_FIXED_FLAG(n, d, why)                                                                    \
+    {                                                                                               \
+        .name = n, .kinds = GD_SET_BOOL, .fallback = {.kind = GD_SET_BOOL, .real = d}, .only = why, \
+        .help = "fixed: " why                                                                       \
     }
 /* A flag that is left open: false in plain steps, true where gd_minimize runs them. */
 #define GD_OPEN_FLAG(n, h)                                                                          \

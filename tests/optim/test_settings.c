@@ -354,8 +354,8 @@ static void each_field(unsigned kinds, field_fn fn)
             char chain[500];
             const gd_field *f = &all[i]->fields[k];
             if (!(f->kinds & kinds) || f->variadic || has_no_situation(all[i], f)) continue;
-            /* what takes its default and nothing else stands there for the sake of chains that write it */
-            if (f->kinds == GD_SET_REAL && f->low == f->high) continue;
+            if (f->only || (f->kinds == GD_SET_REAL && f->low == f->high))
+                continue; /* fixed_settings_... below */
             chain_for(all[i], f->name, chain, sizeof chain);
             fn(all[i], f, chain);
             seen++;
@@ -438,6 +438,53 @@ static void every_flag_and_word_of_every_link_is_reached_by_groups_and_locals(vo
     silent = 0;
     each_field(GD_SET_BOOL | GD_SET_STRING, reaches_word);
     assert_int_equal(silent, 0);
+}
+
+/* The link of a chain with one setting more, written first. */
+static void with_setting(const char *chain, const char *link, const char *name, const char *value, char *out,
+                         size_t size)
+{
+    const char *rest = strchr(chain, '(');
+    bool alone = !rest || strchr(chain, '|') < rest;
+    snprintf(out, size, "%s(%s=%s%s%s", link, name, value, alone ? ")" : ", ", alone ? "" : rest + 1);
+}
+
+static void is_fixed(const gd_link_class *cls, const gd_field *f)
+{
+    char chain[500], text[600];
+    const char *usual = f->fallback.kind == GD_SET_NONE ? "none" : f->fallback.real != 0 ? "true" : "false";
+    const char *other = f->fallback.real != 0 ? "false" : "true";
+    chain_for(cls, f->name, chain, sizeof chain);
+    run r = open_run(chain);
+    snprintf(text, sizeof text, "%s=%s", f->name, other);
+    assert_int_not_equal(gd_optimizer_regroup(r.o, "q", text), GD_OK);
+    assert_non_null(strstr(gd_error_text(r.ctx), f->only));
+    gd_clear_error(r.ctx);
+    with_setting(chain, cls->name, f->name, other, text, sizeof text);
+    assert_null(gd_chain(r.ctx, text));
+    assert_non_null(strstr(gd_error_text(r.ctx), f->name));
+    assert_non_null(strstr(gd_error_text(r.ctx), f->only));
+    gd_clear_error(r.ctx);
+    with_setting(chain, cls->name, f->name, usual, text, sizeof text);
+    gd_link *link = gd_chain(r.ctx, text);
+    if (!link) fail_msg("%s: %s", text, gd_error_text(r.ctx));
+    gd_link_release(link);
+    close_run(&r);
+}
+
+/* Settings of other systems that cannot be changed here: any value but the default is refused with the reason, by text and by group. */
+static void fixed_settings_take_their_default_and_say_why_no_other(void **state)
+{
+    (void)state;
+    int count = 0, seen = 0;
+    const gd_link_class *const *all = gd_link_classes(&count);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < all[i]->field_count; k++) {
+            if (!all[i]->fields[k].only) continue;
+            is_fixed(all[i], &all[i]->fields[k]);
+            seen++;
+        }
+    assert_true(seen >= 10);
 }
 
 /* ---- groups that disagree ---- */
@@ -583,6 +630,7 @@ int main(void)
         TEST(every_number_of_every_link_may_have_a_schedule_in_the_text),
         TEST(every_number_of_every_link_is_reached_by_groups_schedules_and_locals),
         TEST(every_flag_and_word_of_every_link_is_reached_by_groups_and_locals),
+        TEST(fixed_settings_take_their_default_and_say_why_no_other),
         TEST(groups_that_disagree_act_for_each_or_are_refused_by_name),
         TEST(a_schedule_that_begins_later_is_as_the_link_changed_then),
     };

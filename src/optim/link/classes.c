@@ -147,6 +147,8 @@ static const char *field_fault(const gd_field *f)
     if (f->kinds & GD_SET_REAL && !(f->low <= f->high)) return "has an empty range";
     if (f->integer && !(f->kinds & (GD_SET_REAL | GD_SET_LIST))) return "is whole but not a number";
     if (f->choices && !(f->kinds & GD_SET_STRING)) return "has choices but is not a string";
+    if (f->only && (!kind || kind & (GD_SET_STRING | GD_SET_LIST)))
+        return "takes its default only, which is neither a number nor a flag";
     if (f->variadic && (f->kinds | GD_SET_REAL) != (GD_SET_CHAIN | GD_SET_REAL))
         return "takes any number of values that are not links";
     if (f->variadic && kind) return "takes any number of links and has a default";

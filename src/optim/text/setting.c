@@ -299,12 +299,28 @@ static gd_status check_string(const check *c)
     return complain(c, GD_VALUE, "is", got, rest);
 }
 
+/* vectorize is false, must be true: all rows of the Hessian are made at once */
+static gd_status check_only(const check *c)
+{
+    const gd_setting *usual = &c->field->fallback;
+    if (c->setting->kind == usual->kind && c->setting->real == usual->real) return GD_OK;
+    char got[80], rest[200] = ", must be ";
+    gd_print text = gd__print(got, sizeof got);
+    gd__setting_print(&text, c->setting);
+    text = gd__print(rest + strlen(rest), sizeof rest - strlen(rest));
+    gd__setting_print(&text, usual);
+    gd__print_text(&text, ": ");
+    gd__print_text(&text, c->field->only);
+    return complain(c, GD_VALUE, "is", got, rest);
+}
+
 gd_status gd__field_check_of(gd_ctx *ctx, const char *where, const char *owner, const gd_field *field,
                              const gd_setting *setting)
 {
     check c = {ctx, where, owner, field, setting};
     bool text = setting->kind == GD_SET_STRING;
     if (!(field->kinds & (unsigned)setting->kind) || (text && !setting->string)) return wrong_kind(&c);
+    if (field->only) return check_only(&c);
     if (text) return check_string(&c);
     if (setting->schedule) return gd__schedule_fits(ctx, where, owner, field, setting->schedule);
     if (setting->kind == GD_SET_REAL) return check_number(&c, -1, setting->real, true);

@@ -54,7 +54,7 @@ static const gd_field fields[] = {
      .help = "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"},
     GD_INT_OR_NONE("de_iters", 1, 1e6,
                    "generations of differential evolution on the model; none: it is left out"),
-    GD_FLAG("vectorize", true, "for the sake of chains that set it"),
+    GD_FIXED_FLAG("vectorize", true, "rows of derivatives are always made together"),
 };
 
 /* ---- the model ---- */

@@ -10,7 +10,7 @@
 
 static const gd_field fields[] = {
     GD_REAL("reg", 1e-8, 0, INFINITY, "added to the diagonal of J^T J"),
-    GD_FLAG("batched", true, "for the sake of chains that set it"),
+    GD_FIXED_FLAG("batched", true, "rows of the Jacobian are always made together"),
 };
 
 /* Of the last update; no state between steps. */

@@ -16,7 +16,7 @@ static const gd_field fields[] = {
     GD_REAL("reg", 1e-8, 0, INFINITY, "added to the diagonal of the matrix"),
     GD_FLAG("sqrt", false, "the inverse root of the matrix, else its inverse"),
     GD_FLAG("gn_grad", false, "elements of the loss weigh their gradients, as in Gauss-Newton's"),
-    GD_FLAG("batched", true, "for the sake of chains that set it"),
+    GD_FIXED_FLAG("batched", true, "rows of the Jacobian are always made together"),
 };
 
 static gd_tensor *powered(const gd_link *link, gd_tensor *a)

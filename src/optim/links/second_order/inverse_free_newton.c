@@ -15,7 +15,7 @@
 static const gd_field fields[] = {
     GD_UPDATE_FREQ("steps between new Hessians"),
     GD_HESSIAN_METHOD,
-    GD_FLAG("vectorize", true, "for the sake of chains that set it"),
+    GD_FIXED_FLAG("vectorize", true, "rows of derivatives are always made together"),
     GD_INNER("links whose update takes the place of the gradient"),
     GD_REAL("h", 1e-3, 0, INFINITY, "step of gradient differences"),
 };

@@ -26,6 +26,7 @@
         GD_REAL_OR_NONE("eigv_tol", 0, 1, "eigenvalues smaller than this times the largest count as zero"), \
         GD_INT_OR_NONE("truncate", 1, 1e15, "eigenvalues to use, the largest in size")
 #define DIFFERENCE(d) GD_REAL("h", d, 0, INFINITY, "step of gradient differences")
+#define FACTORED      "the matrix is factored once per step, never inverted"
 #define INNER         GD_INNER("links whose update takes the place of the gradient")
 
 static const gd_field fields[] = {
@@ -33,7 +34,7 @@ static const gd_field fields[] = {
     LSTSQ,
     GD_UPDATE_FREQ("steps between new Hessians"),
     GD_HESSIAN_METHOD,
-    GD_FLAG("vectorize", true, "for the sake of chains that set it"),
+    GD_FIXED_FLAG("vectorize", true, "rows of derivatives are always made together"),
     INNER,
     SPECTRUM,
     DIFFERENCE(1e-3),
@@ -44,7 +45,7 @@ static const gd_field inm_fields[] = {
     LSTSQ,
     GD_UPDATE_FREQ("steps between new Hessians"),
     GD_HESSIAN_METHOD,
-    GD_FLAG("vectorize", true, "for the sake of chains that set it"),
+    GD_FIXED_FLAG("vectorize", true, "rows of derivatives are always made together"),
     INNER,
 };
 
@@ -209,7 +210,11 @@ static const gd_field improved_fields[] = {
     DAMPING,
     SPECTRUM,
     GD_UPDATE_FREQ("steps between new Hessians"),
-    GD_OPEN_FLAG("precompute_inverse", "for the sake of chains that set it"),
+    {.name = "precompute_inverse",
+     .kinds = GD_SET_BOOL | GD_SET_NONE,
+     .fallback = {.kind = GD_SET_NONE},
+     .only = FACTORED,
+     .help = "fixed: " FACTORED},
     LSTSQ,
     GD_HESSIAN_CHOICE("batched_autograd"),
     DIFFERENCE(1e-3),
@@ -246,7 +251,7 @@ static const gd_field subspace_fields[] = {
     DAMPING,
     SPECTRUM,
     GD_UPDATE_FREQ("steps between new directions and Hessians"),
-    GD_FLAG("precompute_inverse", false, "for the sake of chains that set it"),
+    GD_FIXED_FLAG("precompute_inverse", false, FACTORED),
     LSTSQ,
     GD_HVP_CHOICE("batched_autograd", "autograd|batched_autograd|forward|central|fd_forward|fd_central"),
     DIFFERENCE(1e-2),

@@ -8,7 +8,7 @@
 
 static const gd_field fields[] = {
     GD_FLAG("lstsq", false, "solve by least squares at once"),
-    GD_FLAG("vectorize", true, "for the sake of chains that set it"),
+    GD_FIXED_FLAG("vectorize", true, "rows of derivatives are always made together"),
     {.name = "hessian_method",
      .kinds = GD_SET_STRING,
      .fallback = {.kind = GD_SET_STRING, .string = "autograd"},

@@ -17,7 +17,7 @@ static const gd_field fields[] = {
     GD_TRUST_TRIES,
     GD_INT("maxiter", 100, 1, 1e9, "iterations for the weight"),
     GD_REAL("eps", 1e-8, 0, 1, "relative precision of the weight"),
-    GD_FLAG("check_decrease", false, "for the sake of chains that set it: the model always decreases"),
+    GD_FIXED_FLAG("check_decrease", false, "the step always lowers the model"),
     GD_TRUST_UPDATE,
     GD_TRUST_INNER,
 };

@@ -14,7 +14,7 @@ static const gd_field fields[] = {
     GD_TRUST_RATIOS(3.5, 0.99, 1e-4),
     GD_TRUST_TRIES,
     GD_REAL("y", 0, 0, 1, "0: the identity is added; 1: the diagonal of the Hessian; between: both"),
-    GD_FLAG("fallback", false, "for the sake of chains that set it: inverses are always handled"),
+    GD_FIXED_FLAG("fallback", false, "links that have an inverse alone are always handled"),
     GD_TRUST_UPDATE,
     GD_TRUST_INNER,
 };
