@@ -114,17 +114,6 @@ static gd_tensor *plain_tensor(gd_ctx *ctx, const char *source, const void *data
     return t;
 }
 
-gd_tensor *gd__idx_tensor(gd_ctx *ctx, const char *source, const void *data, size_t size, size_t limit)
-{
-    if (!gd__is_gzip(data, size)) return plain_tensor(ctx, source, data, size);
-    char *plain;
-    size_t plain_size, block;
-    if (gd__gunzip(ctx, source, data, size, limit, idx_total, &plain, &plain_size, &block)) return NULL;
-    gd_tensor *t = plain_tensor(ctx, source, plain, plain_size);
-    gd__free(ctx, plain, block);
-    return t;
-}
-
 gd_tensor *gd__idx_load(gd_ctx *ctx, const char *path, const gd_input *how)
 {
     char *data;

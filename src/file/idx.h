@@ -14,8 +14,7 @@ typedef struct gd_idx {
     size_t data_at;
 } gd_idx;
 
-/* Bytes of an IDX file, gzip or not.  New. */
-gd_tensor *gd__idx_tensor(gd_ctx *ctx, const char *source, const void *data, size_t size, size_t limit);
+/* The tensor of an IDX file, gzip or not.  New. */
 gd_tensor *gd__idx_load(gd_ctx *ctx, const char *path, const gd_input *how);
 /* Does the name look like one: .idx, .idx.gz, -ubyte, -ubyte.gz, .idx3-ubyte ... */
 bool gd__idx_is_path(const char *path);

@@ -468,19 +468,6 @@ gd_safetensors *gd__safetensors_header(gd_ctx *ctx, const char *source, const vo
     return NULL;
 }
 
-gd_safetensors *gd__safetensors_parse(gd_ctx *ctx, const void *data, size_t size)
-{
-    static const char source[] = "safetensors";
-    if (size < 8)
-        return gd__refuse(ctx, GD_FORMAT, "%s: cut off: %zu bytes, not even a header length", source, size);
-    size_t length = 0;
-    if (gd__safetensors_length(ctx, source, data, size, &length)) return NULL;
-    gd_safetensors *file = gd__safetensors_header(ctx, source, data, length, size);
-    for (size_t i = 0; file && i < file->count; i++)
-        file->entry[i].data = (const char *)data + 8 + length + file->entry[i].offset;
-    return file;
-}
-
 gd_status gd__safetensors_check(const gd_safetensors *file, const gd_safetensors_entry *entry,
                                 const void *elements)
 {

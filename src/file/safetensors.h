@@ -83,9 +83,6 @@ GD_NODISCARD gd_status gd__safetensors_length(gd_ctx *ctx, const char *source, c
 gd_safetensors *gd__safetensors_header(gd_ctx *ctx, const char *source, const void *data, size_t length,
                                        uint64_t file_size);
 
-/* Parses a whole file in memory, which must outlive the result; does not look at the elements.  New. */
-gd_safetensors *gd__safetensors_parse(gd_ctx *ctx, const void *data, size_t size);
-
 /* Compares the entry's checksum, if it has one, with that of its elements. */
 GD_NODISCARD gd_status gd__safetensors_check(const gd_safetensors *file, const gd_safetensors_entry *entry,
                                              const void *elements);

@@ -92,9 +92,6 @@ const gd_method_entry *gd__find_method(const gd_class *cls, const char *name);
  * (the argument itself) or belongs to something else.  NULL stays NULL, and is the result when there is no memory. */
 gd_object *gd__carry_out(gd_ctx *ctx, gd_object *result);
 
-/* Is the pair remembered right now?  For tests. */
-bool gd__dispatch_cached(const gd_class *functional, const gd_class *object_class);
-
 /* ARGUMENT, with text that starts with `what`, for a keyword given twice. */
 gd_status gd__kwargs_check(gd_ctx *ctx, const char *what, const gd_kwargs *kwargs);
 

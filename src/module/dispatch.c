@@ -83,13 +83,6 @@ static inline const gd_dispatch_entry *lookup(const gd_class *functional, const 
     return resolve(functional, object_class);
 }
 
-bool gd__dispatch_cached(const gd_class *functional, const gd_class *object_class)
-{
-    gd_registry *registry = functional->registry;
-    return registry->cache &&
-           probe(registry->cache, registry->cache_capacity, pair_key(object_class, functional))->fresh;
-}
-
 /* Makes stale what a registration can change. */
 static void forget_pairs(gd_registry *registry, const gd_class *functional, const gd_class *object_class)
 {

@@ -2,7 +2,7 @@
  *
  *   cmake --preset fuzz && cmake --build --preset fuzz
  *   build/fuzz/fuzz/fuzz_safetensors -max_len=1024 NEW_FOLDER tests/file/corpus/safetensors */
-#include "file/safetensors.h"
+#include "in_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static void look_at(const gd_safetensors *file, const gd_safetensors_entry *entr
 
 static void parse(gd_ctx *ctx, const uint8_t *data, size_t size)
 {
-    gd_safetensors *file = gd__safetensors_parse(ctx, data, size);
+    gd_safetensors *file = parse_in_memory(ctx, data, size);
     require((file == NULL) == (gd_error(ctx) != GD_OK));
     for (size_t i = 0; file && i < file->count; i++)
         look_at(file, &file->entry[file->by_offset[i]], data, size);

@@ -5,6 +5,7 @@
  * tensor of each dtype it takes (element bytes 0, 1, 2, ..., shape [8]), nothing with save_file({}).
  * corpus/safetensors is what fuzz_safetensors.c found, minimised. */
 #include "file_context.h"
+#include "in_memory.h"
 #include "file/safetensors.h"
 #include "support/corpus.h"
 
@@ -22,7 +23,7 @@ static size_t build(uint64_t length, const char *header, size_t data)
 
 static gd_safetensors *parse(const char *header, size_t data)
 {
-    return gd__safetensors_parse(ctx, file, build(strlen(header), header, data));
+    return parse_in_memory(ctx, file, build(strlen(header), header, data));
 }
 
 /* A header as gradus writes it, sealed. */
@@ -30,7 +31,7 @@ static gd_safetensors *parse_own(const char *header, size_t data)
 {
     size_t size = build(strlen(header), header, data);
     assert_true(gd__safetensors_seal(file, size - data));
-    return gd__safetensors_parse(ctx, file, size);
+    return parse_in_memory(ctx, file, size);
 }
 
 #define SHORT "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"
@@ -205,17 +206,17 @@ static void malformed_headers_are_refused_with_the_reason(void **state)
 static void a_length_that_cannot_be_is_refused(void **state)
 {
     (void)state;
-    assert_null(gd__safetensors_parse(ctx, file, 0));
+    assert_null(parse_in_memory(ctx, file, 0));
     expect_error(ctx, GD_FORMAT, "cut off: 0 bytes, not even a header length");
-    assert_null(gd__safetensors_parse(ctx, file, 7));
+    assert_null(parse_in_memory(ctx, file, 7));
     expect_error(ctx, GD_FORMAT, "cut off: 7 bytes");
-    assert_null(gd__safetensors_parse(ctx, file, build(3, "{}", 0)));
+    assert_null(parse_in_memory(ctx, file, build(3, "{}", 0)));
     expect_error(ctx, GD_FORMAT, "cut off: a header of 3 bytes in a file of 10");
-    assert_null(gd__safetensors_parse(ctx, file, build(100000001, "{}", 0)));
+    assert_null(parse_in_memory(ctx, file, build(100000001, "{}", 0)));
     expect_error(ctx, GD_FORMAT, "a header of 100000001 bytes, at most 100000000 are allowed");
-    assert_null(gd__safetensors_parse(ctx, file, build(UINT64_MAX, "{}", 0)));
+    assert_null(parse_in_memory(ctx, file, build(UINT64_MAX, "{}", 0)));
     expect_error(ctx, GD_FORMAT, "a header of 18446744073709551615 bytes");
-    assert_null(gd__safetensors_parse(ctx, file, build(100000000, "{}", 0)));
+    assert_null(parse_in_memory(ctx, file, build(100000000, "{}", 0)));
     expect_error(ctx, GD_FORMAT, "cut off: a header of 100000000 bytes in a file of 10");
 }
 
@@ -223,7 +224,7 @@ static void a_length_that_cannot_be_is_refused(void **state)
 static void a_big_endian_file_is_refused_as_such(void **state)
 {
     (void)state;
-    assert_null(gd__safetensors_parse(ctx, file, build(__builtin_bswap64(2), "{}", 0)));
+    assert_null(parse_in_memory(ctx, file, build(__builtin_bswap64(2), "{}", 0)));
     expect_error(ctx, GD_FORMAT, "written big-endian: safetensors files are little-endian");
 }
 
@@ -479,13 +480,13 @@ static void files_of_the_python_package_are_read(void **state)
     (void)state;
     size_t size;
     unsigned char *data = get_fixture("nothing.safetensors", &size);
-    gd_safetensors *f = gd__safetensors_parse(ctx, data, size);
+    gd_safetensors *f = parse_in_memory(ctx, data, size);
     assert_non_null(f);
     assert_int_equal(f->count, 0);
     gd__safetensors_free(f);
     free(data);
     data = get_fixture("dtypes.safetensors", &size);
-    f = gd__safetensors_parse(ctx, data, size);
+    f = parse_in_memory(ctx, data, size);
     assert_non_null(f);
     assert_int_equal(f->count, 20);
     for (size_t i = 0; i < f->count; i++) {
@@ -500,7 +501,7 @@ static void files_of_the_python_package_are_read(void **state)
 static void parse_twice(gd_ctx *own, const corpus_file *found)
 {
     for (int sealed = 0; sealed < 2; sealed++) {
-        gd_safetensors *f = gd__safetensors_parse(own, found->data, found->size);
+        gd_safetensors *f = parse_in_memory(own, found->data, found->size);
         assert_true((f == NULL) == (gd_error(own) != GD_OK));
         for (size_t i = 0; f && i < f->count; i++)
             if (gd__safetensors_check(f, &f->entry[i], f->entry[i].data)) assert_true(f->own);

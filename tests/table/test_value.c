@@ -20,7 +20,7 @@ static int start(void **state)
 {
     (void)state;
     strcpy(folder, "/tmp/gradus_value_XXXXXX");
-    if (!mkdtemp(folder)) return -1;
+    if (!mkdtemp(folder) || chdir(folder)) return -1;
     ctx = context(&counted, 1, NULL);
     gd_scope_begin(ctx);
     return 0;
@@ -195,24 +195,42 @@ static void missing_files_and_columns_are_named(void **state)
 
 /* ---- IDX ---- */
 
+/* Those bytes as the file "a" of the folder, which is where the suite runs. */
+static gd_tensor *idx_in(gd_ctx *c, const void *bytes, size_t size, size_t limit)
+{
+    FILE *f = fopen("a", "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+    c->input_limit = limit;
+    gd_tensor *t = gd__idx_load(c, "a", NULL);
+    c->input_limit = 0;
+    return t;
+}
+
+static gd_tensor *idx_of(const void *bytes, size_t size, size_t limit)
+{
+    return idx_in(ctx, bytes, size, limit);
+}
+
 static void idx_elements_become_tensors(void **state)
 {
     (void)state;
     static const unsigned char bytes[] = {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 0, 1, 2, 253, 254, 255};
-    gd_tensor *t = gd__idx_tensor(ctx, "a", bytes, sizeof bytes, 1000);
+    gd_tensor *t = idx_of(bytes, sizeof bytes, 1000);
     assert_int_equal(gd_tensor_dtype(t), GD_U8);
     assert_shape(t, 2, 3);
     assert_values(t, 0, 1, 2, 253, 254, 255);
     static const unsigned char i8[] = {0, 0, 9, 1, 0, 0, 0, 3, 128, 0, 127};
-    assert_values(gd__idx_tensor(ctx, "a", i8, sizeof i8, 1000), -128, 0, 127);
+    assert_values(idx_of(i8, sizeof i8, 1000), -128, 0, 127);
     static const unsigned char i16[] = {0, 0, 11, 1, 0, 0, 0, 2, 255, 253, 1, 44};
-    assert_values(gd__idx_tensor(ctx, "a", i16, sizeof i16, 1000), -3, 300);
+    assert_values(idx_of(i16, sizeof i16, 1000), -3, 300);
     static const unsigned char i32[] = {0, 0, 12, 1, 0, 0, 0, 2, 128, 0, 0, 0, 0, 0, 0, 5};
-    assert_values(gd__idx_tensor(ctx, "a", i32, sizeof i32, 1000), -2147483648.0, 5);
+    assert_values(idx_of(i32, sizeof i32, 1000), -2147483648.0, 5);
     static const unsigned char f32[] = {0, 0, 13, 1, 0, 0, 0, 2, 63, 0, 0, 0, 191, 192, 0, 0};
-    assert_values(gd__idx_tensor(ctx, "a", f32, sizeof f32, 1000), 0.5, -1.5);
+    assert_values(idx_of(f32, sizeof f32, 1000), 0.5, -1.5);
     static const unsigned char f64[] = {0, 0, 14, 1, 0, 0, 0, 1, 64, 10, 0, 0, 0, 0, 0, 0};
-    assert_values(gd__idx_tensor(ctx, "a", f64, sizeof f64, 1000), 3.25);
+    assert_values(idx_of(f64, sizeof f64, 1000), 3.25);
 }
 
 static void malformed_idx_files_are_refused(void **state)
@@ -235,7 +253,7 @@ static void malformed_idx_files_are_refused(void **state)
          "a: the product of the sizes overflows"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_null(gd__idx_tensor(ctx, "a", cases[i].bytes, cases[i].size, 1000));
+        assert_null(idx_of(cases[i].bytes, cases[i].size, 1000));
         assert_error(ctx, GD_FORMAT, cases[i].error);
     }
 }
@@ -249,7 +267,7 @@ static gd_tensor *from_corpus(const char *name, size_t limit)
     assert_non_null(f);
     size_t size = fread(bytes, 1, sizeof bytes, f);
     fclose(f);
-    return gd__idx_tensor(ctx, "a", bytes, size, limit);
+    return idx_of(bytes, size, limit);
 }
 
 /* No block above a megabyte. */
@@ -392,7 +410,7 @@ static void idx_files_are_known_by_their_name(void **state)
 
 static void read_idx(gd_ctx *own, const corpus_file *file)
 {
-    gd_tensor *t = gd__idx_tensor(own, "a", file->data, file->size, 1 << 20);
+    gd_tensor *t = idx_in(own, file->data, file->size, 1 << 20);
     assert_true((t != NULL) == (gd_error(own) == GD_OK));
     gd_clear_error(own);
 }
