@@ -121,6 +121,9 @@ GD_NODISCARD gd_status gd_var_evaluate_moved(gd_var *var, double alpha, gd_tenso
  * on failure; losses are then as they were.  k evaluations, less those whose result gd_minimize remembers; none of them is the
  * loss of the step.  SHAPE, STATE: no objective. */
 GD_NODISCARD gd_status gd_var_evaluate_many(gd_var *var, gd_tensor *points, double *losses);
+/* The link wants a vector of the objective in this step: what asks for its loss fails, SHAPE, where that is one number; NOT_IMPLEMENTED: it gives no
+ * residuals at all. */
+GD_NODISCARD gd_status gd_var_want_residuals(gd_var *var, const gd_link *link);
 /* The residual vector at the current parameters (the closure returned a vector), new, with history if asked. */
 GD_NODISCARD gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph);
 /* The residuals r [m] and their Jacobian j [m, n] over all parameters, without names and history.  New. */

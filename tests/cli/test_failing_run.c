@@ -36,6 +36,20 @@ static void fails_with(const char *arguments, const char *text)
 
 /* ---- outputs ---- */
 
+/* It was "the callback said so". */
+static void a_trace_that_fails_on_the_way_is_the_reason(void **state)
+{
+    (void)state;
+    if (access("/dev/full", W_OK) != 0) skip();
+#define LONG "minimize '(x-3)^2' --param x=1 --chain 'lr(0.001)' --steps 5000 --trace /dev/full "
+    fails_with(LONG, "gradus: /dev/full: cannot write: No space left on device\n");
+    assert_non_null(strstr(out, ": /dev/full: cannot write: No space left on device\n"));
+    fails_with(LONG "--json", "gradus: /dev/full: cannot write: No space left on device\n");
+    assert_non_null(strstr(out, "\"stopped\": \"output failed\", \"reason\": \"/dev/full: cannot write: "));
+    fails_with("minimize '(x-3)^2' --param x=1 --trace nowhere/t.jsonl",
+               "gradus: nowhere/t.jsonl: cannot open");
+}
+
 static void a_file_that_cannot_be_written_leaves_parameters_and_results(void **state)
 {
     (void)state;
@@ -306,6 +320,7 @@ static void a_fit_dies_of_sigterm_inside_the_solver(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        PROGRAM_TEST(a_trace_that_fails_on_the_way_is_the_reason),
         PROGRAM_TEST(a_file_that_cannot_be_written_leaves_parameters_and_results),
         PROGRAM_TEST(a_trace_that_fails_on_the_way_ends_the_run_and_leaves_the_parameters),
         PROGRAM_TEST(a_closed_standard_output_leaves_the_parameters),

@@ -458,13 +458,48 @@ static void minimize_goes_on_with_the_same_bits(void **state)
             snprintf(command, sizeof command,
                      "minimize " ROSENBROCK " --chain '%s' --steps 5 --json --%s run.safetensors", chains[i],
                      part ? "resume" : "save");
+            if (part) assert_int_equal(system("cp run.safetensors half.safetensors"), 0);
             works(command);
         }
+        double with = json_number("p");
+        /* the file knows the chain */
+        works("minimize " ROSENBROCK " --steps 5 --json --resume half.safetensors");
+        if (json_number("p") != with) fail_msg("%s: %.17g without --chain", chains[i], json_number("p"));
         x[1] = json_number("p");
         loss[1] = json_number("loss");
         if (x[0] != x[1] || loss[0] != loss[1])
             fail_msg("%s: %.17g at once, %.17g in two parts", chains[i], loss[0], loss[1]);
     }
+}
+
+/* Settings that are given hold; a chain of other links is refused, and says which one would do. */
+static void settings_may_change_where_minimize_goes_on(void **state)
+{
+    (void)state;
+#define BOWL "minimize '(x-3)^2' --param x=1 --steps 5 --json "
+    static const struct {
+        const char *option;
+        bool moves;
+    } rows[] = {
+        {"", true},
+        {"--chain 'adam | lr(0.1)'", true},
+        {"--chain 'adam | lr(0)'", false},
+        {"--schedule 'lr=constant(0)'", false},
+        {"--group 'x: lr=0'", false},
+    };
+    works(BOWL "--chain 'adam | lr(0.1)' --save start.safetensors");
+    double at = json_number("x"), usual = NAN;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char command[300];
+        snprintf(command, sizeof command, BOWL "--resume start.safetensors --save end.safetensors %s",
+                 rows[i].option);
+        works(command);
+        double x = json_number("x");
+        if (i == 0) usual = x;
+        if (x != (rows[i].moves ? usual : at)) fail_msg("gradus %s ends at %.17g", command, x);
+    }
+    fails(BOWL "--resume start.safetensors --chain 'lbfgs | strong_wolfe'", 2,
+          "--chain 'lbfgs | strong_wolfe': the run in start.safetensors has the chain 'adam | lr(0.1)'");
 }
 
 static void failed_runs_and_wrong_usage_of_minimize(void **state)
@@ -687,6 +722,7 @@ int main(void)
         PROGRAM_TEST(minimize_draws),
         PROGRAM_TEST(minimize_looks_for_the_lowest_of_many_minima),
         PROGRAM_TEST(minimize_goes_on_with_the_same_bits),
+        PROGRAM_TEST(settings_may_change_where_minimize_goes_on),
         PROGRAM_TEST(failed_runs_and_wrong_usage_of_minimize),
         PROGRAM_TEST(links_are_listed_and_explained),
         PROGRAM_TEST(chains_are_explained),

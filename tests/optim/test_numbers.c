@@ -172,12 +172,64 @@ static void a_function_that_reads_numbers_is_minimised_by_differences(void **sta
         }
 }
 
+/* ---- sum_of_squares ---- */
+
+static gd_tensor *two_residuals(void *user) { return gd_sub(user, gd_full_like(user, 3)); }
+static gd_tensor *one_number(void *user) { return gd_sum(gd_square(two_residuals(user)), NULL, false); }
+static gd_status by_callback(void *user, double *loss, gd_tensor *const *grads)
+{
+    (void)user;
+    (void)grads;
+    *loss = 0;
+    return GD_OK;
+}
+
+/* It did nothing to one number, in silence. */
+static void sum_of_squares_wants_a_vector(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"sum_of_squares | lbfgs | strong_wolfe",
+                                         "clip_norm(1) | sum_of_squares | lr(0.1)",
+                                         "backtracking | sum_of_squares"};
+    static const struct {
+        gd_tensor *(*loss)(void *user), *(*residuals)(void *user);
+        gd_status (*gradient)(void *user, double *loss, gd_tensor *const *grads);
+        gd_status status;
+    } rows[] = {{two_residuals, NULL, NULL, GD_OK},
+                {one_number, two_residuals, NULL, GD_OK},
+                {one_number, NULL, NULL, GD_SHAPE},
+                {one_residual, NULL, NULL, GD_SHAPE},
+                {NULL, NULL, by_callback, GD_NOT_IMPLEMENTED}};
+    for (int i = 0; i < COUNT_OF(rows) * COUNT_OF(chains); i++) {
+        int k = i / COUNT_OF(chains);
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_tensor *p = gd_require_grad(VECTOR(ctx, 1, 1));
+        gd_objective o = {
+            .loss = rows[k].loss, .residuals = rows[k].residuals, .gradient = rows[k].gradient, .user = p};
+        gd_optimizer *optimizer = gd_optimizer_new(ctx, gd_chain(ctx, chains[i % COUNT_OF(chains)]));
+        assert_int_equal(gd_optimizer_add(optimizer, "p", p), GD_OK);
+        gd_status status = gd_optimizer_step(optimizer, &o, NULL);
+        double at[2];
+        if (status != rows[k].status ||
+            (status && !strstr(gd_error_text(ctx), "sum_of_squares: it needs a vector")))
+            fail_msg("row %d, %s: %s, %s", k, chains[i % COUNT_OF(chains)], gd_status_name(status),
+                     gd_error_text(ctx));
+        gd_clear_error(ctx);
+        assert_int_equal(gd_read_f64(p, at, 2), GD_OK);
+        assert_true(status ? at[0] == 1 : at[0] > 1);
+        gd_optimizer_free(optimizer);
+        gd_release(p);
+        end_context(ctx, NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_element_is_the_loss_whatever_its_shape),
         cmocka_unit_test(a_single_residual_is_given_as_one),
         cmocka_unit_test(one_element_of_several_rows_is_the_loss),
+        cmocka_unit_test(sum_of_squares_wants_a_vector),
         cmocka_unit_test(a_function_that_reads_numbers_is_minimised_by_differences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

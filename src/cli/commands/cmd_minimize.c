@@ -67,7 +67,7 @@ static const gd_option options[] = {
                    "all that going on with --resume needs, as .safetensors"),
     GD_PATH_OPTION(
         "resume", "FILE", GD_PATH_CONTINUE,
-        "go on from such a file with its parameters and optimizer; after --steps with the same bits as if never "
+        "go on from such a file with its parameters, chain and optimizer; --chain, --group and --schedule may change settings; after --steps with the same bits as if never "
         "stopped; also the default of --save"),
     GD_SWITCH(
         "json",
@@ -101,6 +101,7 @@ typedef struct job {
     gd_trouble why;      /* the first failure */
     bool lost;           /* it left no result to show */
     gd_kept kept;
+    gd_archive *run; /* --resume */
     gd_slow_save slow;
     gd_solve_result result;
     double condition; /* of the Hessian at the end; NAN: not known */
@@ -118,6 +119,7 @@ typedef struct job {
 static const char *chain_text(const job *j)
 {
     const char *given = gd__args_get(j->args, "chain");
+    if (!given) given = gd__run_chain(j->run);
     return given ? given : j->gradient == NONE ? BY_LOSSES_ONLY : GD_DEFAULT_CHAIN;
 }
 
@@ -257,6 +259,12 @@ static gd_status check_options(job *j)
     return GD_OK;
 }
 
+/* What the command line says of settings holds for a run that goes on. */
+static bool gives_settings(const gd_args *args)
+{
+    return gd__args_has(args, "chain") || gd__args_has(args, "group") || gd__args_has(args, "schedule");
+}
+
 static gd_status prepare_minimize(job *j)
 {
     int at = 0;
@@ -277,9 +285,13 @@ static gd_status prepare_minimize(job *j)
     if (!status) status = gd__names_check(&j->problem, &j->equal, &j->below);
     if (!status) status = check_options(j);
     if (!status) status = gd__microbatches_open(&j->problem, j->cli, j->args, &j->microbatches);
-    if (!status) status = make_optimizer(j);
     const char *resume = gd__args_get(j->args, "resume");
-    if (!status && resume) status = gd__run_load(&j->problem, j->optimizer, j->args->argument[0], resume);
+    if (!status && resume && !(j->run = gd__run_open(&j->problem, j->args->argument[0], resume)))
+        status = gd_error(ctx);
+    if (!status) status = make_optimizer(j);
+    if (!status && resume)
+        status = gd__run_load(&j->problem, j->optimizer, j->run, gd__args_get(j->args, "chain"),
+                              gives_settings(j->args), resume);
     const char *trace = gd__args_get(j->args, "trace");
     if (!status && trace && !(j->tracer = gd__run_writer_open(ctx, trace))) status = gd_error(ctx);
     char axis[2][80];
@@ -479,6 +491,7 @@ static const char *stopped_by(const job *j)
                                                      [GD_STOP_NOT_FINITE] = "not finite",
                                                      [GD_STOP_MAX_STEPS] = "steps"};
     const char *word = j->saddle ? "saddle" : words[j->result.reason];
+    if (j->result.reason == GD_STOP_CALLER && !j->stopped) return "output failed";
     return j->stopped ? j->stopped : word ? word : gd_stop_name(j->result.reason);
 }
 
@@ -499,6 +512,7 @@ static const char *why(job *j)
     double starts = gd_optimizer_attr(j->optimizer, "starts", NAN),
            restarts = gd_optimizer_attr(j->optimizer, "restarts", NAN);
     if (j->stopped) return j->stopped;
+    if (j->result.reason == GD_STOP_CALLER && j->why.status) return j->why.text; /* an output that failed */
     if (j->saddle)
         return "there is no gradient, but a direction in which the loss falls: a saddle or a maximum; start elsewhere";
     if (j->result.reason != GD_STOP_LINK || (isnan(starts) && isnan(restarts)))
@@ -670,7 +684,9 @@ static gd_status finish_minimize(job *j)
     gd_ctx *ctx = j->cli->ctx;
     gd__put_aside(ctx, save_end(j), &j->why);
     if (j->save && !j->lost && isfinite(j->result.loss))
-        gd__put_aside(ctx, gd__run_save(&j->problem, j->optimizer, j->args->argument[0], j->save), &j->why);
+        gd__put_aside(ctx,
+                      gd__run_save(&j->problem, j->optimizer, j->args->argument[0], chain_text(j), j->save),
+                      &j->why);
     gd__put_aside(ctx, gd__run_writer_close(j->tracer), &j->why);
     j->tracer = NULL;
     if (j->plot && !j->lost) gd__put_aside(ctx, draw(j), &j->why);
@@ -691,6 +707,7 @@ static void close_job(job *j)
     gd__constraints_free(ctx, &j->equal);
     gd__constraints_free(ctx, &j->below);
     gd__free(ctx, j->history, j->history_bytes);
+    gd_archive_free(j->run);
     gd__microbatches_close(&j->microbatches);
     gd__problem_close(&j->problem);
 }

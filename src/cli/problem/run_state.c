@@ -1,12 +1,14 @@
 /* Runs that go on later; see run_state.h.
  *
  *   expression           meta: what was minimised, as it was written
+ *   chain                meta: by which chain, as it was written
  *   parameter/NAME       where the last step ended
  *   optimizer/...        as gd_optimizer_pack has it */
 #include "cli/problem/run_state.h"
 
 #include "gradus/autograd.h"
 #include "gradus/file.h"
+#include "train/run/resume.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,10 +21,12 @@ static void name_in_file(const char *name, char *out, size_t size)
     (void)snprintf(out, size, PARAMETER "%s", name);
 }
 
-gd_status gd__run_save(const gd_problem *p, gd_optimizer *o, const char *expression, const char *path)
+gd_status gd__run_save(const gd_problem *p, gd_optimizer *o, const char *expression, const char *chain,
+                       const char *path)
 {
     gd_archive *archive = gd_archive_new(p->ctx);
     gd_status status = archive ? gd_archive_set_meta(archive, "expression", expression) : GD_NOMEM;
+    if (!status) status = gd_archive_set_meta(archive, "chain", chain);
     for (int i = 0; i < p->params && !status; i++) {
         char name[256];
         name_in_file(p->name[i], name, sizeof name);
@@ -80,12 +84,38 @@ static gd_status check_file(const gd_problem *p, const gd_archive *archive, cons
     return GD_OK;
 }
 
-gd_status gd__run_load(gd_problem *p, gd_optimizer *o, const char *expression, const char *path)
+gd_archive *gd__run_open(const gd_problem *p, const char *expression, const char *path)
+{
+    gd_archive *run = gd_archive_load(p->ctx, path);
+    if (!run || !check_file(p, run, expression, path)) return run;
+    gd_archive_free(run);
+    return NULL;
+}
+
+const char *gd__run_chain(const gd_archive *run) { return gd_archive_get_meta(run, "chain"); }
+
+/* The state of a different chain: what the file has, and what to write. */
+static gd_status explain_mismatch(gd_ctx *ctx, const gd_archive *run, const char *given, const char *path)
+{
+    const char *chain = gd__run_chain(run);
+    char text[400];
+    if (gd_error(ctx) != GD_MISMATCH || !given || !chain || !strcmp(given, chain)) return gd_error(ctx);
+    (void)snprintf(text, sizeof text, "%s", gd_error_text(ctx));
+    gd_clear_error(ctx);
+    return gd_fail(
+        ctx, GD_MISMATCH,
+        "--chain '%.100s': the run in %s has the chain '%.100s', with which it goes on without --chain; %s",
+        given, path, chain, text);
+}
+
+gd_status gd__run_load(gd_problem *p, gd_optimizer *o, gd_archive *archive, const char *given, bool keep,
+                       const char *path)
 {
     gd_ctx *ctx = p->ctx;
-    gd_archive *archive = gd_archive_load(ctx, path);
-    gd_status status = archive ? check_file(p, archive, expression, path) : gd_error(ctx);
+    bool known = gd_archive_get_meta(archive, OPTIMIZER "optimizer");
+    gd_status status = keep && known ? gd__optimizer_keep_settings(o, archive, OPTIMIZER "optimizer") : GD_OK;
     if (!status) status = gd_optimizer_unpack(o, archive, OPTIMIZER, true);
+    if (status) status = explain_mismatch(ctx, archive, given, path);
     gd_no_grad_begin(ctx);
     for (int i = 0; i < p->params && !status; i++) {
         char name[256];
@@ -93,6 +123,5 @@ gd_status gd__run_load(gd_problem *p, gd_optimizer *o, const char *expression, c
         status = gd_assign(p->value[i], gd_archive_find(archive, name));
     }
     gd_no_grad_end(ctx);
-    gd_archive_free(archive);
     return status;
 }

@@ -118,6 +118,7 @@ struct gd_optimizer {
     bool alone;        /* this rank works on the tensors it owns, by itself: shards cannot be gathered */
     bool own_elements; /* links keep of a parameter what this rank owns of it */
     gd_closure *closures;
+    bool one_number;       /* what the objective returned last was one element */
     gd_tensor *first_loss; /* owned; what the step returns */
     gd_hook_fn watch;      /* called at the end of every step, NULL: nothing is */
     void *watch_user;

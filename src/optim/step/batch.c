@@ -226,6 +226,8 @@ static gd_status take_loss(run *r, int64_t microbatch, gd_tensor **loss, double 
     bool vector = *loss && (*loss)->ndim > 0;
     r->of_values = r->of_values || (vector && (*loss)->numel == 1 && rows > 1);
     bool residuals = vector && ((*loss)->numel != 1 || !r->of_values);
+    gd_status fits = gd__check_residuals(r->var, *loss && !residuals);
+    if (fits) return fits;
     *share = b->sums || residuals ? 1 : (double)rows / (double)b->rows;
     gd_status status = gd__as_loss(ctx, loss, residuals);
     if (status) return status;

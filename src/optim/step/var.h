@@ -49,7 +49,8 @@ typedef struct gd_step_share {
     bool boxed;
     double violation, violation_tol; /* of constraints, see gd_var_note_constraints; NAN: nobody looked */
     bool solved, infeasible;
-    bool many_minima; /* see gd_var_note_search */
+    const char *wants_residuals; /* the class of a link, static; NULL: none does; see gd_var_want_residuals */
+    bool many_minima;            /* see gd_var_note_search */
     struct gd_memo
         *points; /* constraints in this step, where the optimizer remembers nothing; owned, or NULL */
 } gd_step_share;
@@ -138,6 +139,8 @@ bool gd__var_has_products(const gd_var *var);
 bool gd__var_has_graph(const gd_var *var); /* false: products are differences of gradients */
 /* What the closures are made around; NULL without one. */
 const gd_objective *gd__objective_of(const gd_var *var);
+/* SHAPE where the step wants residuals and the objective returned one number. */
+gd_status gd__check_residuals(gd_var *var, bool one_number);
 /* The largest violation of its constraints where the parameters are; 0 where there are none. */
 gd_status gd__violation(gd_var *var, double *most);
 gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);

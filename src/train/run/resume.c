@@ -79,7 +79,7 @@ static bool take_settings(json_t *old, json_t *new)
     return ok;
 }
 
-static gd_status rewrite(gd_optimizer *optimizer, gd_archive *archive, const char *key)
+gd_status gd__optimizer_keep_settings(gd_optimizer *optimizer, gd_archive *archive, const char *key)
 {
     gd_ctx *ctx = gd_optimizer_ctx(optimizer);
     json_t *old = read_meta(archive, key), *new = describe(optimizer);
@@ -104,7 +104,7 @@ gd_status gd__optimizer_resume(gd_optimizer *optimizer, gd_archive *archive, con
     /* a file that says nothing about one is told so there */
     if (!changed || !gd_archive_get_meta(archive, key))
         return gd_optimizer_unpack(optimizer, archive, prefix, true);
-    gd_status status = rewrite(optimizer, archive, key);
+    gd_status status = gd__optimizer_keep_settings(optimizer, archive, key);
     gd_load_report *report = NULL;
     if (!status) status = gd_optimizer_unpack_report(optimizer, archive, prefix, false, &report);
     gd_load_report_release(report);

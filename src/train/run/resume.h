@@ -9,4 +9,8 @@
 GD_NODISCARD gd_status gd__optimizer_resume(gd_optimizer *optimizer, gd_archive *archive, const char *prefix,
                                             bool changed);
 
+/* The settings in the archive's text about an optimizer, at `key` (the prefix and "optimizer"), become those of this one. */
+GD_NODISCARD gd_status gd__optimizer_keep_settings(gd_optimizer *optimizer, gd_archive *archive,
+                                                   const char *key);
+
 #endif

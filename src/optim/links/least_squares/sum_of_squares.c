@@ -1,19 +1,15 @@
 /* Sum of squares: says that the objective returns residuals.  An objective that returns a vector is taken so by every
- * link; this one does nothing, and stands in a chain where another system needs it. */
+ * link; this one changes nothing then, and stands in a chain where another system needs it.  One number is an error: it would be
+ * minimised as it is, not squared. */
 #include "gradus/link.h"
 
-static gd_status sum_of_squares_step(gd_link *link, gd_var *var)
-{
-    (void)link;
-    (void)var;
-    return GD_OK;
-}
+static gd_status sum_of_squares_step(gd_link *link, gd_var *var) { return gd_var_want_residuals(var, link); }
 
 const gd_link_class gd_link_sum_of_squares = {
     .spread = GD_SPREAD_WHOLE,
     .name = "sum_of_squares",
     .family = "least_squares",
-    .summary = "minimises the sum of squares of what the objective returns",
+    .summary = "minimises the sum of squares of what the objective returns, which is a vector",
     .formula = "loss = sum(r^2)",
     .cost = "nothing beyond the evaluation",
     .example = "sum_of_squares | lbfgs | strong_wolfe",

@@ -96,7 +96,9 @@ static gd_status derive(gd_var *var, gd_tensor *result, int flags, bool keep, gd
 {
     bool history = flags & GD_EVAL_HISTORY, backward = flags & GD_EVAL_BACKWARD,
          graph = flags & GD_EVAL_GRAPH;
+    bool one_number = result && result->numel == 1;
     gd_status status = gd__as_loss(var->ctx, &result, false);
+    if (!status) status = gd__check_residuals(var, one_number);
     if (!status && is_of_params(var, result) && !(result = gd_copy(result))) status = gd_error(var->ctx);
     if (!status && backward && var->count && var->optimizer->careful && !gd_requires_grad(result))
         status = gd_fail(var->ctx, GD_GRAPH,

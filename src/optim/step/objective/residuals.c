@@ -122,6 +122,31 @@ static gd_tensor *residuals_now(gd_var *var, const gd_objective *o, gd_tensor **
     return r;
 }
 
+gd_status gd__check_residuals(gd_var *var, bool one_number)
+{
+    var->optimizer->one_number = one_number;
+    if (!one_number || !var->share->wants_residuals) return GD_OK;
+    return gd_fail(
+        var->ctx, GD_SHAPE,
+        "%s: it needs a vector of residuals, the objective returned one number; leave the link out, or return the residuals",
+        var->share->wants_residuals);
+}
+
+gd_status gd_var_want_residuals(gd_var *var, const gd_link *link)
+{
+    if (!var || !link)
+        return gd__null(gd_var_ctx(var), "var: the variable or the link that wants residuals is NULL");
+    const gd_objective *o = gd__objective_of(var);
+    if (!o) return gd_fail(var->ctx, GD_STATE, "a link asks for residuals, but the step has no objective");
+    if (o->residuals || o->rows) return GD_OK;
+    if (!o->loss && !o->batch)
+        return gd_fail(var->ctx, GD_NOT_IMPLEMENTED,
+                       "%s: it needs a vector of residuals, the callbacks of the objective give one number",
+                       gd_link_class_of(link)->name);
+    var->share->wants_residuals = gd_link_class_of(link)->name;
+    return var->loss ? gd__check_residuals(var, var->optimizer->one_number) : GD_OK;
+}
+
 gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
 {
     if (!var || !residuals) return gd__null(gd_var_ctx(var), "var: the place for the residuals is NULL");
