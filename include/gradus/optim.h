@@ -217,7 +217,8 @@ GD_NODISCARD gd_status gd_optimizer_unset(gd_optimizer *optimizer, int group, co
 GD_NODISCARD gd_status gd_optimizer_unschedule(gd_optimizer *optimizer, int group, const char *key);
 
 /* One step.  objective NULL: the gradients are on the parameters.  info may be NULL (reading a loss from a GPU waits).
- * STATE for an optimizer without parameters; where none of them wants gradients, the first step warns.
+ * STATE for an optimizer without parameters; GRAPH where a loss made of operators depends on none of them.  Warned of: the first
+ * step where no parameter wants gradients, or without an objective none has one; a learning rate below 0.
  * On failure (an evaluation, a hook, memory, wrong use) the parameters are as before, bit for bit but for the link mezo,
  * and the step is not counted; links that had run already keep what they learnt, as from a step of length zero.  Loss and gradients
  * that are not finite are no failure: docs/outcomes.md says what each family of links makes of them.

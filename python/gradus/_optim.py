@@ -168,7 +168,8 @@ class Optimizer(_core._Optimizer):
             [{"params": [w], "lr": 0.1}, {"params": [b]}]
     chain   text or links: "clip_norm(1) | adam | lr(1e-3)", m.adam() | m.lr(1e-3)
 
-    step(closure) evaluates closure() as often as the links ask for; step() uses the gradients of backward().  A closure that takes
+    step(closure) evaluates closure(), which gives one number, as often as the links ask for; step(residuals=f) does so with a tensor
+    of residuals, whose sum of squares is the loss; step() uses the gradients of backward().  A closure that takes
     `backward` is called with False where the loss alone is wanted, and else leaves the gradients on the parameters."""
 
     def __init__(self, params: Any, chain: "Chain | str") -> None:
@@ -176,6 +177,8 @@ class Optimizer(_core._Optimizer):
 
         self._params = params
         groups = _groups_of(params, Module)
+        if groups and not any(tensors for _, tensors in groups):
+            raise ValueError("Optimizer: no parameters were given")
         first = next((p for group in groups for p in group[1].values()), None) if not isinstance(params, Module) else None
         context = params._context if isinstance(params, Module) else first.context if first is not None else _core.current_context()
         if definitions:

@@ -224,6 +224,12 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
             return self._minimize(lists, closure, numbers)
         with torch.enable_grad():
             loss = closure()
+        if isinstance(loss, torch.Tensor) and loss.numel() != 1:
+            raise ValueError(f"gradus.torch: a closure returns one number, not a tensor of the shape {tuple(loss.shape)}")
+        if "closure" not in self._warned and all(p.grad is None for list_ in lists for p in list_):
+            self._warned.add("closure")
+            warnings.warn("gradus.torch: the closure left no gradients on the parameters, so the step changes nothing; it calls "
+                          "backward() itself", stacklevel=4)
         self._lent.step(lists, _known(loss), numbers)
         return loss
 

@@ -22,14 +22,43 @@ typedef struct closure {
     gd_py_context *c;
     PyObject *last; /* the loss of the last call: alive until the step is back */
     gd_optimizer *optimizer;
+    int residuals; /* fn gives those, not a loss */
 } closure;
+
+/* A vector could be residuals or losses that were to be added: whoever calls says which. */
+static gd_tensor *one_loss(closure *f, PyObject *value, gd_tensor *t)
+{
+    if (!t || gd_numel(t) == 1) return t;
+    PyObject *shape = PyObject_GetAttrString(value, "shape");
+    if (shape)
+        PyErr_Format(
+            PyExc_ValueError,
+            "step: the closure returned a tensor of shape %R, a loss is one number: return its sum() or "
+            "mean(), or write step(residuals=closure), which minimises the sum of squares",
+            shape);
+    Py_XDECREF(shape);
+    gd_py_keep_exception(f->c);
+    return NULL;
+}
+
+/* Objectives take one element for the loss itself: with a residual of 0 behind it, it is a vector. */
+static gd_tensor *as_residuals(gd_tensor *t)
+{
+    int64_t one = 1;
+    if (!t || gd_numel(t) != 1) return t;
+    gd_tensor *flat = gd_reshape(gd_drop_names(t), 1, &one);
+    return gd_cat((gd_tensor *[]){flat, gd_zeros_like(flat)}, 2, "0");
+}
 
 static gd_tensor *call_closure(void *user)
 {
     closure *f = user;
     PyGILState_STATE state = gd_py_callback_begin(f->c);
     PyObject *value = PyErr_CheckSignals() < 0 ? NULL : PyObject_CallNoArgs(f->fn);
-    gd_tensor *t = gd_py_returned(f->c, &value, "a closure returns the loss as a Tensor");
+    gd_tensor *t = gd_py_returned(f->c, &value,
+                                  f->residuals ? "residuals are a Tensor made of the parameters"
+                                               : "a closure returns the loss as a Tensor");
+    t = f->residuals ? as_residuals(t) : one_loss(f, value, t);
     gd_py_set(&f->last, value);
     gd_py_callback_end(f->c, state);
     return t;
@@ -411,7 +440,7 @@ int gd_py_check_numbers(const gd_optimizer *optimizer, const gd_py_numbers *numb
 
 /* What a step was given besides its optimizer. */
 typedef struct given {
-    PyObject *fn, *loss; /* borrowed; None: not given */
+    PyObject *fn, *loss, *residuals; /* borrowed; None: not given */
     gd_py_numbers numbers;
 } given;
 
@@ -422,6 +451,8 @@ static int take_argument(given *g, const char *name, PyObject *value)
         g->fn = value;
     else if (!strcmp(name, "loss"))
         g->loss = value;
+    else if (!strcmp(name, "residuals"))
+        g->residuals = value;
     else
         return gd_py_add_number(&g->numbers, name, value);
     return 1;
@@ -431,7 +462,7 @@ static int take_arguments(given *g, PyObject *const *args, Py_ssize_t n, PyObjec
 {
     static const char *const by_place[] = {"closure", "loss"};
     Py_ssize_t named = names ? PyTuple_Size(names) : 0;
-    g->fn = g->loss = Py_None;
+    g->fn = g->loss = g->residuals = Py_None;
     g->numbers.count = 0;
     if (n > 2) return PyErr_Format(PyExc_TypeError, "step() takes a closure and a loss") != NULL;
     for (Py_ssize_t i = 0; i < n + named; i++) {
@@ -441,9 +472,13 @@ static int take_arguments(given *g, PyObject *const *args, Py_ssize_t n, PyObjec
     if (g->fn != Py_None && g->loss != Py_None)
         return PyErr_Format(PyExc_TypeError, "step: a closure gives the loss; one that is known is for steps "
                                              "without a closure") != NULL;
-    if (g->fn == Py_None || PyCallable_Check(g->fn)) return 1;
-    return PyErr_Format(PyExc_TypeError, "step: the closure must be callable, not %R",
-                        (PyObject *)Py_TYPE(g->fn)) != NULL;
+    if (g->residuals != Py_None && (g->fn != Py_None || g->loss != Py_None))
+        return PyErr_Format(PyExc_TypeError,
+                            "step: residuals stand for closure and loss; give one of them") != NULL;
+    PyObject *called = g->residuals != Py_None ? g->residuals : g->fn;
+    if (called == Py_None || PyCallable_Check(called)) return 1;
+    return PyErr_Format(PyExc_TypeError, "step: %s must be callable, not %R",
+                        g->fn == Py_None ? "residuals" : "the closure", (PyObject *)Py_TYPE(called)) != NULL;
 }
 
 /* New in *t, or NULL where no loss was given. */
@@ -472,7 +507,8 @@ static PyObject *optimizer_step(PyObject *o, PyObject *const *args, Py_ssize_t n
     if (!take_arguments(&g, args, n, names) || !gd_py_check_numbers(optimizer, &g.numbers) ||
         !take_loss(c, g.loss, &loss))
         return NULL;
-    closure f = {g.fn, c, NULL, optimizer};
+    int residuals = g.residuals != Py_None;
+    closure f = {residuals ? g.residuals : g.fn, c, NULL, optimizer, residuals};
     gd_objective objective = {.user = &f, .loss = call_closure};
     int takes = g.fn == Py_None ? 0 : takes_backward(self, g.fn);
     if (takes < 0) return NULL;
@@ -487,7 +523,7 @@ static PyObject *optimizer_step(PyObject *o, PyObject *const *args, Py_ssize_t n
         Py_DECREF(o);
         return NULL;
     }
-    gd_status status = gd_optimizer_step_with(optimizer, g.fn == Py_None ? NULL : &objective,
+    gd_status status = gd_optimizer_step_with(optimizer, f.fn == Py_None ? NULL : &objective,
                                               loss || extra.count ? &extra : NULL, &info);
     gd_py_end(c, state);
     if (loss) gd_release(loss);
@@ -693,8 +729,9 @@ static PyMethodDef optimizer_methods[] = {
     {"unset", KEYWORDS(optimizer_unset),
      "unset($self, key, group=-1)\n--\n\nTakes a setting or schedule back."},
     {"step", (PyCFunction)(void (*)(void))optimizer_step, METH_FASTCALL | METH_KEYWORDS,
-     "step($self, closure=None, loss=None, **numbers)\n--\n\n"
-     "One step.  closure() computes the loss from the parameters; without one the gradients of backward() are used.  One that takes "
+     "step($self, closure=None, loss=None, *, residuals=None, **numbers)\n--\n\n"
+     "One step.  closure() computes the loss from the parameters, one number; residuals() a tensor whose sum of squares is the loss; "
+     "without either the gradients of backward() are used.  A closure that takes "
      "`backward` is called with False where the loss alone is wanted, and else leaves the gradients on the parameters itself.  Links "
      "may be told a loss that is known, and numbers by name.  Returns the first loss of the step, or None.  What the closure raises "
      "comes out of here, with the parameters as before."},

@@ -108,7 +108,7 @@ def test_groups_have_settings_of_their_own():
     assert (net.w.item(), net.bias.item()) == (pytest.approx(0.9), 1.0)
 
 
-@pytest.mark.parametrize("params, kind", [([], gd.StateError), ([1.0], TypeError), ([gd.tensor([1])], gd.Error), ([{"lr": 1}], KeyError)])
+@pytest.mark.parametrize("params, kind", [([], ValueError), ([1.0], TypeError), ([gd.tensor([1])], gd.Error), ([{"lr": 1}], KeyError)])
 def test_what_is_no_parameter_is_refused(params, kind):
     with pytest.raises(kind):
         gd.Optimizer(params, "lr(0.1)").step()
@@ -281,3 +281,64 @@ def test_an_optimizer_says_that_a_module_has_replaced_its_parameter(replace):
         with warnings.catch_warnings():  # once
             warnings.simplefilter("error")
             optimizer.step(lambda: other.sum() + optimizer.parameters["w"].sum())
+
+
+# ---- steps that can lead nowhere ----
+
+@pytest.mark.parametrize("chain", ["lr(0.1)", "adam | lr(0.1)", "lbfgs | strong_wolfe", "newton"])
+@pytest.mark.parametrize("loss", [lambda other: gd.tensor(3.0), lambda other: (other * other).sum()], ids=["a number", "of another tensor"])
+def test_a_loss_that_depends_on_no_parameter_is_refused(chain, loss):
+    p, other = parameter(1.0, 2.0), parameter(3.0)
+    opt = gd.Optimizer(p, chain)
+    with pytest.raises(gd.GraphError, match="step: the loss does not depend on any parameter"):
+        opt.step(lambda: loss(other))
+    assert p.tolist() == [1, 2] and opt.steps == 0
+
+
+@pytest.mark.parametrize("nothing", [[], {}, (), [{"params": []}]], ids=repr)
+def test_an_optimizer_without_parameters_is_refused(nothing):
+    with pytest.raises(ValueError, match="no parameters were given"):
+        gd.Optimizer(nothing, "lr(0.1)")
+
+
+@pytest.mark.parametrize("step, says", [
+    (lambda: gd.Optimizer(gd.tensor([1.0]), "lr(0.1)").step(lambda: gd.tensor(1.0)), "none of its parameters wants gradients"),
+    (lambda: gd.Optimizer(parameter(1.0), "lr(0.1)").step(), "none of its parameters has a gradient"),
+    (lambda: (lambda p: gd.Optimizer(p, "adam | lr(-0.1)").step(lambda: (p * p).sum()))(parameter(1.0)), "below 0: steps go uphill"),
+    (lambda: (lambda p: gd.Optimizer([{"params": [p], "lr": -0.1}], "lr(1)").step(lambda: (p * p).sum()))(parameter(1.0)), "below 0"),
+], ids=["frozen", "no gradient", "negative lr", "negative lr of a group"])
+def test_a_step_that_is_hardly_meant_warns_with_the_line_of_the_user(step, says):
+    with pytest.warns(gd.GradusWarning, match=says) as seen:
+        step()
+    assert seen[0].filename == __file__
+
+
+def test_a_closure_that_returns_a_vector_is_told_of_residuals():
+    p = parameter(1.0, 2.0)
+    opt = gd.Optimizer(p, "lr(0.1)")
+    with pytest.raises(ValueError, match=r"shape \(2,\), a loss is one number.*step\(residuals=closure\)"):
+        opt.step(lambda: p * p)
+    assert p.tolist() == [1, 2] and opt.steps == 0
+    assert opt.step(residuals=lambda: p * p) == pytest.approx(17) and p.tolist() == pytest.approx([0.6, -1.2])
+
+
+def test_residuals_may_be_of_any_number():
+    for n in (1, 2, 3):
+        p = parameter(*[3.0] * n)
+        opt = gd.Optimizer(p, "levenberg_marquardt(gauss_newton)")
+        assert opt.step(residuals=lambda: p - 1) == pytest.approx(4 * n)
+        for _ in range(5):
+            opt.step(residuals=lambda: p - 1)
+        assert p.tolist() == pytest.approx([1] * n, abs=1e-3)
+    q = parameter(3.0, 4.0)
+    opt = gd.Optimizer(q, "lr(0.5)")
+    assert opt.step(residuals=lambda: (q * q).sum().sqrt()) == pytest.approx(25)  # one residual of no axes
+    assert q.tolist() == pytest.approx([0, 0])
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (dict(residuals=3), "residuals must be callable"), (dict(residuals=lambda: 3.0), "residuals are a Tensor"),
+    (dict(residuals=lambda: None, closure=lambda: None), "give one of them"), (dict(residuals=lambda: None, loss=1.0), "give one of them")])
+def test_wrong_residuals_are_refused(arguments, says):
+    with pytest.raises(TypeError, match=says):
+        gd.Optimizer(parameter(1.0), "lr(0.1)").step(**arguments)

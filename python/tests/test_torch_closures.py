@@ -1,5 +1,6 @@
 """Closures of gradus.torch: each is called as often, and when, as the links ask; steps are those of gradus.Optimizer, bit for bit."""
 import math
+import warnings
 
 import pytest
 
@@ -226,3 +227,37 @@ def test_what_a_closure_raises_without_autograd_is_its_own():
     with pytest.raises(RuntimeError, match="mine"):
         gt.Optimizer([p], "lbfgs | backtracking").step(closure)
     assert calls.count(False) == 1 and p.tolist() == [1, 1]
+
+
+def test_a_closure_that_leaves_no_gradients_is_warned_about_once():
+    p = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+    opt = gt.Optimizer([p], "adam | lr(0.1)")
+    with pytest.warns(UserWarning, match="the closure left no gradients on the parameters") as seen:
+        opt.step(lambda: (p * p).sum())
+    assert seen[0].filename == __file__ and p.tolist() == [1, 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        opt.step(lambda: (p * p).sum())
+
+
+@pytest.mark.parametrize("chain", ["adam | lr(0.1)", "lbfgs | strong_wolfe"])
+def test_a_closure_that_returns_a_vector_is_refused(chain):
+    p = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+
+    def closure():
+        p.grad = None
+        loss = p * p
+        loss.sum().backward()
+        return loss
+
+    with pytest.raises(ValueError, match=r"one number, not a tensor of the shape \(2,\)"):
+        gt.Optimizer([p], chain).step(closure)
+    assert p.tolist() == [1, 2]
+
+
+def test_a_learning_rate_below_0_is_warned_about():
+    p = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+    opt = gt.Optimizer([p], "adam", lr=-0.1)
+    (p * p).sum().backward()
+    with pytest.warns(gd.GradusWarning, match="below 0: steps go uphill"):
+        opt.step()

@@ -28,7 +28,7 @@ def test_residuals_step_like_those_of_gradus_tensors(chain, rows):
     p, q = gd.tensor([1.0, 1.0]).require_grad(), gd.tensor(0.0).require_grad()
     s, z = gd.tensor(t.numpy()), gd.tensor(y.numpy())
     other = gd.Optimizer([p, q], gt._with_lr(chain))
-    there = [other.step(lambda: p[0] * (-p[1] * s).exp() + q - z) for _ in range(12)]
+    there = [other.step(residuals=lambda: p[0] * (-p[1] * s).exp() + q - z) for _ in range(12)]
     assert here == pytest.approx(there, rel=1e-7, abs=1e-12) and here[-1] < here[0] or "natural" in chain
     if "newton |" not in chain:  # there products with the Hessian evaluate
         assert optimizer.evaluations == other.evaluations

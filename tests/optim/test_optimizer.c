@@ -166,6 +166,65 @@ static void an_optimizer_without_parameters_says_so(void **state)
     end_context(ctx, NULL);
 }
 
+static gd_tensor *square_of(void *user) { return gd_sum(gd_square(user), NULL, false); }
+
+static void a_loss_that_depends_on_no_parameter_is_refused(void **state)
+{
+    static const char *const chains[] = {"lr(0.1)", "adam | lr(0.1)", "lbfgs | strong_wolfe", "newton",
+                                         "newton_cg_steihaug"};
+    gd_ctx *ctx = CTX(state);
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+        problem x = open_problem(ctx, chains[i]);
+        gd_tensor *other = gd_require_grad(VECTOR(ctx, 3)), *fixed = VECTOR(ctx, 3);
+        for (int leads = 0; leads < 2; leads++) {
+            gd_objective objective = {.loss = square_of, .user = leads ? other : fixed};
+            assert_int_equal(gd_optimizer_step(x.o, &objective, NULL), GD_GRAPH);
+            assert_error(ctx, GD_GRAPH, "step: the loss does not depend on any parameter");
+        }
+        assert_values(x.p, 3, -1);
+        assert_int_equal(gd_optimizer_steps(x.o), 0);
+        gd_release(other);
+        gd_release(fixed);
+        close_problem(&x);
+    }
+}
+
+/* Chains, and whether their steps go uphill. */
+static void a_learning_rate_below_0_is_warned_about_once(void **state)
+{
+    static const struct {
+        const char *chain;
+        int warnings;
+    } rows[] = {{"lr(-0.1)", 1},          {"adam | lr(-0.1)", 1}, {"negate | lr(-0.1)", 0},
+                {"lr(-1) | lr(-0.1)", 0}, {"lr(0.1)", 0},         {"negate | lr(0.1)", 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        problem x = open_problem(ctx, rows[i].chain);
+        gd_objective objective = {.loss = square_of, .user = x.p};
+        int64_t made = gd_warning_count(ctx); /* two lr are worth a word of their own */
+        OK(gd_optimizer_step(x.o, &objective, NULL));
+        OK(gd_optimizer_step(x.o, &objective, NULL));
+        assert_int_equal(gd_warning_count(ctx) - made, rows[i].warnings);
+        if (rows[i].warnings) assert_non_null(strstr(gd_warning_text(ctx), "below 0"));
+        close_problem(&x);
+        end_context(ctx, NULL);
+    }
+}
+
+static void a_first_step_without_any_gradient_is_warned_about(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    problem x = open_problem(ctx, "lr(0.1)");
+    OK(gd_optimizer_step(x.o, NULL, NULL));
+    assert_non_null(strstr(gd_warning_text(ctx), "none of its parameters has a gradient"));
+    OK(gd_optimizer_step(x.o, NULL, NULL));
+    assert_int_equal(gd_warning_count(ctx), 1);
+    close_problem(&x);
+    end_context(ctx, NULL);
+}
+
 static void parameters_come_and_go_between_steps(void **state)
 {
     gd_ctx *ctx = CTX(state);
@@ -519,6 +578,9 @@ int main(void)
         CASE(frozen_parameters_are_skipped),
         CASE(all_frozen_is_a_step_that_does_nothing),
         cmocka_unit_test(an_optimizer_without_parameters_says_so),
+        CASE(a_loss_that_depends_on_no_parameter_is_refused),
+        cmocka_unit_test(a_learning_rate_below_0_is_warned_about_once),
+        cmocka_unit_test(a_first_step_without_any_gradient_is_warned_about),
         CASE(parameters_come_and_go_between_steps),
         CASE(wrong_parameters_are_refused),
         CASE(the_parameters_of_a_module_are_named_by_their_places),

@@ -101,7 +101,9 @@ struct gd_optimizer {
         int dropped;                          /* parameters that modules have replaced or deleted */
         bool streams;                         /* every gradient is there, and programs can read it as it is */
         bool skips;                           /* those without a gradient are not in it */
+        bool uphill;                          /* it was said that a learning rate is below 0 */
         uint64_t changes, layouts, structure; /* the counts when it was so */
+        uint64_t numbers;                     /* when the signs of learning rates were looked at */
     } looked;                                 /* what was found when the parameters were last looked at */
     struct {
         uint64_t structure; /* as of which */

@@ -326,6 +326,52 @@ static void look_at_selections(const gd_optimizer *o, gd_link *link)
     for (int i = 0; i < link->children; i++) look_at_selections(o, link->child[i]);
 }
 
+/* Below 0: the link turns every update round. */
+static double sign_of(const gd_link *link, const gd_tensor *param, bool *is_rate)
+{
+    int lr = gd__field_index(link->cls, "lr");
+    const gd_setting *rate = lr < 0 ? NULL : gd__resolve(link, lr, param);
+    bool below = rate && rate->kind == GD_SET_REAL && rate->real < 0;
+    *is_rate |= below;
+    return below || !strcmp(link->cls->name, "negate") ? -1 : 1;
+}
+
+/* A learning rate below 0 goes away from minima, unless the chain turns updates round twice. */
+static void look_at_direction(gd_optimizer *o)
+{
+    gd_link *const *link = gd__is_chain(o->chain) ? o->chain->child : &o->chain;
+    int count = gd__is_chain(o->chain) ? o->chain->children : 1;
+    o->looked.numbers = o->numbers;
+    for (int p = 0; p < o->looked.count; p++) {
+        bool is_rate = false;
+        double sign = 1;
+        for (int i = 0; i < count; i++) sign *= sign_of(link[i], o->looked.active[p], &is_rate);
+        if (sign > 0 || !is_rate) continue;
+        o->looked.uphill = true;
+        gd_warn(o->ctx, "optimizer: the learning rate of parameter '%s' is below 0: steps go uphill",
+                o->param[gd__param_index(o, o->looked.active[p])].name);
+        return;
+    }
+}
+
+/* What looks like a mistake, said once. */
+static void look_at_use(gd_optimizer *o, const gd_objective *objective)
+{
+    int count = o->looked.count, with_gradient = 0;
+    if (o->looked.numbers != o->numbers && !o->looked.uphill) look_at_direction(o);
+    if (o->step) return;
+    look_at_selections(o, o->chain);
+    if (o->looked.skips) return;
+    for (int i = 0; i < count; i++) with_gradient += o->looked.grad[i] != NULL;
+    if (!count)
+        gd_warn(
+            o->ctx,
+            "optimizer: none of its parameters wants gradients (gd_require_grad), so steps change nothing");
+    else if (!objective && !with_gradient && !o->share)
+        gd_warn(o->ctx, "optimizer: none of its parameters has a gradient: gd_backward leaves them, or the "
+                        "step gets an objective");
+}
+
 static void tell_partial_update(gd_ctx *ctx)
 {
     size_t used = strlen(ctx->error);
@@ -343,11 +389,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
         status = gd_fail(ctx, GD_STATE, "optimizer: it has no parameters; gd_optimizer_add gives it some");
     if (status) return o->share ? gd__share_tell(o, status) : status;
     int count = o->looked.count;
-    if (!count && !o->step && !o->looked.skips)
-        gd_warn(
-            ctx,
-            "optimizer: none of its parameters wants gradients (gd_require_grad), so steps change nothing");
-    if (!o->step) look_at_selections(o, o->chain);
+    look_at_use(o, objective);
     gd_step_share share = {.extra = extra, .first_kkt = NAN, .violation = NAN};
     gd_closure base;
     gd_var var;

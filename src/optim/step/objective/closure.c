@@ -90,6 +90,24 @@ static bool is_of_params(const gd_var *var, const gd_tensor *t)
     return false;
 }
 
+/* A loss that no parameter leads to has no gradient: zeros would look like a minimum.  Parameters that their module has replaced
+ * have them, with a warning (look_at_dropped). */
+static gd_status gradients_of(gd_var *var, gd_tensor *loss, int how, gd_tensor **grads)
+{
+    bool found = false;
+    gd_status status = GD_OK;
+    if (gd_requires_grad(loss))
+        status = gd_grad(loss, NULL, var->params, var->count, how | GD_ALLOW_UNUSED, grads);
+    for (int i = 0; i < var->count && !status && gd_requires_grad(loss); i++) found |= grads[i] != NULL;
+    if (!status && !found && var->count && !var->optimizer->looked.dropped)
+        status = gd_fail(var->ctx, GD_GRAPH,
+                         "%s: the loss does not depend on any parameter that wants gradients",
+                         var->optimizer->careful ? "minimize" : "step");
+    for (int i = 0; i < var->count && !status; i++)
+        if (!grads[i] && !(grads[i] = gd_zeros_like(var->params[i]))) status = gd_error(var->ctx);
+    return status;
+}
+
 /* Loss and gradients of what the objective returned, in the scope it was made in.  keep: its graph stays. */
 static gd_status derive(gd_var *var, gd_tensor *result, int flags, bool keep, gd_tensor **loss,
                         gd_tensor **grads)
@@ -100,11 +118,8 @@ static gd_status derive(gd_var *var, gd_tensor *result, int flags, bool keep, gd
     gd_status status = gd__as_loss(var->ctx, &result, false);
     if (!status) status = gd__check_residuals(var, one_number);
     if (!status && is_of_params(var, result) && !(result = gd_copy(result))) status = gd_error(var->ctx);
-    if (!status && backward && var->count && var->optimizer->careful && !gd_requires_grad(result))
-        status = gd_fail(var->ctx, GD_GRAPH,
-                         "minimize: the loss does not depend on any parameter that wants gradients");
     int how = graph ? GD_CREATE_GRAPH : history || keep ? GD_RETAIN_GRAPH : 0;
-    if (!status && backward) status = gd_grad(result, NULL, var->params, var->count, how, grads);
+    if (!status && backward) status = gradients_of(var, result, how, grads);
     for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
     return status ? status : hand_over(var, result, history || graph, loss, backward ? grads : NULL);
 }
