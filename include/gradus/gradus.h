@@ -33,6 +33,7 @@
 #include "gradus/solve.h"
 #include "gradus/table.h"
 #include "gradus/tensor.h"
+#include "gradus/trace.h"
 #include "gradus/trust_region.h"
 #include "gradus/var.h"
 #include "gradus/version.h"

@@ -270,6 +270,7 @@ gd_status gd_backward(gd_tensor *output, gd_tensor *seed, int flags)
 {
     if (!output) return GD_ARGUMENT;
     gd_ctx *ctx = output->head.ctx;
+    gd__not_recorded(ctx, "it leaves gradients on tensors (gd_backward)");
     if (!gd__wants_grad(output))
         return gd_fail(ctx, GD_GRAPH,
                        "backward: the output does not depend on any tensor that wants gradients");

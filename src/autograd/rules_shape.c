@@ -33,18 +33,31 @@ static gd_tensor *prod_of_others(gd_tensor *x)
     return gd_prod(gd_where(mask, gd_ones_like(rows), rows), "2", false);
 }
 
+static gd_tensor *prod_without_zeros(const gd_pullback *p, gd_tensor *x)
+{
+    return gd_div(spread(p, gd_mul(G, gd__out(p, 0))), x);
+}
+
+static gd_tensor *prod_with_zeros(const gd_pullback *p, gd_tensor *x)
+{
+    int64_t size[3] = {gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2)};
+    gd_tensor *others = gd__reshape(prod_of_others(gd__reshape(x, 3, size)), x->ndim, x->size);
+    return gd_mul(spread(p, G), others);
+}
+
+#define MOST_BOTH 64 /* factors whose matrix is no burden */
+
 RULE(prod)
 {
     gd_tensor *x = gd__in(p, 0);
     gd_tensor *zeros = gd_any(gd_eq(x, gd_zeros_like(x)), NULL, false);
     if (!zeros) return;
-    if (gd_item(zeros) == 0) {
-        gd__set(p, 0, gd_div(spread(p, gd_mul(G, gd__out(p, 0))), x));
-        return;
-    }
-    int64_t size[3] = {gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2)};
-    gd_tensor *others = gd__reshape(prod_of_others(gd__reshape(x, 3, size)), x->ndim, x->size);
-    gd__set(p, 0, gd_mul(spread(p, G), others));
+    /* a recording must hold with zeros and without: both, and a choice by operators.  Not where somebody differentiates the
+     * gradient again: the way that is not taken would have NaN in its derivatives. */
+    if (p->node->ctx->recorder && !gd_grad_enabled(p->node->ctx) && gd__attr(p, 1) <= MOST_BOTH)
+        gd__set(p, 0, gd_where(zeros, prod_with_zeros(p, x), prod_without_zeros(p, x)));
+    else
+        gd__set(p, 0, gd_item(zeros) == 0 ? prod_without_zeros(p, x) : prod_with_zeros(p, x));
 }
 
 /* Text of the last reduced axis. */

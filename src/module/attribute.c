@@ -137,7 +137,9 @@ const char *gd_module_name(gd_module *module, int index)
 
 void gd_module_touch(gd_module *module)
 {
-    if (module) module->stamp = ++module->head.cls->registry->stamp;
+    if (!module) return;
+    module->stamp = ++module->head.cls->registry->stamp;
+    module->head.ctx->structure++;
 }
 
 /* ---- values ---- */

@@ -330,6 +330,7 @@ static bool memo_valid(const gd_virtual *v)
 {
     gd_ctx *ctx = v->head.ctx;
     bool grad = gd_grad_enabled(ctx);
+    if (ctx->recorder) return false; /* what it is computed from is to be seen */
     return v->memo && (v->memo_grad || !grad) && gd__version(v->memo) == v->memo_version &&
            gd__unchanged(&v->read) && (!grad || gd__history_alive(ctx, v->memo));
 }

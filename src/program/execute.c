@@ -711,6 +711,7 @@ static void run_parts(gd_exec_set *set, const gd_exec_run *run)
 /* Launches are collected where one device does all of them, and no other process a part. */
 gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run)
 {
+    if (set->tables) gd__not_recorded(set->table[0].device->ctx, "it runs a step of an optimizer");
     gd_launches *list = set->device && !set->table[0].share ? &set->launches : NULL;
     if (list) list->count = 0;
     gd_status status = GD_OK;

@@ -279,6 +279,8 @@ struct DLManagedTensorVersioned *gd_to_dlpack(gd_tensor *t)
     dl_tensor *d;
     lent *l = lend(t, &d, true);
     if (!l) return NULL;
+    gd__host_reads(t, "gd_to_dlpack");
+    gd__host_writes(t, "gd_to_dlpack");
     struct DLManagedTensorVersioned *c = &l->capsule.versioned;
     c->major = DL_MAJOR;
     c->minor = DL_MINOR;
@@ -293,6 +295,8 @@ struct DLManagedTensor *gd_to_dlpack_unversioned(gd_tensor *t)
     dl_tensor *d;
     lent *l = lend(t, &d, false);
     if (!l) return NULL;
+    gd__host_reads(t, "gd_to_dlpack");
+    gd__host_writes(t, "gd_to_dlpack");
     l->capsule.plain.manager = l;
     l->capsule.plain.deleter = end_plain;
     return &l->capsule.plain;

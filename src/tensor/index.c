@@ -44,6 +44,7 @@ gd_status gd__label_picked(gd_tensor *out, int at, gd_tensor *x, int axis, gd_te
     if (!from) return GD_OK;
     gd_tensor *here = gd_contiguous(gd_to_device(index, gd__cpu(ctx)));
     if (!here || !(labels = gd__labels_new(ctx, index->numel))) return gd_error(ctx);
+    gd__host_reads(here, "labels of picked elements");
     const int64_t *place = (const int64_t *)(const void *)here->data;
     for (int64_t k = 0; k < index->numel; k++) labels->text[k] = from->text[place[k]];
     return put_labels(out, at, labels);

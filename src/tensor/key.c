@@ -280,7 +280,7 @@ static gd_tensor *picked_places(const plan *p, const int64_t *factor)
 {
     gd_ctx *ctx = p->x->head.ctx;
     gd_device *device = p->x->storage->device, *cpu = gd__cpu(ctx);
-    bool on_host = true;
+    bool on_host = !ctx->recorder; /* a recording sees operators only */
     for (int i = 0; i < p->count; i++)
         if (p->part[i].index) on_host = on_host && p->part[i].index->storage->device == cpu;
     gd_tensor *sum = gd_empty_on(on_host ? cpu : device, GD_I64, p->wide, p->size);

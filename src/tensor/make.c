@@ -82,6 +82,7 @@ gd_tensor *gd_from_data(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *sh
         return NULL;
     }
     if (t && t->numel) memcpy(t->data, data, (size_t)t->numel * gd__item_size(t));
+    if (t) gd__host_writes(t, "gd_from_data");
     return t;
 }
 
@@ -103,6 +104,7 @@ static gd_tensor *sequence(gd_ctx *ctx, const char *what, gd_dtype dtype, double
         double *value = (double *)(void *)wide->data;
         for (int64_t i = 0; i < count; i++) value[i] = first + (double)i * step;
         if (last && count > 0) value[count - 1] = *last;
+        gd__host_writes(wide, what);
     }
     return gd__scope_leave(ctx, gd_cast(wide, dtype));
 }
@@ -192,6 +194,7 @@ gd_tensor *gd_permutation(gd_ctx *ctx, int64_t count)
     gd_tensor *t = gd__new_checked(gd__cpu(ctx), "permutation", GD_I64, 1, &count);
     if (!t) return NULL;
     int64_t *p = (int64_t *)(void *)t->data;
+    gd__not_recorded(ctx, "it draws a permutation");
     uint64_t first = gd__rng_take(&ctx->rng, (uint64_t)count);
     for (int64_t i = 0; i < count; i++) p[i] = i;
     for (int64_t i = count - 1; i > 0; i--) {
@@ -279,6 +282,7 @@ gd_tensor *gd_to_device(gd_tensor *t, gd_device *device)
     if (!t || !device) return NULL;
     gd_device *from = t->storage->device;
     if (from == device) return gd__same(t);
+    gd__not_recorded(t->head.ctx, "it moves tensors between devices");
     gd_ctx *ctx = device->ctx;
     if (ctx != t->head.ctx)
         return gd__refuse(ctx, GD_DEVICE, "to_device: the device belongs to another context");

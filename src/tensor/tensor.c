@@ -25,6 +25,7 @@ static gd_storage *storage_new(gd_device *device, size_t bytes)
     gd_storage *storage = gd__alloc(ctx, sizeof *storage + (inside ? bytes : 0));
     if (!storage) return NULL;
     *storage = (gd_storage){.ctx = ctx, .device = device, .bytes = bytes, .refs = 1};
+    if (ctx->recorder) storage->serial = ++ctx->storages;
     if (inside)
         storage->data = (char *)(storage + 1);
     else if (bytes && !(storage->data = device->backend->alloc(device, bytes))) {
@@ -94,6 +95,7 @@ void gd__swap_storage(gd_tensor *t, gd_tensor *with)
     if (t->storage->last < old.storage->last) t->storage->last = old.storage->last;
     gd__touch(t);
     t->head.ctx->changes++;
+    t->head.ctx->structure++;
 }
 
 /* ---- tensors ---- */
@@ -253,6 +255,7 @@ gd_status gd__storage_over(gd_tensor *t, gd_device *device, void *data, bool rea
                                   .read_only = read_only},
                       .release = release,
                       .user = user};
+    if (t->head.ctx->recorder) f->storage.serial = ++t->head.ctx->storages;
     t->storage = &f->storage;
     t->data = data;
     return GD_OK;
@@ -379,6 +382,7 @@ const void *gd_data(const gd_tensor *t)
                       t->storage->device->name);
         return NULL;
     }
+    gd__host_reads(t, "gd_data");
     return t->data;
 }
 
@@ -386,6 +390,7 @@ void *gd_data_mut(gd_tensor *t)
 {
     if (!gd_data(t) || gd__writable("data_mut", t)) return NULL;
     gd__touch(t);
+    gd__host_writes(t, "gd_data_mut");
     return t->data;
 }
 
@@ -396,6 +401,7 @@ gd_status gd_read(const gd_tensor *t, void *out, size_t bytes)
     size_t need = (size_t)t->numel * gd__item_size(t);
     if (bytes != need)
         return gd_fail(ctx, GD_SHAPE, "read: the tensor has %zu bytes, the buffer %zu", need, bytes);
+    gd__host_reads(t, "gd_read");
     gd_scope_begin(ctx);
     const gd_tensor *flat = t;
     gd_status status = GD_OK;
@@ -439,6 +445,7 @@ double gd_at(const gd_tensor *t, const int64_t *index)
         }
         offset += index[i] * t->stride[i];
     }
+    gd__host_reads(t, "gd_item or gd_at");
     /* where it can be looked at, that needs no memory */
     if (gd_dtype_is_float(t->dtype) && t->storage->device == t->head.ctx->cpu)
         return gd__float_item(t->data + offset * (int64_t)gd__item_size(t), t->dtype, 0);

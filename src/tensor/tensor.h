@@ -20,6 +20,7 @@ typedef struct gd_storage {
     uint32_t refs;
     uint32_t version; /* names what is in it: another one after every change in place */
     uint32_t last;    /* the last one given: none is given twice */
+    uint64_t serial;  /* made while something is recorded: in that order; 0: before, or after */
     bool foreign;     /* the bytes are somebody else's: a gd_foreign */
     bool read_only;   /* nobody may change them */
     /* an inline block for small CPU data follows when data points right behind the struct */
@@ -231,5 +232,38 @@ gd_tensor *gd__copy_laid(const gd_tensor *t, const gd_tensor *like);
 
 /* Strided copy with cast and broadcast of src into dst (same device). */
 gd_status gd__copy_into(gd_tensor *dst, const gd_tensor *src);
+
+/* ---- being recorded ----
+ *
+ * Functions may be recorded once and run again (trace/trace.h).  The recorder takes the place of the CPU's backend while it
+ * records, so kernels cost nothing where nobody does.  What computes without a kernel says so here: elements that the host reads
+ * or writes, and work that cannot be run again. */
+
+typedef struct gd_recorder {
+    /* The host reads elements of t; it may write them from now on. */
+    void (*read)(struct gd_recorder *r, const gd_tensor *t, const char *what);
+    void (*write)(struct gd_recorder *r, const gd_tensor *t, const char *what);
+    /* t was made of the numbers at data, which are to be read again in each run. */
+    void (*input)(struct gd_recorder *r, const gd_tensor *t, const void *data);
+    void (*refuse)(struct gd_recorder *r, const char *why);
+} gd_recorder;
+
+static inline void gd__host_reads(const gd_tensor *t, const char *what)
+{
+    gd_recorder *r = t->head.ctx->recorder;
+    if (r) r->read(r, t, what);
+}
+
+static inline void gd__host_writes(const gd_tensor *t, const char *what)
+{
+    gd_recorder *r = t->head.ctx->recorder;
+    if (r) r->write(r, t, what);
+}
+
+/* What happens now would be missing in another run: "it moves tensors between devices". */
+static inline void gd__not_recorded(gd_ctx *ctx, const char *why)
+{
+    if (ctx->recorder) ctx->recorder->refuse(ctx->recorder, why);
+}
 
 #endif

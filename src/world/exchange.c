@@ -393,6 +393,7 @@ static void refuse(gd_exchange *work, gd_status status)
 gd_exchange *gd_world_start(gd_world *world, const gd_collective *what)
 {
     if (!world) return NULL;
+    gd__not_recorded(world->ctx, "it exchanges tensors with other processes");
     if (!what) return gd__none(gd__null(world->ctx, "world: the collective is NULL"));
     if (given_up(world)) return gd__none(over(world));
     const gd_verdict *unseen = world->unseen ? &world->unseen->verdict : NULL;

@@ -37,8 +37,15 @@ static struct {
     gd_expr *expr;
     gd_plot *plot;
     gd_table *table;
+    gd_traced *traced;
     bool lends; /* what is counted is lent, not given */
 } world;
+
+static gd_tensor *some_traced(void *user, gd_tensor *const *x, int count)
+{
+    (void)user;
+    return count ? gd_sum(gd_square(x[0]), NULL, false) : NULL;
+}
 
 static gd_ctx *some_gd_ctx(void) { return world.ctx; }
 static gd_tensor *some_gd_tensor(void) { return world.lends ? world.tensor : gd_retain(world.tensor); }
@@ -64,6 +71,7 @@ static gd_microbatches *some_gd_microbatches(void) { return world.microbatches; 
 static gd_expr *some_gd_expr(void) { return world.expr; }
 static gd_plot *some_gd_plot(void) { return world.plot; }
 static gd_table *some_gd_table(void) { return world.table; }
+static gd_traced *some_gd_traced(void) { return world.traced; }
 static gd_exchange *some_gd_exchange(void)
 {
     return gd_world_start(world.alone, &(gd_collective){.kind = GD_BARRIER});
@@ -186,6 +194,7 @@ static void make_world(memory *m)
     world.alone = gd_world_open(ctx, "self", NULL);
     world.microbatches = gd_microbatches_new(world.alone, world.tensor, 1);
     world.expr = gd_expr_parse(world.ctx, "2*x", NULL);
+    world.traced = gd_trace(world.ctx, some_traced, NULL, NULL);
     world.plot = gd_plot_new(world.ctx, "some", "x", "y");
     world.table = gd_table_new(world.ctx, "some");
     failed |= gd_table_add(world.table, "x", world.tensor);
@@ -196,6 +205,7 @@ static void end_world(void)
 {
     gd_microbatches_free(world.microbatches);
     gd_expr_free(world.expr);
+    gd_traced_free(world.traced);
     gd_plot_free(world.plot);
     gd_table_free(world.table);
     gd_world_free(world.alone);

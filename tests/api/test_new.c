@@ -32,6 +32,7 @@ typedef enum kind {
     EXPR,
     PLOT,
     TABLE,
+    TRACED,
     OTHER
 } kind;
 
@@ -70,7 +71,8 @@ static void note(kind k, void *handle)
              : MICROBATCHES, gd_expr *     \
              : EXPR, gd_plot *             \
              : PLOT, gd_table *            \
-             : TABLE, default              \
+             : TABLE, gd_traced *          \
+             : TRACED, default             \
              : OTHER)
 
 static void end_handle(kind k, void *handle)
@@ -94,6 +96,7 @@ static void end_handle(kind k, void *handle)
     case EXPR: gd_expr_free(handle); break;
     case PLOT: gd_plot_free(handle); break;
     case TABLE: gd_table_free(handle); break;
+    case TRACED: gd_traced_free(handle); break;
     case OTHER: break;
     }
 }
@@ -187,6 +190,7 @@ static const own_call own_calls[] = {
     {"gd_link_with", own_gd_link_with},
     {"gd_chain_of", own_gd_chain_of},
     {"gd_expr_parse", own_gd_expr_parse},
+    {"gd_trace", own_gd_trace},
     {"gd_table_load", own_gd_table_load},
     {"gd_table_load_all", own_gd_table_load_all},
     {"gd_table_matrix", own_gd_table_matrix},

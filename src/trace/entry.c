@@ -1,0 +1,289 @@
+/* One evaluation of one shape of inputs: run, recorded twice, replayed. */
+#include "trace/entry.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_RESTARTS 8
+
+/* ---- how inputs are laid out ---- */
+
+static gd_signature signature_of(gd_tensor *const *inputs, int i)
+{
+    const gd_tensor *t = inputs[i];
+    gd_signature s = {.dtype = t->dtype, .ndim = t->ndim, .shares = i, .axes = t->axes};
+    for (int j = 0; j < i; j++) {
+        if (inputs[j]->storage != t->storage) continue;
+        s.shares = j;
+        s.offset = t->numel && inputs[j]->numel ? t->data - inputs[j]->data : 0;
+        break;
+    }
+    memcpy(s.size, t->size, (size_t)t->ndim * sizeof *s.size);
+    memcpy(s.stride, t->stride, (size_t)t->ndim * sizeof *s.stride);
+    return s;
+}
+
+static bool same_place(const gd_signature *s, gd_tensor *const *inputs, int i, bool direct)
+{
+    /* inputs that are given to the function are looks at memory of their own */
+    if (!direct) return true;
+    gd_signature now = signature_of(inputs, i);
+    return s->shares == now.shares && s->offset == now.offset;
+}
+
+bool gd__trace_fits(const gd_trace_entry *e, const gd_evaluation *what, gd_tensor *const *inputs, int count)
+{
+    if (e->what.kind != what->kind || e->inputs != count) return false;
+    for (int i = 0; i < count; i++) {
+        const gd_signature *s = &e->signature[i];
+        const gd_tensor *t = inputs[i];
+        if (s->dtype != t->dtype || s->ndim != t->ndim) return false;
+        for (int d = 0; d < s->ndim; d++)
+            if (s->size[d] != t->size[d] || s->stride[d] != t->stride[d]) return false;
+        if (s->axes != t->axes && !gd__axes_alike(s->axes, t->axes, s->ndim)) return false;
+        if (!same_place(s, inputs, i, what->direct)) return false;
+    }
+    return true;
+}
+
+/* ---- life ---- */
+
+static size_t last_bytes(const gd_trace_entry *e) { return (size_t)e->what.outputs * sizeof *e->last; }
+
+gd_trace_entry *gd__trace_entry_new(gd_ctx *ctx, const gd_evaluation *what, gd_tensor *const *inputs,
+                                    int count)
+{
+    gd_trace_entry *e = gd__calloc(ctx, sizeof *e);
+    if (!e) return NULL;
+    e->ctx = ctx;
+    e->what = *what;
+    e->last = gd__calloc(ctx, last_bytes(e));
+    e->inputs = count;
+    e->signature = gd__calloc(ctx, (size_t)count * sizeof *e->signature);
+    if (!e->last || !e->signature) {
+        gd__trace_entry_free(e);
+        return NULL;
+    }
+    for (int i = 0; i < count; i++) {
+        e->signature[i] = signature_of(inputs, i);
+        if (e->signature[i].axes) gd__axes_retain(e->signature[i].axes);
+    }
+    return e;
+}
+
+/* What the function itself returned last. */
+static void forget_last(gd_trace_entry *e)
+{
+    for (int i = 0; i < e->what.outputs && e->last; i++) {
+        gd__release(e->last[i]);
+        e->last[i] = NULL;
+    }
+}
+
+static void forget_recordings(gd_trace_entry *e)
+{
+    gd__recording_free(e->recorded);
+    gd__replay_free(e->replay);
+    e->recorded = NULL;
+    e->replay = NULL;
+}
+
+void gd__trace_entry_free(gd_trace_entry *e)
+{
+    forget_last(e);
+    forget_recordings(e);
+    for (int i = 0; i < e->inputs && e->signature; i++)
+        if (e->signature[i].axes) gd__axes_release(e->signature[i].axes);
+    gd__free(e->ctx, e->signature, (size_t)e->inputs * sizeof *e->signature);
+    gd__free(e->ctx, e->last, last_bytes(e));
+    gd__free(e->ctx, e, sizeof *e);
+}
+
+static void give_up(gd_trace_entry *e, const char *why)
+{
+    forget_recordings(e);
+    e->state = GD_TRACE_REFUSED;
+    (void)snprintf(e->reason, sizeof e->reason, "%s", why);
+}
+
+/* Recorded again from the next call on: modules have other tensors, or data that the host looked at have changed. */
+static void restart(gd_trace_entry *e)
+{
+    bool served = e->replay && e->replay->runs > 2;
+    forget_recordings(e);
+    e->state = GD_TRACE_SEEN;
+    e->restarts = served ? 0 : e->restarts + 1;
+    if (e->restarts > MOST_RESTARTS)
+        give_up(e, "modules, or captured tensors that the host reads, change from call to call");
+}
+
+/* ---- evaluating ---- */
+
+/* Storages of a recording's own over the memory of the inputs: the function may capture the same tensors, and those are no
+ * inputs. */
+static void end_look(void *storage) { gd__storage_release(storage); }
+
+static gd_tensor *look_at_input(gd_tensor *t)
+{
+    gd_tensor *look = gd__alias(t);
+    if (!look) return NULL;
+    gd_storage *storage = look->storage;
+    look->storage = NULL;
+    if (gd__storage_over(look, storage->device, t->data, storage->read_only, end_look, storage)) {
+        gd__storage_release(storage);
+        return NULL;
+    }
+    return look;
+}
+
+static gd_status evaluate(gd_trace_entry *e, gd_tensor *const *inputs)
+{
+    gd_status status = e->what.body(e->what.user, inputs, e->inputs, e->last);
+    for (int i = 0; i < e->what.outputs; i++) {
+        if (status)
+            e->last[i] = NULL;
+        else
+            gd__own(e->last[i]);
+    }
+    return status;
+}
+
+static gd_status run_function(gd_trace_entry *e, gd_tensor *const *inputs)
+{
+    forget_last(e);
+    gd_scope_begin(e->ctx);
+    gd_status status = evaluate(e, inputs);
+    gd_scope_end(e->ctx);
+    return status;
+}
+
+/* *made: NULL where nothing can be recorded now, for want of memory. */
+static gd_status run_recorded(gd_trace_entry *e, gd_tensor *const *inputs, gd_recording **made)
+{
+    gd_ctx *ctx = e->ctx;
+    forget_last(e);
+    gd_scope_begin(ctx);
+    size_t bytes = (size_t)e->inputs * sizeof *inputs;
+    gd_tensor **look = e->what.direct ? NULL : gd__alloc(ctx, bytes);
+    bool seen = e->what.direct || look;
+    for (int i = 0; i < e->inputs && look && seen; i++) seen = (look[i] = look_at_input(inputs[i])) != NULL;
+    gd_tensor *const *given = look ? look : inputs;
+    gd_recording *r = seen ? gd__record_begin(ctx, given, e->inputs) : NULL;
+    gd_status status = seen ? evaluate(e, given) : gd_error(ctx);
+    if (r) gd__record_end(r, e->last, status ? 0 : e->what.outputs);
+    if (r && (status || (r->no_memory && !r->refused))) {
+        gd__recording_free(r);
+        r = NULL;
+    }
+    *made = r;
+    gd__free(ctx, look, bytes);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* The second recording is there: what replays must give the bits that the function has just given. */
+static void begin_to_replay(gd_trace_entry *e, gd_recording *second, gd_tensor *const *inputs, gd_rng before)
+{
+    gd_ctx *ctx = e->ctx;
+    if (gd__record_outdated(e->recorded)) { /* what the host read has changed: compared with the next */
+        restart(e);
+        if (e->state == GD_TRACE_SEEN) {
+            e->recorded = second;
+            e->state = GD_TRACE_RECORDED;
+        } else
+            gd__recording_free(second);
+        return;
+    }
+    bool agree = gd__recordings_agree(e->recorded, second, e->reason, sizeof e->reason);
+    gd__recording_free(second);
+    if (!agree) {
+        forget_recordings(e);
+        e->state = GD_TRACE_REFUSED;
+        return;
+    }
+    e->replay = gd__replay_new(e->recorded);
+    e->recorded = NULL;
+    e->state = e->replay ? GD_TRACE_REPLAYS : GD_TRACE_SEEN;
+    if (!e->replay) return;
+    gd_rng after = ctx->rng;
+    ctx->rng = before;
+    bool fails = gd__replay_run(e->replay, inputs) != GD_OK,
+         other = !fails && !gd__replay_agrees(e->replay, e->last);
+    bool drew = ctx->rng.counter == after.counter;
+    ctx->rng = after;
+    if (fails) {
+        gd_clear_error(ctx);
+        restart(e);
+    } else if (other || !drew)
+        give_up(
+            e,
+            "what it computes does not follow from its operators: it depends on something that replays do not see");
+}
+
+static gd_status record(gd_trace_entry *e, gd_tensor *const *inputs)
+{
+    gd_recording *r;
+    gd_rng before = e->ctx->rng;
+    gd_status status = run_recorded(e, inputs, &r);
+    if (status || !r) return status;
+    if (r->refused) {
+        give_up(e, r->reason);
+        gd__recording_free(r);
+    } else if (e->state == GD_TRACE_RECORDED && e->structure == e->ctx->structure)
+        begin_to_replay(e, r, inputs, before);
+    else {
+        gd__recording_free(e->recorded);
+        e->recorded = r;
+        e->state = GD_TRACE_RECORDED;
+        e->structure = e->ctx->structure;
+    }
+    return GD_OK;
+}
+
+static gd_status run_beside(gd_trace_entry *e, gd_tensor *const *inputs, gd_rng before)
+{
+    gd_rng after = e->ctx->rng;
+    e->ctx->rng = before;
+    gd_status status = run_function(e, inputs);
+    bool same = !status && gd__replay_agrees(e->replay, e->last) && e->ctx->rng.counter == after.counter;
+    if (status || same) return status;
+    return gd_fail(
+        e->ctx, GD_MISMATCH,
+        "trace: a replay of the %s has other bits than the function: something that it depends on has changed "
+        "and is no input, captured tensor or gd_traced_input",
+        e->what.name);
+}
+
+/* *done: the results are those of the replay. */
+static gd_status replay(gd_trace_entry *e, gd_tensor *const *inputs, bool check, bool *done)
+{
+    gd_ctx *ctx = e->ctx;
+    gd_rng before = ctx->rng;
+    gd_status status = gd__replay_run(e->replay, inputs);
+    *done = !status && !e->replay->stale;
+    if (*done) return check ? run_beside(e, inputs, before) : GD_OK;
+    /* a kernel failed, as it does in the function, which says more about it */
+    if (status) gd_clear_error(ctx);
+    ctx->rng = before;
+    if (!status) restart(e);
+    return GD_OK;
+}
+
+gd_status gd__trace_run(gd_trace_entry *e, gd_tensor *const *inputs, bool check, gd_tensor **outputs)
+{
+    gd_ctx *ctx = e->ctx;
+    bool quiet = !ctx->recorder && !gd_error(ctx), done = false;
+    if (e->state >= GD_TRACE_RECORDED && e->state < GD_TRACE_REFUSED && e->structure != ctx->structure)
+        restart(e);
+    gd_status status = GD_OK;
+    bool replays = quiet && e->state == GD_TRACE_REPLAYS;
+    if (replays) status = replay(e, inputs, check, &done);
+    if (!done && quiet && !replays && (e->state == GD_TRACE_SEEN || e->state == GD_TRACE_RECORDED))
+        status = record(e, inputs);
+    else if (!done)
+        status = run_function(e, inputs);
+    if (!status && e->state == GD_TRACE_NEW) e->state = GD_TRACE_SEEN;
+    for (int i = 0; i < e->what.outputs; i++)
+        outputs[i] = status ? NULL : done ? e->replay->result[i] : e->last[i];
+    return status;
+}

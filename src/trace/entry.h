@@ -1,0 +1,51 @@
+/* One evaluation of one shape of inputs. */
+#ifndef GD_TRACE_ENTRY_H
+#define GD_TRACE_ENTRY_H
+
+#include "trace/replay.h"
+#include "trace/trace.h"
+
+typedef enum gd_trace_state {
+    GD_TRACE_NEW,      /* it never ran */
+    GD_TRACE_SEEN,     /* it ran: what is made once is there */
+    GD_TRACE_RECORDED, /* it was recorded once */
+    GD_TRACE_REPLAYS,
+    GD_TRACE_REFUSED
+} gd_trace_state;
+
+/* An input as a recording knows it. */
+typedef struct gd_signature {
+    gd_dtype dtype;
+    int ndim;
+    int shares;     /* the first input in the same storage: itself, or an earlier one */
+    int64_t offset; /* from that one's first element, in bytes */
+    int64_t size[GD_MAX_DIMS], stride[GD_MAX_DIMS];
+    gd_axes *axes; /* owned */
+} gd_signature;
+
+typedef struct gd_trace_entry {
+    gd_ctx *ctx;
+    gd_evaluation what;
+    gd_trace_state state;
+    int inputs;
+    gd_signature *signature;
+    gd_recording *recorded; /* the first of two */
+    gd_replay *replay;
+    gd_tensor **last;   /* results of the function itself, owned until the next call */
+    uint64_t structure; /* of the context, when it was recorded */
+    int restarts;       /* recordings given up, before they served, because modules or memory had changed */
+    char reason[240];   /* why it is refused */
+} gd_trace_entry;
+
+gd_trace_entry *gd__trace_entry_new(gd_ctx *ctx, const gd_evaluation *what, gd_tensor *const *inputs,
+                                    int count);
+void gd__trace_entry_free(gd_trace_entry *e);
+/* Is it for this evaluation and inputs like these? */
+bool gd__trace_fits(const gd_trace_entry *e, const gd_evaluation *what, gd_tensor *const *inputs, int count);
+/* Replays, or evaluates and records.  The outputs are borrowed until the next call. */
+GD_NODISCARD gd_status gd__trace_run(gd_trace_entry *e, gd_tensor *const *inputs, bool check,
+                                     gd_tensor **outputs);
+/* A paragraph about it; returns its length, as snprintf. */
+int gd__trace_describe(const gd_trace_entry *e, char *out, size_t size);
+
+#endif

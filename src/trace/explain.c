@@ -1,0 +1,56 @@
+/* What a recording does, as text. */
+#include "base/text/number.h"
+#include "trace/entry.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct page {
+    char *out;
+    size_t size;
+    int length;
+} page;
+
+#define SAY(p, ...)                                                                                 \
+    ((p)->length += snprintf((size_t)(p)->length < (p)->size ? (p)->out + (p)->length : NULL,       \
+                             (size_t)(p)->length < (p)->size ? (p)->size - (size_t)(p)->length : 0, \
+                             __VA_ARGS__))
+
+static void say_inputs(page *p, const gd_trace_entry *e)
+{
+    SAY(p, "%s of %d input%s:", e->what.name, e->inputs, e->inputs == 1 ? "" : "s");
+    for (int i = 0; i < e->inputs && i < 8; i++) {
+        const gd_signature *s = &e->signature[i];
+        SAY(p, " %s[", gd_dtype_name(s->dtype));
+        for (int d = 0; d < s->ndim; d++) SAY(p, d ? ", %lld" : "%lld", (long long)s->size[d]);
+        SAY(p, "]");
+    }
+    SAY(p, e->inputs > 8 ? " ...\n" : "\n");
+}
+
+static void say_replay(page *p, const gd_replay *x)
+{
+    const gd_recording *r = x->r;
+    int captured = 0;
+    for (int b = 0; b < r->buffers; b++) captured += r->buffer[b].origin == GD_ORIGIN_CAPTURED;
+    SAY(p, "  replayed %lld times\n", (long long)x->runs);
+    SAY(p, "  recorded: %d operators and copies, %d of them needed\n", r->calls, x->bodies + x->prologues);
+    SAY(p, "  each time: %d; only where one of %d captured tensors has changed: %d\n", x->bodies, captured,
+        x->prologues);
+    SAY(p, "  memory: %zu bytes\n", x->arena_bytes);
+    if (r->drawn) SAY(p, "  random numbers: %llu blocks each time\n", (unsigned long long)r->drawn);
+}
+
+int gd__trace_describe(const gd_trace_entry *e, char *out, size_t size)
+{
+    page p = {out, out ? size : 0, 0};
+    say_inputs(&p, e);
+    switch (e->state) {
+    case GD_TRACE_NEW: SAY(&p, "  not evaluated yet\n"); break;
+    case GD_TRACE_SEEN: SAY(&p, "  evaluated once, recorded from the next call on\n"); break;
+    case GD_TRACE_RECORDED: SAY(&p, "  recorded once, compared with the next call\n"); break;
+    case GD_TRACE_REPLAYS: say_replay(&p, e->replay); break;
+    case GD_TRACE_REFUSED: SAY(&p, "  not traced: %s\n", e->reason); break;
+    }
+    return p.length;
+}

@@ -1,0 +1,186 @@
+/* What a replay has to run, and where its buffers lie. */
+#include "trace/replay.h"
+
+#include <string.h>
+
+#define LINE 64 /* buffers begin where a line of the cache does */
+
+static size_t rounded(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
+
+/* ---- what moves ---- */
+
+static bool touches_moving(const gd_recording *r, const gd_recorded *c)
+{
+    if (c->kind == GD_CALL_INPUT || (c->kind == GD_CALL_KERNEL && c->op == GD_OP_random)) return true;
+    for (int k = 0; k < c->nin + c->nout; k++)
+        if (r->buffer[r->operand[c->first + k].buffer].moving) return true;
+    return false;
+}
+
+/* A buffer that a moving call writes is moving, and with it whoever else reads or writes it: in memory that is written in
+ * several pieces, all of them run again. */
+static void spread_moving(gd_recording *r)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int i = 0; i < r->calls; i++) {
+            const gd_recorded *c = &r->call[i];
+            if (!touches_moving(r, c)) continue;
+            for (int k = c->nin; k < c->nin + c->nout; k++) {
+                gd_buffer *b = &r->buffer[r->operand[c->first + k].buffer];
+                changed = changed || !b->moving;
+                b->moving = true;
+            }
+        }
+    }
+}
+
+/* From the outputs back: calls that write what somebody reads. */
+static void mark_needed(const gd_recording *r, bool *wanted, bool *needed)
+{
+    for (int i = 0; i < r->outputs; i++) wanted[r->output[i].buffer] = true;
+    for (int i = r->calls; i-- > 0;) {
+        const gd_recorded *c = &r->call[i];
+        for (int k = c->nin; k < c->nin + c->nout && !needed[i]; k++)
+            needed[i] = wanted[r->operand[c->first + k].buffer];
+        for (int k = 0; k < c->nin && needed[i]; k++) wanted[r->operand[c->first + k].buffer] = true;
+    }
+}
+
+static bool split_calls(gd_replay *p)
+{
+    gd_recording *r = p->r;
+    size_t bytes = (size_t)r->buffers + (size_t)r->calls;
+    bool *wanted = gd__quiet_alloc(p->ctx, bytes), *needed = wanted ? wanted + r->buffers : NULL;
+    if (!wanted) return false;
+    memset(wanted, 0, bytes);
+    spread_moving(r);
+    mark_needed(r, wanted, needed);
+    for (int i = 0; i < r->calls; i++) {
+        if (!needed[i]) continue;
+        if (touches_moving(r, &r->call[i]))
+            p->body[p->bodies++] = i;
+        else
+            p->prologue[p->prologues++] = i;
+    }
+    gd__free(p->ctx, wanted, bytes);
+    return true;
+}
+
+/* ---- memory ---- */
+
+/* Free pieces of the arena, in their order, none beside another. */
+typedef struct gap {
+    size_t from, to;
+} gap;
+
+typedef struct plan {
+    gd_replay *p;
+    gap *gap;
+    int gaps;
+    int *last; /* the last call of the body, by its place there, that uses each buffer; -1: none */
+} plan;
+
+static size_t take_gap(plan *w, size_t bytes)
+{
+    for (int i = 0; i < w->gaps; i++) {
+        gap *g = &w->gap[i];
+        if (g->to - g->from < bytes) continue;
+        size_t at = g->from;
+        g->from += bytes;
+        if (g->from == g->to && --w->gaps > i) memmove(g, g + 1, (size_t)(w->gaps - i) * sizeof *g);
+        return at;
+    }
+    size_t at = w->p->arena_bytes;
+    w->p->arena_bytes += bytes;
+    return at;
+}
+
+static void give_gap(plan *w, size_t from, size_t bytes)
+{
+    int i = 0;
+    while (i < w->gaps && w->gap[i].from < from) i++;
+    bool left = i > 0 && w->gap[i - 1].to == from, right = i < w->gaps && w->gap[i].from == from + bytes;
+    if (left && right) {
+        w->gap[i - 1].to = w->gap[i].to;
+        memmove(&w->gap[i], &w->gap[i + 1], (size_t)(--w->gaps - i) * sizeof *w->gap);
+    } else if (left)
+        w->gap[i - 1].to = from + bytes;
+    else if (right)
+        w->gap[i].from = from;
+    else {
+        memmove(&w->gap[i + 1], &w->gap[i], (size_t)(w->gaps++ - i) * sizeof *w->gap);
+        w->gap[i] = (gap){from, from + bytes};
+    }
+}
+
+/* In the arena, and only while it is used? */
+static bool passes(const gd_replay *p, int buffer)
+{
+    const gd_buffer *b = &p->r->buffer[buffer];
+    return b->origin == GD_ORIGIN_MADE && b->moving && !p->memory[buffer] && b->bytes;
+}
+
+#define NOWHERE SIZE_MAX
+
+static void place_body(plan *w)
+{
+    gd_replay *p = w->p;
+    const gd_recording *r = p->r;
+    for (int i = 0; i < p->bodies; i++) {
+        const gd_recorded *c = &r->call[p->body[i]];
+        for (int k = 0; k < c->nin + c->nout; k++) {
+            int b = r->operand[c->first + k].buffer;
+            if (passes(p, b) && p->place[b] == NOWHERE)
+                p->place[b] = take_gap(w, rounded(r->buffer[b].bytes));
+        }
+        for (int k = 0; k < c->nin + c->nout; k++) {
+            int b = r->operand[c->first + k].buffer;
+            if (!passes(p, b) || w->last[b] != i) continue;
+            give_gap(w, p->place[b], rounded(r->buffer[b].bytes));
+            w->last[b] = -1;
+        }
+    }
+}
+
+/* What the prologue writes stays. */
+static void place_prologue(gd_replay *p)
+{
+    const gd_recording *r = p->r;
+    for (int i = 0; i < p->prologues; i++) {
+        const gd_recorded *c = &r->call[p->prologue[i]];
+        for (int k = c->nin; k < c->nin + c->nout; k++) {
+            int b = r->operand[c->first + k].buffer;
+            if (r->buffer[b].origin != GD_ORIGIN_MADE || p->memory[b] || p->place[b] != NOWHERE) continue;
+            p->place[b] = p->arena_bytes;
+            p->arena_bytes += rounded(r->buffer[b].bytes);
+        }
+    }
+}
+
+static bool place_buffers(gd_replay *p)
+{
+    const gd_recording *r = p->r;
+    size_t bytes = (size_t)r->buffers * sizeof(int), gap_bytes = ((size_t)r->buffers + 1) * sizeof(gap);
+    plan w = {.p = p, .last = gd__quiet_alloc(p->ctx, bytes), .gap = gd__quiet_alloc(p->ctx, gap_bytes)};
+    bool made = w.last && w.gap;
+    for (int b = 0; b < r->buffers && made; b++) {
+        w.last[b] = -1;
+        p->place[b] = NOWHERE;
+    }
+    for (int i = 0; i < p->bodies && made; i++) {
+        const gd_recorded *c = &r->call[p->body[i]];
+        for (int k = 0; k < c->nin + c->nout; k++) w.last[r->operand[c->first + k].buffer] = i;
+    }
+    if (made) {
+        place_body(&w);
+        place_prologue(p);
+        made = !p->arena_bytes || (p->arena = gd__quiet_alloc(p->ctx, p->arena_bytes));
+    }
+    if (!made) p->arena_bytes = 0;
+    gd__free(p->ctx, w.last, bytes);
+    gd__free(p->ctx, w.gap, gap_bytes);
+    return made;
+}
+
+bool gd__replay_plan(gd_replay *p) { return split_calls(p) && place_buffers(p); }

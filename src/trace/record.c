@@ -1,0 +1,471 @@
+/* Writing down what a function computes.
+ *
+ * The recording takes the place of the CPU's backend: its `run` calls the real one and notes the call.  It never fails: where
+ * there is no memory for a note the recording is given up, and the function goes on as if nobody recorded it. */
+#include "trace/record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void *gd__quiet_alloc(gd_ctx *ctx, size_t size)
+{
+    gd_status before = gd_error(ctx);
+    void *block = gd__alloc(ctx, size);
+    if (!block && !before) gd_clear_error(ctx);
+    return block;
+}
+
+bool gd__record_reserve(gd_recording *r, void *array, int count, int *room, size_t item)
+{
+    if (count < *room) return true;
+    int wanted = *room ? *room * 2 : 32;
+    void *old, *block = gd__quiet_alloc(r->ctx, (size_t)wanted * item);
+    if (!block) {
+        r->no_memory = true;
+        return false;
+    }
+    memcpy(&old, array, sizeof old);
+    if (old) memcpy(block, old, (size_t)count * item);
+    gd__free(r->ctx, old, (size_t)*room * item);
+    memcpy(array, &block, sizeof block);
+    *room = wanted;
+    return true;
+}
+
+static void say_why_not(gd_recording *r, const char *format, const char *name)
+{
+    if (r->refused) return;
+    r->refused = true;
+    char text[sizeof r->reason];
+    (void)snprintf(text, sizeof text, format, name);
+    memcpy(r->reason, text, sizeof text);
+}
+
+/* ---- buffers ---- */
+
+static size_t hash_of(const gd_storage *storage)
+{
+    uint64_t h = (uint64_t)(uintptr_t)storage * 0x9e3779b97f4a7c15u;
+    return (size_t)(h >> 32);
+}
+
+static bool grow_places(gd_recording *r)
+{
+    int room = r->place_room ? r->place_room * 2 : 64;
+    int *place = gd__quiet_alloc(r->ctx, (size_t)room * sizeof *place);
+    if (!place) {
+        r->no_memory = true;
+        return false;
+    }
+    memset(place, 0, (size_t)room * sizeof *place);
+    for (int k = 0; k < r->buffers; k++) {
+        size_t at = hash_of(r->buffer[k].storage) & (size_t)(room - 1);
+        while (place[at]) at = (at + 1) & (size_t)(room - 1);
+        place[at] = k + 1;
+    }
+    gd__free(r->ctx, r->place, (size_t)r->place_room * sizeof *place);
+    r->place = place;
+    r->place_room = room;
+    return true;
+}
+
+/* -1: it was not met yet.  Addresses are used again; a serial is not. */
+static int find_buffer(const gd_recording *r, const gd_storage *storage)
+{
+    if (!r->place_room) return -1;
+    for (size_t at = hash_of(storage) & (size_t)(r->place_room - 1); r->place[at];
+         at = (at + 1) & (size_t)(r->place_room - 1)) {
+        const gd_buffer *b = &r->buffer[r->place[at] - 1];
+        if (b->storage == storage && b->serial == storage->serial) return r->place[at] - 1;
+    }
+    return -1;
+}
+
+static int add_buffer(gd_recording *r, const gd_buffer *b)
+{
+    if (2 * (r->buffers + 1) > r->place_room && !grow_places(r)) return -1;
+    if (!gd__record_reserve(r, &r->buffer, r->buffers, &r->buffer_room, sizeof *b)) return -1;
+    r->buffer[r->buffers] = *b;
+    size_t at = hash_of(b->storage) & (size_t)(r->place_room - 1);
+    while (r->place[at]) at = (at + 1) & (size_t)(r->place_room - 1);
+    r->place[at] = r->buffers + 1;
+    return r->buffers++;
+}
+
+/* The buffer of a storage, from its first use on; -1: no memory. */
+static int buffer_of(gd_recording *r, gd_storage *storage)
+{
+    int k = find_buffer(r, storage);
+    if (k >= 0) return k;
+    bool captured = storage->serial <= r->serial;
+    if (!captured && storage->foreign) say_why_not(r, "%s takes memory of others while it runs", "it");
+    gd_buffer b = {.origin = captured ? GD_ORIGIN_CAPTURED : GD_ORIGIN_MADE,
+                   .moving = captured && storage->foreign, /* others write there and tell nobody */
+                   .storage = storage,
+                   .serial = storage->serial,
+                   .version = storage->version,
+                   .base = storage->data,
+                   .bytes = storage->bytes};
+    k = add_buffer(r, &b);
+    if (k >= 0 && captured) storage->refs++;
+    return k;
+}
+
+static gd_operand look_of(const gd_recording *r, const gd_tensor *t, int buffer)
+{
+    gd_operand o = {.buffer = buffer,
+                    .dtype = t->dtype,
+                    .ndim = t->ndim,
+                    .rows = t->rows,
+                    .offset = t->numel ? t->data - r->buffer[buffer].base : 0,
+                    .numel = t->numel};
+    memcpy(o.size, t->size, (size_t)t->ndim * sizeof *o.size);
+    memcpy(o.stride, t->stride, (size_t)t->ndim * sizeof *o.stride);
+    return o;
+}
+
+/* ---- calls ---- */
+
+static gd_recorded *add_call(gd_recording *r)
+{
+    if (!gd__record_reserve(r, &r->call, r->calls, &r->call_room, sizeof *r->call)) return NULL;
+    gd_recorded *call = &r->call[r->calls++];
+    *call = (gd_recorded){.first = r->operands};
+    return call;
+}
+
+static bool add_operand(gd_recording *r, const gd_operand *o)
+{
+    if (!gd__record_reserve(r, &r->operand, r->operands, &r->operand_room, sizeof *o)) return false;
+    r->operand[r->operands++] = *o;
+    return true;
+}
+
+/* The bytes of a whole buffer. */
+static gd_operand whole(const gd_recording *r, int buffer)
+{
+    int64_t bytes = (int64_t)r->buffer[buffer].bytes;
+    return (gd_operand){
+        .buffer = buffer, .dtype = GD_U8, .ndim = 1, .numel = bytes, .size = {bytes}, .stride = {1}};
+}
+
+/* What is in a buffer now is a constant, from the next call on. */
+static void note_data(gd_recording *r, int buffer)
+{
+    gd_buffer *b = &r->buffer[buffer];
+    if (!b->bytes || (b->data && !memcmp(r->call[b->data - 1].data, b->base, b->bytes))) return;
+    gd_operand all = whole(r, buffer);
+    char *data = gd__quiet_alloc(r->ctx, b->bytes);
+    gd_recorded *call = data ? add_call(r) : NULL;
+    if (!call || !add_operand(r, &all)) {
+        gd__free(r->ctx, data, b->bytes);
+        if (call) r->calls--;
+        r->no_memory = true;
+        return;
+    }
+    memcpy(data, b->base, b->bytes);
+    call->kind = GD_CALL_DATA;
+    call->nout = 1;
+    call->data = data;
+    call->bytes = b->bytes;
+    b->data = r->calls;
+}
+
+/* A kernel reads it, or writes a part of it: what no kernel wrote, the host did. */
+static void note_use(gd_recording *r, int buffer, bool reads)
+{
+    gd_buffer *b = &r->buffer[buffer];
+    if (b->origin != GD_ORIGIN_MADE) return;
+    if (b->by_host || (reads && !b->written)) note_data(r, buffer);
+}
+
+static bool note_random(gd_recording *r, gd_recorded *call)
+{
+    if ((uint64_t)call->attrs.i[1] != r->rng.key || r->ctx->rng.key != r->rng.key) {
+        say_why_not(r, "%s draws from a generator that is not the context's", "it");
+        return false;
+    }
+    call->attrs.i[1] = 0;
+    call->attrs.i[2] = (int64_t)((uint64_t)call->attrs.i[2] - r->rng.counter);
+    return true;
+}
+
+/* What a kernel reads is there before it runs: afterwards it may have been overwritten. */
+static bool note_inputs(gd_recording *r, const gd_call *call, gd_operand *look)
+{
+    for (int i = 0; i < call->nin + call->nout; i++) {
+        const gd_tensor *t = i < call->nin ? call->in[i] : call->out[i - call->nin];
+        if (t->storage->device != r->ctx->cpu) {
+            say_why_not(r, "%s works on a device that is not the CPU", "it");
+            return false;
+        }
+        int buffer = buffer_of(r, t->storage);
+        if (buffer < 0) return false;
+        look[i] = look_of(r, t, buffer);
+        note_use(r, buffer, i < call->nin);
+    }
+    return !r->no_memory;
+}
+
+static bool writes_elsewhere(gd_recording *r, const gd_call *call, const gd_operand *look)
+{
+    for (int i = call->nin; i < call->nin + call->nout; i++) {
+        const gd_buffer *b = &r->buffer[look[i].buffer];
+        if (b->origin == GD_ORIGIN_MADE) continue;
+        say_why_not(r,
+                    b->origin == GD_ORIGIN_INPUT
+                        ? "it changes an input in place (%s)"
+                        : "it changes a tensor in place that was made outside of it (%s)",
+                    gd__ops[call->op].name);
+        return true;
+    }
+    return false;
+}
+
+static void note_call(gd_recording *r, const gd_call *c, const gd_operand *look)
+{
+    gd_recorded *call = add_call(r);
+    if (!call) return;
+    call->kind = GD_CALL_KERNEL;
+    call->op = c->op;
+    call->attrs.ni = c->attrs->ni;
+    call->attrs.nf = c->attrs->nf;
+    memcpy(call->attrs.i, c->attrs->i, (size_t)c->attrs->ni * sizeof *c->attrs->i);
+    memcpy(call->attrs.f, c->attrs->f, (size_t)c->attrs->nf * sizeof *c->attrs->f);
+    bool moving = c->op == GD_OP_random;
+    for (int i = 0; i < c->nin + c->nout; i++) {
+        if (!add_operand(r, &look[i])) return;
+        moving = moving || r->buffer[look[i].buffer].moving;
+    }
+    call->nin = c->nin;
+    call->nout = c->nout;
+    for (int i = c->nin; i < c->nin + c->nout; i++) {
+        gd_buffer *b = &r->buffer[look[i].buffer];
+        b->moving = moving;
+        b->written = true;
+        b->by_host = false;
+        b->data = 0;
+    }
+    if (c->op == GD_OP_random) (void)note_random(r, call);
+}
+
+#define MOST_DIRECT 16
+
+static gd_status run(gd_device *device, const gd_call *call)
+{
+    gd_recording *r = (gd_recording *)device->ctx->recorder;
+    if (r->depth || r->refused || r->no_memory) return r->real->run(device, call);
+    gd_operand few[MOST_DIRECT], *look = few;
+    size_t bytes = (size_t)(call->nin + call->nout) * sizeof *look;
+    if (call->nin + call->nout > MOST_DIRECT && !(look = gd__quiet_alloc(r->ctx, bytes))) {
+        r->no_memory = true;
+        return r->real->run(device, call);
+    }
+    bool seen = note_inputs(r, call, look) && !writes_elsewhere(r, call, look);
+    r->depth++;
+    gd_status status = r->real->run(device, call);
+    r->depth--;
+    if (seen && !status) note_call(r, call, look);
+    if (status) say_why_not(r, "%s fails", gd__ops[call->op].name);
+    if (look != few) gd__free(r->ctx, look, bytes);
+    return status;
+}
+
+/* ---- what the host does ---- */
+
+static void host_reads(gd_recorder *hooks, const gd_tensor *t, const char *what)
+{
+    gd_recording *r = (gd_recording *)hooks;
+    if (r->depth || r->refused || r->no_memory || !t->storage || !t->numel) return;
+    int buffer = t->storage->serial > r->serial ? find_buffer(r, t->storage) : buffer_of(r, t->storage);
+    if (buffer < 0) return; /* made by the host, and no kernel has seen it */
+    gd_buffer *b = &r->buffer[buffer];
+    if (b->origin == GD_ORIGIN_INPUT)
+        say_why_not(r, "it reads an input on the host (%s)", what);
+    else if (b->origin == GD_ORIGIN_MADE && b->moving)
+        say_why_not(r, "it reads on the host what it computed from an input or from random numbers (%s)",
+                    what);
+    else if (b->origin == GD_ORIGIN_CAPTURED && b->moving)
+        say_why_not(r, "it reads memory of others on the host, which may change at any time (%s)", what);
+    else if (b->origin == GD_ORIGIN_CAPTURED)
+        b->guarded = true;
+    else
+        r->guarded = true;
+}
+
+static void host_writes(gd_recorder *hooks, const gd_tensor *t, const char *what)
+{
+    gd_recording *r = (gd_recording *)hooks;
+    if (r->depth || r->refused || r->no_memory || !t->storage) return;
+    int buffer = buffer_of(r, t->storage);
+    if (buffer < 0) return;
+    gd_buffer *b = &r->buffer[buffer];
+    if (b->origin == GD_ORIGIN_INPUT)
+        say_why_not(r, "it changes an input in place (%s)", what);
+    else if (b->origin == GD_ORIGIN_CAPTURED)
+        say_why_not(r, "it changes a tensor in place that was made outside of it (%s)", what);
+    else
+        b->by_host = true;
+}
+
+static void host_input(gd_recorder *hooks, const gd_tensor *t, const void *data)
+{
+    gd_recording *r = (gd_recording *)hooks;
+    if (r->depth || r->refused || r->no_memory || !t->numel) return;
+    int buffer = buffer_of(r, t->storage);
+    gd_recorded *call = buffer < 0 ? NULL : add_call(r);
+    gd_operand all = buffer < 0 ? (gd_operand){.buffer = 0} : whole(r, buffer);
+    if (!call || !add_operand(r, &all)) {
+        r->no_memory = true;
+        return;
+    }
+    call->kind = GD_CALL_INPUT;
+    call->nout = 1;
+    call->source = data;
+    call->bytes = r->buffer[buffer].bytes;
+    gd_buffer *b = &r->buffer[buffer];
+    b->moving = b->written = true;
+    b->by_host = false;
+}
+
+static void host_refuses(gd_recorder *hooks, const char *why)
+{
+    gd_recording *r = (gd_recording *)hooks;
+    if (!r->depth) say_why_not(r, "%s", why);
+}
+
+/* ---- begin and end ---- */
+
+static void add_inputs(gd_recording *r, gd_tensor *const *inputs, int count)
+{
+    for (int i = 0; i < count && !r->no_memory; i++) {
+        gd_storage *storage = inputs[i]->storage;
+        if (find_buffer(r, storage) >= 0) continue; /* two inputs in one memory: the first says where it is */
+        gd_buffer b = {.origin = GD_ORIGIN_INPUT,
+                       .moving = true,
+                       .input = i,
+                       .storage = storage,
+                       .serial = storage->serial,
+                       .base = storage->data,
+                       .bytes = storage->bytes,
+                       .offset = inputs[i]->numel ? inputs[i]->data - storage->data : 0};
+        if (add_buffer(r, &b) < 0) r->no_memory = true;
+    }
+}
+
+gd_recording *gd__record_begin(gd_ctx *ctx, gd_tensor *const *inputs, int count)
+{
+    gd_device *cpu = gd__cpu(ctx);
+    gd_recording *r = ctx->recorder || !cpu ? NULL : gd__quiet_alloc(ctx, sizeof *r);
+    if (!r) return NULL;
+    *r = (gd_recording){.hooks = {host_reads, host_writes, host_input, host_refuses},
+                        .ctx = ctx,
+                        .serial = ctx->storages,
+                        .structure = ctx->structure,
+                        .rng = ctx->rng,
+                        .backend = *cpu->backend,
+                        .real = cpu->backend,
+                        .active = true};
+    r->backend.run = run;
+    add_inputs(r, inputs, count);
+    cpu->backend = &r->backend;
+    ctx->recorder = &r->hooks;
+    return r;
+}
+
+static void note_outputs(gd_recording *r, gd_tensor *const *outputs, int count)
+{
+    r->output = gd__quiet_alloc(r->ctx, (size_t)count * sizeof *r->output);
+    r->axes = gd__quiet_alloc(r->ctx, (size_t)count * sizeof(gd_axes *));
+    r->outputs = count;
+    if (r->axes) memset(r->axes, 0, (size_t)count * sizeof(gd_axes *));
+    r->no_memory = r->no_memory || !r->output || !r->axes;
+    for (int i = 0; i < count && !r->no_memory && !r->refused; i++) {
+        if (outputs[i]->storage->device != r->ctx->cpu) {
+            say_why_not(r, "%s works on a device that is not the CPU", "it");
+            return;
+        }
+        int buffer = buffer_of(r, outputs[i]->storage);
+        if (buffer < 0) return;
+        note_use(r, buffer, true);
+        r->output[i] = look_of(r, outputs[i], buffer);
+        gd__axes_retain(r->axes[i] = outputs[i]->axes);
+    }
+}
+
+void gd__record_end(gd_recording *r, gd_tensor *const *outputs, int count)
+{
+    gd_ctx *ctx = r->ctx;
+    gd_device *cpu = ctx->cpu;
+    cpu->backend = r->real;
+    ctx->recorder = NULL;
+    r->active = false;
+    if (!count) return;
+    if (ctx->rng.key != r->rng.key) say_why_not(r, "%s seeds the generator", "it");
+    if (ctx->structure != r->structure)
+        say_why_not(r, "%s changes an attribute of a module, or the memory of a tensor", "it");
+    r->drawn = ctx->rng.counter - r->rng.counter;
+    if (!r->refused && !r->no_memory) note_outputs(r, outputs, count);
+}
+
+bool gd__record_outdated(const gd_recording *r)
+{
+    for (int k = 0; k < r->buffers; k++) {
+        const gd_buffer *b = &r->buffer[k];
+        if (b->origin == GD_ORIGIN_CAPTURED && (b->guarded || r->guarded) &&
+            b->version != b->storage->version)
+            return true;
+    }
+    return false;
+}
+
+/* A dense look of the same shape at another buffer. */
+static gd_operand dense_like(const gd_operand *o, int buffer)
+{
+    gd_operand dense = *o;
+    dense.buffer = buffer;
+    dense.offset = 0;
+    dense.rows = true;
+    gd__row_major(o->ndim, o->size, dense.stride);
+    return dense;
+}
+
+bool gd__record_copies(gd_recording *r)
+{
+    for (int i = 0; i < r->outputs && !r->no_memory; i++) {
+        gd_operand from = r->output[i];
+        if (r->buffer[from.buffer].origin == GD_ORIGIN_MADE) continue;
+        size_t bytes = (size_t)from.numel * gd_dtype_size(from.dtype);
+        gd_buffer b = {.origin = GD_ORIGIN_MADE,
+                       .moving = r->buffer[from.buffer].moving,
+                       .written = true,
+                       .bytes = bytes};
+        if (!gd__record_reserve(r, &r->buffer, r->buffers, &r->buffer_room, sizeof b)) break;
+        r->buffer[r->buffers] = b;
+        gd_operand to = dense_like(&from, r->buffers++);
+        gd_recorded *call = add_call(r);
+        if (!call || !add_operand(r, &from) || !add_operand(r, &to)) break;
+        call->op = GD_OP_copy;
+        call->nin = call->nout = 1;
+        r->output[i] = to;
+    }
+    return !r->no_memory;
+}
+
+void gd__recording_free(gd_recording *r)
+{
+    if (!r) return;
+    gd_ctx *ctx = r->ctx;
+    for (int k = 0; k < r->buffers; k++)
+        if (r->buffer[k].origin == GD_ORIGIN_CAPTURED) gd__storage_release(r->buffer[k].storage);
+    for (int i = 0; i < r->calls; i++) gd__free(ctx, r->call[i].data, r->call[i].bytes);
+    for (int i = 0; i < r->outputs && r->axes; i++)
+        if (r->axes[i]) gd__axes_release(r->axes[i]);
+    gd__free(ctx, r->axes, (size_t)r->outputs * sizeof(gd_axes *));
+    gd__free(ctx, r->output, (size_t)r->outputs * sizeof *r->output);
+    gd__free(ctx, r->buffer, (size_t)r->buffer_room * sizeof *r->buffer);
+    gd__free(ctx, r->operand, (size_t)r->operand_room * sizeof *r->operand);
+    gd__free(ctx, r->call, (size_t)r->call_room * sizeof *r->call);
+    gd__free(ctx, r->place, (size_t)r->place_room * sizeof *r->place);
+    gd__free(ctx, r, sizeof *r);
+}

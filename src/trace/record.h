@@ -1,0 +1,106 @@
+/* A recording: the kernels that a function ran, in their order, and the memory that they read and wrote.
+ *
+ *     buffer   a storage that was met: an input's, one that was there before (captured), or one made on the way
+ *     operand  a look at a buffer: offset, dtype, sizes, strides
+ *     call     a kernel over operands; or numbers that the host wrote into a buffer
+ *
+ * Kernels are recorded, not operators: views, detached and aliased tensors are looks at the same buffer, and copies and casts
+ * that operators make on the way are calls too.  So a run of the calls does what the function did, bit for bit, as long as it
+ * was the operators that did it.  What else it did is either seen (tensor/tensor.h) and refused, or differs between two
+ * recordings. */
+#ifndef GD_TRACE_RECORD_H
+#define GD_TRACE_RECORD_H
+
+#include "tensor/device.h"
+
+#define GD_MAX_TRACE_INPUTS 1024 /* of a function */
+
+typedef enum gd_buffer_origin { GD_ORIGIN_INPUT, GD_ORIGIN_CAPTURED, GD_ORIGIN_MADE } gd_buffer_origin;
+
+typedef struct gd_buffer {
+    gd_buffer_origin origin;
+    bool moving;  /* may differ between two runs with the same captured tensors */
+    bool by_host; /* made: the host wrote there after the last kernel did */
+    bool written; /* made: by a kernel */
+    int data; /* made: 1 + the call that has what the host wrote; 0: there is none, or a kernel wrote since */
+    bool guarded;        /* captured: the host read it, so another version may lead elsewhere */
+    int input;           /* which one */
+    gd_storage *storage; /* captured: held; else only to be compared while recording */
+    uint64_t serial;     /* of the storage */
+    uint32_t version;    /* captured: of what was in it when it was met */
+    const char *base;    /* of its bytes, while recording */
+    int64_t offset;      /* of an input: where its first element is, in bytes */
+    size_t bytes;
+} gd_buffer;
+
+typedef struct gd_operand {
+    int buffer;
+    gd_dtype dtype;
+    uint8_t ndim;
+    bool rows;
+    int64_t offset; /* in bytes */
+    int64_t numel, size[GD_MAX_DIMS], stride[GD_MAX_DIMS];
+} gd_operand;
+
+typedef enum gd_call_kind {
+    GD_CALL_KERNEL,
+    GD_CALL_DATA, /* bytes that the host made: the same in every run */
+    GD_CALL_INPUT /* bytes that are read again where the caller has them */
+} gd_call_kind;
+
+typedef struct gd_recorded {
+    gd_call_kind kind;
+    gd_op_id op;
+    int nin, nout, first; /* operands from `first` on: what it reads, then what it writes */
+    gd_attrs attrs;     /* of a random kernel: the place in the stream counts from where the function began */
+    char *data;         /* owned */
+    const void *source; /* of the caller's */
+    size_t bytes;
+} gd_recorded;
+
+typedef struct gd_recording {
+    gd_recorder hooks; /* first: the recorder is the recording */
+    gd_ctx *ctx;
+    gd_buffer *buffer;
+    gd_operand *operand;
+    gd_recorded *call;
+    gd_operand *output;
+    gd_axes **axes; /* of each output; owned */
+    int *place;     /* by hash of the storage: 1 + buffer */
+    int buffers, operands, calls, outputs;
+    int buffer_room, operand_room, call_room, place_room;
+    bool active, refused, no_memory;
+    bool guarded;    /* the host read what was made of captured tensors */
+    int depth;       /* kernels that run: one inside another is part of it */
+    uint64_t serial; /* storages made before have smaller serials */
+    uint64_t structure;
+    gd_rng rng;     /* where it began */
+    uint64_t drawn; /* blocks of the stream that it used */
+    gd_backend backend;
+    const gd_backend *real;
+    char reason[240]; /* why it was refused */
+} gd_recording;
+
+/* From here on kernels of the context are written down.  Storages of inputs are given; NULL on no memory, with no error
+ * recorded: recording is given up, the function runs as always.  Inside another recording: NULL. */
+gd_recording *gd__record_begin(gd_ctx *ctx, gd_tensor *const *inputs, int count);
+/* The function is back, with these outputs; count 0 where it failed. */
+void gd__record_end(gd_recording *r, gd_tensor *const *outputs, int count);
+void gd__recording_free(gd_recording *r); /* NULL is fine */
+/* Has something that the host read while it recorded changed since? */
+bool gd__record_outdated(const gd_recording *r);
+/* Whether two recordings are of the same work; where they are not, `why` says it. */
+bool gd__recordings_agree(const gd_recording *a, const gd_recording *b, char *why, size_t size);
+
+/* Do tensors with so many axes have the same names and labels? */
+bool gd__axes_alike(const gd_axes *a, const gd_axes *b, int ndim);
+
+/* Room for one item more in an array of a recording, given as the address of its pointer; false: r->no_memory is set. */
+bool gd__record_reserve(gd_recording *r, void *array, int count, int *room, size_t item);
+/* The outputs that are no memory of the function's own are copied into some, at the end.  False: no memory. */
+bool gd__record_copies(gd_recording *r);
+
+/* Memory without an error where there is none. */
+void *gd__quiet_alloc(gd_ctx *ctx, size_t size);
+
+#endif

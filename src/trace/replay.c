@@ -1,0 +1,320 @@
+/* Replays: kernels over memory that was planned once. */
+#include "trace/replay.h"
+
+#include <string.h>
+
+/* ---- making ---- */
+
+typedef struct list {
+    void *to; /* the address of a pointer */
+    size_t bytes;
+} list;
+
+/* All that a replay allocates beside its arena and its results. */
+static int lists_of(gd_replay *p, list *all)
+{
+    size_t buffers = (size_t)p->r->buffers, operands = (size_t)p->r->operands, calls = (size_t)p->r->calls;
+    int n = 0;
+    all[n++] = (list){&p->storage, buffers * sizeof *p->storage};
+    all[n++] = (list){&p->look, operands * sizeof *p->look};
+    all[n++] = (list){&p->list, operands * sizeof *p->list};
+    all[n++] = (list){&p->looks, operands * sizeof *p->looks};
+    all[n++] = (list){&p->at, (buffers + 1) * sizeof *p->at};
+    all[n++] = (list){&p->prologue, calls * sizeof *p->prologue};
+    all[n++] = (list){&p->body, calls * sizeof *p->body};
+    all[n++] = (list){&p->version, buffers * sizeof *p->version};
+    all[n++] = (list){&p->watched, buffers * sizeof *p->watched};
+    all[n++] = (list){&p->memory, buffers * sizeof *p->memory};
+    all[n++] = (list){&p->holders, buffers * sizeof *p->holders};
+    all[n++] = (list){&p->result, (size_t)p->r->outputs * sizeof *p->result};
+    all[n++] = (list){&p->place, buffers * sizeof *p->place};
+    return n;
+}
+
+#define LISTS 13
+
+static bool make_lists(gd_replay *p)
+{
+    list all[LISTS];
+    int n = lists_of(p, all);
+    for (int i = 0; i < n; i++) {
+        void *block = gd__quiet_alloc(p->ctx, all[i].bytes);
+        if (!block) return false;
+        memset(block, 0, all[i].bytes);
+        memcpy(all[i].to, &block, sizeof block);
+    }
+    return true;
+}
+
+static void drop_result(gd_replay *p, int i)
+{
+    gd__release(p->result[i]);
+    p->result[i] = NULL;
+}
+
+void gd__replay_free(gd_replay *p)
+{
+    if (!p) return;
+    for (int i = 0; i < p->r->outputs && p->result; i++) drop_result(p, i);
+    for (int b = 0; b < p->r->buffers && p->memory; b++) gd__release(p->memory[b]);
+    gd__free(p->ctx, p->arena, p->arena_bytes);
+    list all[LISTS];
+    int n = lists_of(p, all);
+    for (int i = 0; i < n; i++) {
+        void *block;
+        memcpy(&block, all[i].to, sizeof block);
+        gd__free(p->ctx, block, all[i].bytes);
+    }
+    gd__recording_free(p->r);
+    gd__free(p->ctx, p, sizeof *p);
+}
+
+static void make_looks(gd_replay *p)
+{
+    const gd_recording *r = p->r;
+    for (int b = 0; b < r->buffers; b++)
+        p->storage[b] = (gd_storage){
+            .ctx = p->ctx, .device = p->ctx->cpu, .bytes = r->buffer[b].bytes, .refs = 1};
+    for (int k = 0; k < r->operands; k++) {
+        const gd_operand *o = &r->operand[k];
+        gd_tensor *t = &p->look[k];
+        t->head = (gd_object){.ctx = p->ctx, .refs = 1};
+        t->dtype = o->dtype;
+        t->ndim = o->ndim;
+        t->rows = o->rows;
+        t->numel = o->numel;
+        t->storage = &p->storage[o->buffer];
+        memcpy(t->size, o->size, sizeof t->size);
+        memcpy(t->stride, o->stride, sizeof t->stride);
+        p->list[k] = t;
+        p->at[o->buffer + 1]++;
+    }
+    for (int b = 0; b < r->buffers; b++) p->at[b + 1] += p->at[b];
+    for (int k = r->operands; k-- > 0;) p->looks[--p->at[r->operand[k].buffer + 1]] = k;
+    /* each count went down to where its own begin */
+    for (int b = 0; b < r->buffers; b++) p->at[b] = p->at[b + 1];
+    p->at[r->buffers] = r->operands;
+}
+
+/* The bytes of a buffer are here from now on. */
+static void rebase(gd_replay *p, int buffer, char *base)
+{
+    p->storage[buffer].data = base;
+    for (int i = p->at[buffer]; i < p->at[buffer + 1]; i++) {
+        int k = p->looks[i];
+        p->look[k].data = base + p->r->operand[k].offset;
+    }
+}
+
+static void place_looks(gd_replay *p)
+{
+    const gd_recording *r = p->r;
+    for (int b = 0; b < r->buffers; b++) {
+        const gd_buffer *buffer = &r->buffer[b];
+        if (buffer->origin == GD_ORIGIN_CAPTURED)
+            rebase(p, b, buffer->storage->data);
+        else if (buffer->origin == GD_ORIGIN_MADE && !p->memory[b] && p->place[b] < p->arena_bytes)
+            rebase(p, b, p->arena + p->place[b]);
+        if (buffer->origin != GD_ORIGIN_MADE) p->watched[p->watches++] = b;
+    }
+}
+
+/* ---- results ---- */
+
+static gd_tensor *bytes_of(gd_replay *p, size_t bytes)
+{
+    gd_tensor *t = gd__new(p->ctx->cpu, GD_U8, 1, (int64_t[]){(int64_t)bytes});
+    gd__own(t);
+    return t;
+}
+
+static gd_tensor *result_in(gd_tensor *memory, const gd_operand *o, gd_axes *axes)
+{
+    gd_tensor *t = gd__bare(memory);
+    if (!t) return NULL;
+    gd__own(t);
+    t->dtype = o->dtype;
+    t->ndim = o->ndim;
+    t->rows = o->rows;
+    t->numel = o->numel;
+    t->data = memory->data + o->offset;
+    memcpy(t->size, o->size, sizeof t->size);
+    memcpy(t->stride, o->stride, sizeof t->stride);
+    if (axes) gd__axes_retain(t->axes = axes);
+    return t;
+}
+
+/* New memory for the outputs in a buffer: the first time, or because somebody holds those of before. */
+static gd_status renew(gd_replay *p, int buffer)
+{
+    const gd_recording *r = p->r;
+    gd__aside_begin(p->ctx);
+    gd_tensor *memory = bytes_of(p, r->buffer[buffer].bytes);
+    gd_status status = memory ? GD_OK : GD_NOMEM;
+    for (int i = 0; i < r->outputs && !status; i++) {
+        if (r->output[i].buffer != buffer) continue;
+        gd_tensor *t = result_in(memory, &r->output[i], r->axes[i]);
+        if (t) {
+            drop_result(p, i);
+            p->result[i] = t;
+        } else
+            status = GD_NOMEM;
+    }
+    gd__aside_end(p->ctx);
+    if (status) { /* results may be in either: all are made again */
+        gd__release(memory);
+        p->ready = false;
+        return status;
+    }
+    gd__release(p->memory[buffer]);
+    p->memory[buffer] = memory;
+    p->version[buffer] = gd__version(memory);
+    rebase(p, buffer, memory->data);
+    return GD_OK;
+}
+
+static bool held(const gd_replay *p, int buffer)
+{
+    return p->memory[buffer]->storage->refs != 1 + (uint32_t)p->holders[buffer];
+}
+
+static gd_status look_at_results(gd_replay *p)
+{
+    const gd_recording *r = p->r;
+    for (int i = 0; i < r->outputs; i++) {
+        int b = r->output[i].buffer;
+        bool other = !p->result[i] || held(p, b) || p->result[i]->head.refs != 1 ||
+                     p->result[i]->storage != p->memory[b]->storage;
+        gd_status status = other ? renew(p, b) : GD_OK;
+        if (status) return status;
+        /* what the prologue wrote is gone where memory is new or its holder has changed it */
+        if (other || p->version[b] != gd__version(p->memory[b])) p->ready = p->ready && r->buffer[b].moving;
+    }
+    return GD_OK;
+}
+
+gd_replay *gd__replay_new(gd_recording *r)
+{
+    gd_replay *p = gd__record_copies(r) ? gd__quiet_alloc(r->ctx, sizeof *p) : NULL;
+    if (!p) {
+        gd__recording_free(r);
+        return NULL;
+    }
+    *p = (gd_replay){.ctx = r->ctx, .r = r};
+    gd_status before = gd_error(p->ctx);
+    bool made = make_lists(p);
+    if (made) make_looks(p);
+    for (int i = 0; i < r->outputs && made; i++) p->holders[r->output[i].buffer]++;
+    for (int i = 0; i < r->outputs && made; i++) {
+        int b = r->output[i].buffer;
+        if (!p->memory[b]) made = renew(p, b) == GD_OK;
+    }
+    if (made && gd__replay_plan(p)) {
+        place_looks(p);
+        return p;
+    }
+    if (!before) gd_clear_error(p->ctx);
+    gd__replay_free(p);
+    return NULL;
+}
+
+/* ---- running ---- */
+
+static gd_status run_kernel(gd_replay *p, const gd_recorded *c)
+{
+    gd_device *cpu = p->ctx->cpu;
+    gd_call call = {.op = c->op,
+                    .nin = c->nin,
+                    .nout = c->nout,
+                    .in = p->list + c->first,
+                    .out = p->list + c->first + c->nin,
+                    .attrs = &c->attrs};
+    if (c->op != GD_OP_random) return gd__device_run(cpu, &call);
+    gd_attrs attrs = c->attrs;
+    attrs.i[1] = (int64_t)p->ctx->rng.key;
+    attrs.i[2] = (int64_t)((uint64_t)attrs.i[2] + p->ctx->rng.counter);
+    call.attrs = &attrs;
+    return gd__device_run(cpu, &call);
+}
+
+static gd_status run_calls(gd_replay *p, const int *calls, int count)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < count && !status; i++) {
+        const gd_recorded *c = &p->r->call[calls[i]];
+        if (c->kind == GD_CALL_KERNEL)
+            status = run_kernel(p, c);
+        else
+            memcpy(p->look[c->first].data, c->kind == GD_CALL_DATA ? c->data : c->source, c->bytes);
+    }
+    return status;
+}
+
+/* Where inputs and captured tensors are now, and which captured ones have changed. */
+static void look_around(gd_replay *p, gd_tensor *const *inputs)
+{
+    for (int i = 0; i < p->watches; i++) {
+        int b = p->watched[i];
+        const gd_buffer *buffer = &p->r->buffer[b];
+        bool given = buffer->origin == GD_ORIGIN_INPUT;
+        char *base = given ? inputs[buffer->input]->data - buffer->offset : buffer->storage->data;
+        if (base != p->storage[b].data) rebase(p, b, base);
+        if (given || p->version[b] == buffer->storage->version) continue;
+        bool first = !p->runs; /* recorded with this version, or looked at for the first time */
+        p->stale = p->stale || (!first && (buffer->guarded || p->r->guarded));
+        p->ready = false;
+        p->version[b] = buffer->storage->version;
+    }
+}
+
+static void touch_results(gd_replay *p)
+{
+    for (int i = 0; i < p->r->outputs; i++) {
+        gd_tensor *memory = p->memory[p->r->output[i].buffer];
+        gd__touch(memory);
+        p->version[p->r->output[i].buffer] = gd__version(memory);
+    }
+}
+
+gd_status gd__replay_run(gd_replay *p, gd_tensor *const *inputs)
+{
+    look_around(p, inputs);
+    if (p->stale) return GD_OK;
+    gd_status status = look_at_results(p);
+    if (!status && !p->ready) {
+        status = run_calls(p, p->prologue, p->prologues);
+        p->ready = !status;
+    }
+    if (!status) status = run_calls(p, p->body, p->bodies);
+    if (status) return status;
+    p->ctx->rng.counter += p->r->drawn;
+    touch_results(p);
+    p->runs++;
+    return GD_OK;
+}
+
+/* ---- comparing ---- */
+
+static bool same_bits(const gd_tensor *a, const gd_tensor *b)
+{
+    if (a->dtype != b->dtype || !gd__same_shape(a, b)) return false;
+    size_t item = gd__item_size(a);
+    int64_t index[GD_MAX_DIMS] = {0};
+    for (int64_t n = 0; n < a->numel; n++) {
+        int64_t x = 0, y = 0;
+        for (int i = 0; i < a->ndim; i++) {
+            x += index[i] * a->stride[i];
+            y += index[i] * b->stride[i];
+        }
+        if (memcmp(a->data + x * (int64_t)item, b->data + y * (int64_t)item, item) != 0) return false;
+        for (int i = a->ndim; i-- > 0 && ++index[i] == a->size[i];) index[i] = 0;
+    }
+    return true;
+}
+
+bool gd__replay_agrees(const gd_replay *p, gd_tensor *const *outputs)
+{
+    for (int i = 0; i < p->r->outputs; i++)
+        if (!same_bits(p->result[i], outputs[i])) return false;
+    return true;
+}

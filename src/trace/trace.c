@@ -1,0 +1,246 @@
+/* Traced functions: which recording a call is for, and the evaluations that there are. */
+#include "trace/trace.h"
+#include "autograd/walk.h"
+#include "base/system.h"
+#include "tensor/shape.h"
+#include "trace/entry.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- sets of recordings ---- */
+
+void gd__trace_set_init(gd_trace_set *set, gd_ctx *ctx, int most, bool check)
+{
+    const char *how = gd__trusted_env("GRADUS_TRACE");
+    *set = (gd_trace_set){.ctx = ctx, .most = most, .check = check || (how && !strcmp(how, "check"))};
+    set->off = how && !strcmp(how, "off");
+}
+
+void gd__trace_set_free(gd_trace_set *set)
+{
+    for (int k = 0; k < set->count; k++) gd__trace_entry_free(set->entry[k]);
+    gd__free(set->ctx, set->entry, (size_t)set->room * sizeof *set->entry);
+    set->entry = NULL;
+    set->count = set->room = 0;
+}
+
+static gd_trace_entry *to_front(gd_trace_set *set, int k)
+{
+    gd_trace_entry *e = set->entry[k];
+    if (k) memmove(set->entry + 1, set->entry, (size_t)k * sizeof e);
+    set->entry[0] = e;
+    return e;
+}
+
+static gd_trace_entry *entry_for(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs,
+                                 int count)
+{
+    for (int k = 0; k < set->count; k++)
+        if (gd__trace_fits(set->entry[k], what, inputs, count)) return to_front(set, k);
+    if (!gd__reserve(set->ctx, &set->entry, set->count, &set->room, sizeof *set->entry)) return NULL;
+    gd_trace_entry *e = gd__trace_entry_new(set->ctx, what, inputs, count);
+    if (!e) return NULL;
+    /* an entry that a call further out is in stays */
+    if (set->count >= set->most && !set->depth) gd__trace_entry_free(set->entry[--set->count]);
+    set->entry[set->count] = e;
+    return to_front(set, set->count++);
+}
+
+gd_status gd__trace_call(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs, int count,
+                         gd_tensor **outputs)
+{
+    gd_trace_entry *e = entry_for(set, what, inputs, count);
+    if (!e) {
+        for (int i = 0; i < what->outputs; i++) outputs[i] = NULL;
+        return gd_error(set->ctx);
+    }
+    if (set->off && e->state == GD_TRACE_NEW) {
+        e->state = GD_TRACE_REFUSED;
+        (void)snprintf(e->reason, sizeof e->reason, "GRADUS_TRACE=off");
+    }
+    set->depth++;
+    gd_status status = gd__trace_run(e, inputs, set->check, outputs);
+    set->depth--;
+    return status;
+}
+
+/* ---- functions ---- */
+
+enum { VALUE, GRADIENT, HVP, JACOBIAN };
+
+struct gd_traced {
+    gd_function function;
+    void *user;
+    gd_trace_set set;
+};
+
+gd_trace_options gd_trace_defaults(void) { return (gd_trace_options){.shapes = 16}; }
+
+gd_traced *gd_trace(gd_ctx *ctx, gd_function function, void *user, const gd_trace_options *options)
+{
+    if (!ctx) return NULL;
+    gd_trace_options o = options ? *options : gd_trace_defaults();
+    if (!function) return gd__none(gd__null(ctx, "trace: the function is NULL"));
+    if (o.shapes < 1) return gd__refuse(ctx, GD_VALUE, "trace: shapes is %d, must be at least 1", o.shapes);
+    gd_traced *t = gd__calloc(ctx, sizeof *t);
+    if (!t) return NULL;
+    t->function = function;
+    t->user = user;
+    gd__trace_set_init(&t->set, ctx, o.shapes, o.check);
+    return t;
+}
+
+void gd_traced_free(gd_traced *t)
+{
+    if (!t) return;
+    gd_ctx *ctx = t->set.ctx;
+    gd__trace_set_free(&t->set);
+    gd__free(ctx, t, sizeof *t);
+}
+
+static gd_tensor *call_function(const gd_traced *t, gd_tensor *const *inputs, int count)
+{
+    gd_tensor *out = t->function(t->user, inputs, count);
+    if (!out && !gd_error(t->set.ctx))
+        (void)gd_fail(t->set.ctx, GD_CALLBACK, "trace: the function returned NULL");
+    return out;
+}
+
+/* A result without history that is no input, so that nothing else changes it. */
+static gd_tensor *bare_result(gd_tensor *out) { return gd_detach(out); }
+
+static gd_status value_body(void *user, gd_tensor *const *inputs, int count, gd_tensor **outputs)
+{
+    gd_traced *t = user;
+    gd_no_grad_begin(t->set.ctx);
+    outputs[0] = bare_result(call_function(t, inputs, count));
+    gd_no_grad_end(t->set.ctx);
+    return outputs[0] ? GD_OK : gd_error(t->set.ctx);
+}
+
+static gd_status gradient_body(void *user, gd_tensor *const *inputs, int count, gd_tensor **outputs)
+{
+    gd_traced *t = user;
+    gd_ctx *ctx = t->set.ctx;
+    size_t bytes = (size_t)count * sizeof(gd_tensor *);
+    gd_tensor **leaf = gd__alloc(ctx, bytes);
+    bool made = leaf != NULL;
+    int previous = gd_enable_grad_begin(ctx);
+    for (int i = 0; i < count && made; i++) made = (leaf[i] = gd_require_grad(gd__alias(inputs[i]))) != NULL;
+    gd_tensor *out = made ? call_function(t, leaf, count) : NULL;
+    gd_status status = out ? gd_grad(out, NULL, leaf, count, 0, outputs + 1) : gd_error(ctx);
+    if (!status && !(outputs[0] = bare_result(out))) status = gd_error(ctx);
+    gd_enable_grad_end(ctx, previous);
+    gd__free(ctx, leaf, bytes);
+    return status;
+}
+
+static gd_tensor *called_again(void *user, gd_tensor *const *inputs, int count)
+{
+    return call_function(user, inputs, count);
+}
+
+/* Inputs, then as many vectors. */
+static gd_status hvp_body(void *user, gd_tensor *const *inputs, int count, gd_tensor **outputs)
+{
+    return gd_hvp(called_again, user, inputs, count / 2, inputs + count / 2, outputs);
+}
+
+static gd_status jacobian_body(void *user, gd_tensor *const *inputs, int count, gd_tensor **outputs)
+{
+    return gd_jacobian(called_again, user, inputs, count, outputs);
+}
+
+static bool usable(const gd_traced *t, const char *what, gd_tensor *const *inputs, int count)
+{
+    gd_ctx *ctx = t->set.ctx;
+    if (count < 0 || (count && !inputs))
+        return gd__refuse(ctx, GD_ARGUMENT, "%s: %d inputs, or none are given", what, count) != NULL;
+    for (int i = 0; i < count; i++) {
+        if (!inputs[i]) return gd__none(gd__null(ctx, "traced function: an input is NULL")) != NULL;
+        if (inputs[i]->head.ctx != ctx)
+            return gd__refuse(ctx, GD_ARGUMENT, "%s: input %d is of another context", what, i) != NULL;
+    }
+    return true;
+}
+
+gd_tensor *gd_traced_value(gd_traced *t, gd_tensor *const *inputs, int count)
+{
+    if (!t || !usable(t, "traced_value", inputs, count)) return NULL;
+    const gd_evaluation what = {"value", VALUE, value_body, t, 1, false};
+    gd_tensor *out = NULL;
+    return gd__trace_call(&t->set, &what, inputs, count, &out) ? NULL : out;
+}
+
+#define FEW 16
+
+gd_status gd_traced_gradient(gd_traced *t, gd_tensor *const *inputs, int count, gd_tensor **value,
+                             gd_tensor **grads)
+{
+    if (value) *value = NULL;
+    for (int i = 0; i < count && grads; i++) grads[i] = NULL;
+    if (!t) return GD_ARGUMENT;
+    gd_ctx *ctx = t->set.ctx;
+    if (!usable(t, "traced_gradient", inputs, count)) return gd_error(ctx);
+    if (!grads || !count) return gd__null(ctx, "traced_gradient: no inputs, or no place for their gradients");
+    const gd_evaluation what = {"gradient", GRADIENT, gradient_body, t, 1 + count, false};
+    gd_tensor *few[FEW + 1], **outputs = few;
+    size_t bytes = (size_t)(1 + count) * sizeof *outputs;
+    if (count > FEW && !(outputs = gd__alloc(ctx, bytes))) return GD_NOMEM;
+    gd_status status = gd__trace_call(&t->set, &what, inputs, count, outputs);
+    if (value && !status) *value = outputs[0];
+    for (int i = 0; i < count && !status; i++) grads[i] = outputs[1 + i];
+    if (outputs != few) gd__free(ctx, outputs, bytes);
+    return status;
+}
+
+gd_status gd_traced_hvp(gd_traced *t, gd_tensor *const *inputs, int count, gd_tensor *const *v,
+                        gd_tensor **out)
+{
+    for (int i = 0; i < count && out; i++) out[i] = NULL;
+    if (!t) return GD_ARGUMENT;
+    gd_ctx *ctx = t->set.ctx;
+    if (!usable(t, "traced_hvp", inputs, count) || !usable(t, "traced_hvp", v, count)) return gd_error(ctx);
+    if (!out || !count) return gd__null(ctx, "traced_hvp: no inputs, or no place for the products");
+    size_t bytes = 2 * (size_t)count * sizeof *inputs;
+    gd_tensor *few[2 * FEW], **both = few;
+    if (count > FEW && !(both = gd__alloc(ctx, bytes))) return GD_NOMEM;
+    memcpy(both, inputs, bytes / 2);
+    memcpy(both + count, v, bytes / 2);
+    const gd_evaluation what = {"Hessian product", HVP, hvp_body, t, count, false};
+    gd_status status = gd__trace_call(&t->set, &what, both, 2 * count, out);
+    if (both != few) gd__free(ctx, both, bytes);
+    return status;
+}
+
+gd_status gd_traced_jacobian(gd_traced *t, gd_tensor *const *inputs, int count, gd_tensor **out)
+{
+    for (int i = 0; i < count && out; i++) out[i] = NULL;
+    if (!t) return GD_ARGUMENT;
+    if (!usable(t, "traced_jacobian", inputs, count)) return gd_error(t->set.ctx);
+    if (!out || !count)
+        return gd__null(t->set.ctx, "traced_jacobian: no inputs, or no place for the Jacobians");
+    const gd_evaluation what = {"Jacobian", JACOBIAN, jacobian_body, t, count, false};
+    return gd__trace_call(&t->set, &what, inputs, count, out);
+}
+
+gd_tensor *gd_traced_input(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, const void *data)
+{
+    if (!ctx) return NULL;
+    gd_tensor *t = gd_from_data(ctx, dtype, ndim, shape, data);
+    if (t && ctx->recorder) ctx->recorder->input(ctx->recorder, t, data);
+    return t;
+}
+
+int gd_explain_trace(const gd_traced *t, char *out, size_t size)
+{
+    if (out && size) out[0] = 0;
+    if (!t) return 0;
+    int length = 0;
+    for (int k = 0; k < t->set.count; k++) {
+        size_t used = (size_t)length < size ? (size_t)length : size;
+        length += gd__trace_describe(t->set.entry[k], out ? out + used : NULL, out ? size - used : 0);
+    }
+    return length;
+}
