@@ -28,6 +28,7 @@ extern "C" {
 
 typedef struct gd_traced gd_traced; /* a function and its recordings */
 
+/* Start from gd_trace_defaults(). */
 typedef struct gd_trace_options {
     bool check; /* run the function beside each replay: MISMATCH where their bits differ */
     int shapes; /* recordings kept, one per kind of evaluation and shape of the inputs; the one used last goes last */

@@ -31,13 +31,10 @@ refuses check_layers src/optim/links/line_search/backtracking.c '#include "base/
 refuses check_layers src/plot/plot.c '#include "table/csv.h"'
 refuses check_layers src/table/csv.c '#include "train/data/dataset.h"'
 refuses check_layers src/file/gzip.c '#include "table/csv.h"'
-<<<<<<< HEAD
 refuses check_layers src/train/model/measure.c '#include "cli/fit/fit.h"'
 refuses check_layers src/train/data/dataset.c '#include "train/model/recipe.h"'
 refuses check_layers src/train/model/checkpoint.c '#include "train/run/trainer.h"'
-=======
 refuses check_layers src/fit/fit_model.c '#include "cli/cli.h"'
->>>>>>> bf6edd8 (Move fits out of the program into src/fit)
 refuses check_layers backends/plain/plain.c '#include "program/program.h"'
 refuses check_backends src/tensor/shape.c 'static const char *const plugin = "libgradus_cuda.so";'
 refuses check_backends src/program/emit.c 'int cuda;'
