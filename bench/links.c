@@ -20,7 +20,7 @@ static const struct function {
     const char *word;
     gd_opcode op;
 } functions[] = {
-    {"= exp_f32(", GD_I_EXP}, {"= log_f32(", GD_I_LOG}, {"= tanh_f32(", GD_I_TANH}, {"pow_wide(", GD_I_POW}};
+    {"= exp_f32(", GD_I_exp}, {"= log_f32(", GD_I_log}, {"= tanh_f32(", GD_I_tanh}, {"pow_wide(", GD_I_pow}};
 #define FUNCTIONS (int)(sizeof functions / sizeof *functions)
 
 /* One pass: streams of 4 bytes, calls of functions, and random numbers an element. */
@@ -55,7 +55,8 @@ static void call_functions(void *arg, long start, long n)
     for (int i = 0; i < PLAIN_PIECE; i++) x[i] = 0.5f;
     for (int k = 0; k < p->randoms; k++) p->table->random[GD_ELEMENT_F32](y, &stream, start, n);
     for (int f = 0; f < FUNCTIONS; f++)
-        for (int k = 0; k < p->calls[f]; k++) p->table->op[GD_ELEMENT_F32][functions[f].op](y, x, x, x, n);
+        for (int k = 0; k < p->calls[f]; k++)
+            p->table->op[GD_ELEMENT_F32][functions[f].op](y, x, x, x, n, NULL);
 }
 
 static bool is_expensive(const pass_of *p)

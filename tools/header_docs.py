@@ -209,15 +209,29 @@ class Reader:
             self.add(found, i)
         return i
 
+    def names_of(self, of):
+        """The names of a list, which may begin with a list of tensor.h, and the text whose comments say what that one's are."""
+        text, source = self.source, ""
+        pattern = rf"#\s*define {of}\(X\)((?:[^\n\\]|\\.|\\\n)*)"
+        if not re.search(pattern, text):
+            text = source = (Path(__file__).parent.parent / "include/gradus/tensor.h").read_text(encoding="utf-8")
+        body = re.search(pattern, text).group(1)
+        names = re.findall(r"\bX\((\w+)", body)
+        for inner in reversed(re.findall(r"(\w+)\(X\)", body)):
+            more, where = self.names_of(inner)
+            names, source = more + names, source or where
+        return names, source
+
     def listed(self, call):
         """GD_UNARY_LIST(GD_UNARY_PROTOTYPE): one prototype an element of the list, whose meaning stands in the comment above."""
         of, prototype = call.groups()
-        body = re.search(rf"#\s*define {of}\(X\)((?:[^\n\\]|\\.|\\\n)*)", self.source).group(1)
+        names, source = self.names_of(of)
         form = re.search(rf"#\s*define {prototype}\((\w+)\)((?:[^\n\\]|\\.|\\\n)*)", self.source)
-        meanings = dict(re.findall(r"^ *(\w+)  +(\S.*)$", self.comment or "", re.M))
+        meanings = dict(re.findall(r"^ \*   (\w+)  +(\S.*?)(?: \*/)?$", source, re.M))
+        meanings.update(re.findall(r"^ *(\w+)  +(\S.*)$", self.comment or "", re.M))
         comment = (self.comment or "").split("\n")[0]
         self.comment = self.run = None
-        for name in re.findall(r"X\((\w+)", body):
+        for name in names:
             text = flat(form.group(2).replace(f"##{form.group(1)}", name).replace("\\", ""))
             found = read_declaration(text, self.line(call.start()))
             meaning = meanings.get(name, "")

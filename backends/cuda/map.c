@@ -90,8 +90,6 @@ static const bool element_wise[GD_OP_COUNT] = {
 #define OP(name, nin, nout, kind, ...) ELEMENT_WISE_##kind,
 #define OP0                            OP
 #include "tensor/ops.def"
-#undef OP
-#undef OP0
 };
 
 bool cuda_has(gd_op_id op) { return !element_wise[op] || expressions[op]; }

@@ -71,47 +71,23 @@ void gd_rule_slot_without(gd_rule *r, const char *slot, unsigned axes);
 gd_value gd_rule_scalar(gd_rule *r, const char *name);
 void gd_rule_set_scalar(gd_rule *r, const char *name, gd_value value);
 
-/* Arithmetic.  Comparisons give 1 or 0; where(c, a, b) takes a where c is not 0. */
-#define GD_RULE_UNARY(X) \
-    X(neg) X(abs) X(sign) X(sqrt) X(square) X(reciprocal) X(exp) X(log) X(tanh) X(floor) X(isfinite) X(not )
-#define GD_RULE_BINARY(X) \
-    X(add)                \
-    X(sub) X(mul) X(div) X(min) X(max) X(pow) X(copysign) X(lt) X(le) X(gt) X(ge) X(eq) X(ne) X(and) X(or)
+/* Arithmetic: every operator of real numbers that gradus/tensor.h lists, by its name and with its meaning there; comparisons give
+ * 1 or 0.  Some have a shorter name. */
+#define GD_RULE_UNARY(X)  GD_UNARY_REALS(X) X(not )
+#define GD_RULE_BINARY(X) GD_BINARY_REALS(X) X(and) X(or) X(min) X(max) X(copysign)
 
 /* Arithmetic of one number.
- *   neg         -a
- *   abs         |a|
- *   sign        -1, 0 or 1
- *   sqrt        a^(1/2)
- *   square      a^2
- *   reciprocal  1 / a
- *   exp         e^a
- *   log         ln a
- *   tanh        tanh a
- *   floor       the whole number below
- *   isfinite    1 where a is neither infinite nor NaN
- *   not         1 where a is 0 */
+ *   not  1 where a is 0 */
 #define GD_RULE_UNARY_PROTOTYPE(name) gd_value gd_rule_##name(gd_rule *r, gd_value a);
 GD_RULE_UNARY(GD_RULE_UNARY_PROTOTYPE)
 #undef GD_RULE_UNARY_PROTOTYPE
 
 /* Arithmetic of two numbers.
- *   add       a + b
- *   sub       a - b
- *   mul       a b
- *   div       a / b
+ *   and       a != 0 and b != 0
+ *   or        a != 0 or b != 0
  *   min       the smaller
  *   max       the larger
- *   pow       a^b
- *   copysign  |a| with the sign of b
- *   lt        a < b
- *   le        a <= b
- *   gt        a > b
- *   ge        a >= b
- *   eq        a == b
- *   ne        a != b
- *   and       a != 0 and b != 0
- *   or        a != 0 or b != 0 */
+ *   copysign  |a| with the sign of b */
 #define GD_RULE_BINARY_PROTOTYPE(name) gd_value gd_rule_##name(gd_rule *r, gd_value a, gd_value b);
 GD_RULE_BINARY(GD_RULE_BINARY_PROTOTYPE)
 #undef GD_RULE_BINARY_PROTOTYPE

@@ -179,20 +179,23 @@ gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
  * A gradient has the axes of its tensor. */
 
 /* clang-format off */
-/* Operators of one and of two operands: prototypes, tests and the Python package come from these lists. */
-#define GD_UNARY_LIST(X)                                                                                 \
+/* Operators of one and of two operands: prototypes, tests and the Python package come from these lists.  Those of real numbers
+ * are in rules of links, too (gradus/rule.h). */
+#define GD_UNARY_REALS(X)                                                                                \
     X(neg)                                                                                               \
     X(abs)                                                                                               \
     X(sign)                                                                                              \
     X(sqrt) X(rsqrt) X(exp) X(expm1) X(log) X(log1p) X(log2) X(log10) X(sin) X(cos) X(tan) X(asin)       \
         X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(sigmoid) X(softplus) X(relu) X(gelu) X(erf) X(erfc)    \
-            X(lgamma) X(square) X(reciprocal) X(floor) X(ceil) X(round) X(isfinite) X(logical_not) X(bit_not)
-#define GD_BINARY_LIST(X)                                                                           \
-    X(add)                                                                                          \
-    X(sub)                                                                                          \
-    X(mul)                                                                                          \
+            X(lgamma) X(square) X(reciprocal) X(floor) X(ceil) X(round) X(isfinite) X(logical_not)
+#define GD_UNARY_LIST(X) GD_UNARY_REALS(X) X(bit_not)
+#define GD_BINARY_REALS(X)                                                                               \
+    X(add)                                                                                               \
+    X(sub)                                                                                               \
+    X(mul)                                                                                               \
     X(div) X(pow) X(atan2) X(mod) X(minimum) X(maximum) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) \
-        X(logical_or) X(logical_xor) X(floor_div) X(bit_and) X(bit_or) X(bit_xor) X(shift_left) X(shift_right)
+        X(logical_or) X(logical_xor) X(floor_div)
+#define GD_BINARY_LIST(X) GD_BINARY_REALS(X) X(bit_and) X(bit_or) X(bit_xor) X(shift_left) X(shift_right)
 /* clang-format on */
 
 /* One operand, element by element.

@@ -12,8 +12,6 @@ const gd_rule_fn gd__rules[GD_OP_COUNT] = {
 #define OP(name, ...)  gd__grad_##name,
 #define OP0(name, ...) NULL,
 #include "tensor/ops.def"
-#undef OP
-#undef OP0
 };
 
 /* ---- what rules see ---- */

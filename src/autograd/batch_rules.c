@@ -8,8 +8,6 @@ gd_batch_fn *const gd__batch_rules[GD_OP_COUNT] = {
 #define OP(name, nin, nout, kind, needs, takes, batch) gd__batch_##batch,
 #define OP0(name, ...)                                 NULL,
 #include "tensor/ops.def"
-#undef OP
-#undef OP0
 };
 
 #define BATCH(name) gd_status gd__batch_##name(const gd_batch_step *s, gd_part *p)

@@ -26,7 +26,5 @@ static inline int64_t gd__batch_most(int64_t limit, int64_t numel)
 #define OP(name, nin, nout, kind, needs, takes, batch) gd_batch_fn gd__batch_##batch;
 #define OP0(name, ...)
 #include "tensor/ops.def"
-#undef OP
-#undef OP0
 
 #endif

@@ -51,7 +51,5 @@ gd_tensor *gd__unbroadcast(gd_tensor *g, const gd_tensor *like);
 #define OP(name, ...) void gd__grad_##name(gd_pullback *p);
 #define OP0(name, ...)
 #include "tensor/ops.def"
-#undef OP
-#undef OP0
 
 #endif

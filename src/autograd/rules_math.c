@@ -1,4 +1,4 @@
-/* Gradient rules of the element-wise operators.  g is the gradient of the output, x the operand, y the output. */
+/* Gradient rules of the element-wise operators: those that their rows in ops.def say, and those written by hand. */
 #include "autograd/rules.h"
 
 #include <math.h>
@@ -23,55 +23,43 @@ static void set_sum(gd_pullback *p, int k, gd_tensor *grad)
 #define G          gd__g(p)
 #define X          gd__in(p, 0)
 #define Y          gd__out(p, 0)
-#define UNARY_RULE(name, expression) \
-    RULE(name) { gd__set(p, 0, expression); }
+#define A          gd__in(p, 0)
+#define B          gd__in(p, 1)
+#define C          gd__in(p, 2)
+#define SETTING    gd__attr_f(p, 0)
 
 static gd_tensor *one_minus(gd_tensor *t) { return gd_add_scalar(gd_neg(t), 1); }
 
 /* Without cancellation where x is near 1 or -1. */
 static gd_tensor *one_minus_square(gd_tensor *x) { return gd_mul(one_minus(x), gd_add_scalar(x, 1)); }
 
+static gd_tensor *times_rest(gd_tensor *y) { return gd_mul(y, one_minus(y)); }
+static gd_tensor *cubed(gd_tensor *y) { return gd_mul(y, gd_square(y)); }
 static gd_tensor *zeros_of(gd_tensor *t) { return t ? gd_zeros_like(t) : NULL; }
 
-UNARY_RULE(neg, gd_neg(G))
-UNARY_RULE(abs, gd_mul(G, gd_sign(X)))
-UNARY_RULE(sqrt, gd_div(gd_mul_scalar(G, 0.5), Y))
-UNARY_RULE(exp, gd_mul(G, Y))
-UNARY_RULE(expm1, gd_mul(G, gd_add_scalar(Y, 1)))
-UNARY_RULE(log, gd_div(G, X))
-UNARY_RULE(log1p, gd_div(G, gd_add_scalar(X, 1)))
-UNARY_RULE(log2, gd_div(gd_mul_scalar(G, 1.4426950408889634), X))
-UNARY_RULE(log10, gd_div(gd_mul_scalar(G, 0.43429448190325182), X))
-UNARY_RULE(sin, gd_mul(G, gd_cos(X)))
-UNARY_RULE(cos, gd_neg(gd_mul(G, gd_sin(X))))
-UNARY_RULE(tan, gd_mul(G, gd_add_scalar(gd_square(Y), 1)))
-UNARY_RULE(asin, gd_div(G, gd_sqrt(one_minus_square(X))))
-UNARY_RULE(acos, gd_neg(gd_div(G, gd_sqrt(one_minus_square(X)))))
-UNARY_RULE(atan, gd_div(G, gd_add_scalar(gd_square(X), 1)))
-UNARY_RULE(sinh, gd_mul(G, gd_cosh(X)))
-UNARY_RULE(cosh, gd_mul(G, gd_sinh(X)))
-UNARY_RULE(tanh, gd_mul(G, one_minus(gd_square(Y))))
-UNARY_RULE(softplus, gd_mul(G, gd_sigmoid(X)))
-UNARY_RULE(erf, gd_mul(G, gd_mul_scalar(gd_exp(gd_neg(gd_square(X))), 1.1283791670955126)))
-UNARY_RULE(erfc, gd_mul(G, gd_mul_scalar(gd_exp(gd_neg(gd_square(X))), -1.1283791670955126)))
-UNARY_RULE(lgamma, gd_mul(G, gd_polygamma(X, 0)))
-UNARY_RULE(square, gd_mul(gd_mul_scalar(G, 2), X))
-UNARY_RULE(add_scalar, G)
-UNARY_RULE(mul_scalar, gd_mul_scalar(G, gd__attr_f(p, 0)))
+/* ---- by the rows ---- */
 
-RULE(rsqrt)
-{
-    gd_tensor *y = Y;
-    gd__set(p, 0, gd_mul(gd_mul_scalar(G, -0.5), gd_mul(y, gd_square(y))));
-}
+#define SLOPE(d)          \
+    {                     \
+        gd__set(p, 0, d); \
+    }
+#define OPERAND(k, d) \
+    if (gd__need(p, k)) set_sum(p, k, d);
+#define SLOPES(da, db)                \
+    {                                 \
+        OPERAND(0, da) OPERAND(1, db) \
+    }
+#define SLOPES3(da, db, dc)                          \
+    {                                                \
+        OPERAND(0, da) OPERAND(1, db) OPERAND(2, dc) \
+    }
+#define BY_HAND ;
+#define ELEMENT(name, inputs, settings, kind, needs, takes, batch, element, whole, gradient, ...) \
+    RULE(name) gradient
+#define ELEMENT0(...)
+#include "tensor/ops.def"
 
-RULE(sigmoid)
-{
-    gd_tensor *y = Y;
-    gd__set(p, 0, gd_mul(G, gd_mul(y, one_minus(y))));
-}
-
-RULE(reciprocal) { gd__set(p, 0, gd_neg(gd_mul(G, gd_square(Y)))); }
+/* ---- by hand, one operand ---- */
 
 RULE(relu)
 {
@@ -105,8 +93,6 @@ RULE(pow_scalar)
         gd__set(p, 0, gd_mul(G, gd_mul_scalar(gd_pow_scalar(X, e - 1), e)));
 }
 
-RULE(polygamma) { gd__set(p, 0, gd_mul(G, gd_polygamma(X, (int)gd__attr_f(p, 0) + 1))); }
-
 RULE(bessel_j)
 {
     int n = (int)gd__attr_f(p, 0);
@@ -121,27 +107,6 @@ RULE(clamp)
 }
 
 /* ---- two operands ---- */
-
-#define A gd__in(p, 0)
-#define B gd__in(p, 1)
-
-RULE(add)
-{
-    if (gd__need(p, 0)) set_sum(p, 0, G);
-    if (gd__need(p, 1)) set_sum(p, 1, G);
-}
-
-RULE(sub)
-{
-    if (gd__need(p, 0)) set_sum(p, 0, G);
-    if (gd__need(p, 1)) set_sum(p, 1, gd_neg(G));
-}
-
-RULE(mul)
-{
-    if (gd__need(p, 0)) set_sum(p, 0, gd_mul(G, B));
-    if (gd__need(p, 1)) set_sum(p, 1, gd_mul(G, A));
-}
 
 RULE(div)
 {
@@ -168,13 +133,6 @@ RULE(atan2)
     if (gd__need(p, 1)) set_sum(p, 1, gd_neg(gd_mul(over, a)));
 }
 
-/* a - b floor(a / b) */
-RULE(mod)
-{
-    if (gd__need(p, 0)) set_sum(p, 0, G);
-    if (gd__need(p, 1)) set_sum(p, 1, gd_neg(gd_mul(G, gd_floor(gd_div(A, B)))));
-}
-
 /* Equal operands: the gradient goes to the left one. */
 static void choose(gd_pullback *p, gd_tensor *left)
 {
@@ -194,21 +152,6 @@ RULE(where)
     gd_tensor *zero = zeros_of(G);
     if (gd__need(p, 1)) set_sum(p, 1, gd_where(A, G, zero));
     if (gd__need(p, 2)) set_sum(p, 2, gd_where(A, zero, G));
-}
-
-RULE(fma)
-{
-    if (gd__need(p, 0)) set_sum(p, 0, gd_mul(G, B));
-    if (gd__need(p, 1)) set_sum(p, 1, gd_mul(G, A));
-    if (gd__need(p, 2)) set_sum(p, 2, G);
-}
-
-RULE(lerp)
-{
-    gd_tensor *weight = gd__in(p, 2);
-    if (gd__need(p, 0)) set_sum(p, 0, gd_mul(G, one_minus(weight)));
-    if (gd__need(p, 1)) set_sum(p, 1, gd_mul(G, weight));
-    if (gd__need(p, 2)) set_sum(p, 2, gd_mul(G, gd_sub(B, A)));
 }
 
 /* ---- copies ---- */

@@ -52,6 +52,22 @@ static inline double gd__cut_f64(double x, double low, double high)
 }
 #endif
 
+/* What every processor has, by the names that rows of tensor/ops.def use. */
+static inline float gd__abs_f32(float x) { return __builtin_fabsf(x); }
+static inline double gd__abs_f64(double x) { return __builtin_fabs(x); }
+static inline float gd__sqrt_f32(float x) { return __builtin_sqrtf(x); }
+static inline double gd__sqrt_f64(double x) { return __builtin_sqrt(x); }
+static inline float gd__floor_f32(float x) { return __builtin_floorf(x); }
+static inline double gd__floor_f64(double x) { return __builtin_floor(x); }
+static inline float gd__ceil_f32(float x) { return __builtin_ceilf(x); }
+static inline double gd__ceil_f64(double x) { return __builtin_ceil(x); }
+static inline float gd__round_f32(float x) { return __builtin_rintf(x); }
+static inline double gd__round_f64(double x) { return __builtin_rint(x); }
+static inline float gd__copysign_f32(float x, float y) { return __builtin_copysignf(x, y); }
+static inline double gd__copysign_f64(double x, double y) { return __builtin_copysign(x, y); }
+static inline float gd__fma_f32(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+static inline double gd__fma_f64(double x, double y, double z) { return __builtin_fma(x, y, z); }
+
 /* exp(x) = 2^n exp(r), |r| <= ln 2 / 2: Taylor to r^7.  Adding 3/2 2^23 rounds to an integer, which then stands in the lowest
  * bits; with 254 more those are the exponents of two powers of two whose product is 2^n, so that subnormals come out. */
 static inline float gd__exp_f32(float x)
@@ -147,13 +163,6 @@ static inline float gd__tanh_f32(float x)
     return copysignf(gd__f32_bits(a) - 0x3F200000u < 0x40600000u ? high : low, x); /* 5/8 <= a, no NaN */
 }
 
-static inline float gd__expm1_f32(float x)
-{
-    double d = (double)x, e = gd__exp_f64(d) - 1.0;
-    e = fabs(d) < 1e-4 ? d + d * d * 0.5 + d * d * d * (1.0 / 6) : e;
-    return x != x || x == 0.0f ? x : (float)e;
-}
-
 /* e^-|x| over 1 + e^-|x| or 1 over it; what the sum lost is put back, or f32 would be off by more than 2 ULP. */
 static inline float gd__sigmoid_f32(float x)
 {
@@ -166,31 +175,6 @@ static inline double gd__sigmoid_f64(double x)
 {
     double e = gd__exp_f64(-fabs(x));
     return (x < 0 ? e : 1.0) / (1.0 + e);
-}
-
-/* log(1 + e^x) = max(x, 0) + log1p(e^-|x|) */
-static inline double gd__softplus_f64(double x)
-{
-    return (x > 0 ? x : 0) + log1p(exp(-fabs(x))) + (x != x ? x : 0);
-}
-
-static inline float gd__softplus_f32(float x) { return (float)gd__softplus_f64((double)x); }
-
-/* x Phi(x); erfc keeps the digits of the lower tail, which 1 + erf would lose.  It also makes 2 z^2 of a relative error of its
- * argument z = -x / sqrt(2), 16 epsilons at x = -5 of z's rounding alone: what that lost (Dekker's product: 26 bits of x, 26 of
- * sqrt(1/2)) is put back by the slope.  -erfc' / erfc = z + sqrt(z^2 + 4 / pi) to a few hundredths where z > 0. */
-static inline double gd__gelu_f64(double x)
-{
-    double z = x * -0.70710678118654752, high = gd__bits_f64(gd__f64_bits(x) & 0xFFFFFFFFF8000000ull);
-    double lost = ((high * -0x1.6a09e6p-1 - z) + (x - high) * -0x1.6a09e6p-1) + x * -1.210161710447897e-08;
-    double e = erfc(z);
-    e -= z > 0 ? e * lost * (z + sqrt(z * z + 1.2732395447351628)) : 0;
-    return 0.5 * x * e;
-}
-
-static inline float gd__gelu_f32(float x)
-{
-    return (float)(0.5 * (double)x * erfc((double)x * -0.70710678118654752));
 }
 
 /* ---- halves ---- */
@@ -246,5 +230,11 @@ static inline uint16_t gd__f32_to_bf16(float f)
     uint32_t u = gd__f32_bits(f), rounded = (u + 0x7FFFu + (u >> 16 & 1)) >> 16;
     return (uint16_t)((u & 0x7FFFFFFF) > 0x7F800000u ? (u >> 16 | 0x40u) : rounded);
 }
+
+/* Rounded to halves and back. */
+static inline float gd__as_f16_f32(float x) { return gd__f16_to_f32(gd__f32_to_f16(x)); }
+static inline double gd__as_f16_f64(double x) { return (double)gd__as_f16_f32((float)x); }
+static inline float gd__as_bf16_f32(float x) { return gd__bf16_to_f32(gd__f32_to_bf16(x)); }
+static inline double gd__as_bf16_f64(double x) { return (double)gd__as_bf16_f32((float)x); }
 
 #endif

@@ -33,8 +33,9 @@
 #define GD_DIALECT_DTYPES 5 /* f32, f64, f16, bf16, codes */
 
 typedef struct gd_dialect {
-    const char *type[GD_DIALECT_TYPES];    /* of values */
-    const char *suffix[GD_DIALECT_TYPES];  /* of functions and constants: _T in element.h */
+    const char *type[GD_DIALECT_TYPES];   /* of values */
+    const char *suffix[GD_DIALECT_TYPES]; /* of functions and constants */
+    const char *own; /* before the names of functions that are the library's own; NULL: nothing */
     const char *memory[GD_DIALECT_DTYPES]; /* elements of an array */
     const char *load[GD_DIALECT_DTYPES];   /* an element, %s, as f32 or f64; not of codes */
     const char *store[GD_DIALECT_DTYPES];  /* a value, %s, as an element; not of codes */

@@ -1,45 +1,12 @@
-/* What each element instruction computes, said once: as C in the interpreter and in gd__program_uniforms, as text in
- * emitted source.
+/* The interpreter's loops, and facts of instructions.
  *
- * Operands are a, b, c.  T is the compute type; a name ending in _T stands for the function of that type, such as
- * sqrt_T, which becomes sqrtf or sqrt here (see GD_ELEMENT_F32 below) and sqrt_f32 or sqrt_f64 in emitted source. */
+ * What each element instruction computes is said once, in its row of tensor/ops.def, which becomes C in the interpreter and in
+ * gd__program_uniforms, and text in emitted source. */
 #ifndef GD_PROGRAM_ELEMENT_H
 #define GD_PROGRAM_ELEMENT_H
 
 #include "program/program.h"
-
-/* clang-format off */
-#define GD_ELEMENT_LIST(X)                                           \
-    X(NEG, -a)                                                       \
-    X(ABS, abs_T(a))                                                 \
-    X(SIGN, a > 0 ? (T)1 : a < 0 ? (T)-1 : a * 0) /* NaN of a NaN */ \
-    X(SQRT, sqrt_T(a))                                               \
-    X(SQUARE, a * a)                                                 \
-    X(RECIPROCAL, (T)1 / a)                                          \
-    X(EXP, exp_T(a))                                                 \
-    X(LOG, log_T(a))                                                 \
-    X(TANH, tanh_T(a))                                               \
-    X(FLOOR, floor_T(a))                                             \
-    X(ISFINITE, (T)(abs_T(a) <= largest_T))                          \
-    X(NOT, (T)(a == 0))                                              \
-    X(ADD, a + b)                                                    \
-    X(SUB, a - b)                                                    \
-    X(MUL, a * b)                                                    \
-    X(DIV, a / b)                                                    \
-    X(MIN, ((b < a) | (b != b)) ? b : a) /* NaN wins */              \
-    X(MAX, ((b > a) | (b != b)) ? b : a)                             \
-    X(POW, (T)pow_wide((double)a, (double)b))                        \
-    X(COPYSIGN, copysign_T(a, b != b ? 0 : b)) /* the sign of a NaN is left to chance by compilers: + */ \
-    X(LT, (T)(a < b))                                                \
-    X(LE, (T)(a <= b))                                               \
-    X(GT, (T)(a > b))                                                \
-    X(GE, (T)(a >= b))                                               \
-    X(EQ, (T)(a == b))                                               \
-    X(NE, (T)(a != b))                                               \
-    X(AND, (T)((a != 0) & (b != 0)))                                 \
-    X(OR, (T)((a != 0) | (b != 0)))                                  \
-    X(WHERE, a != 0 ? b : c)
-/* clang-format on */
+#include "tensor/cpu/cpu.h"
 
 #define GD_LANES 16 /* of a reduction, as sums in tensor/cpu/vec/kernels.c */
 
@@ -48,7 +15,8 @@
 enum { GD_ELEMENT_F32, GD_ELEMENT_F64, GD_ELEMENT_TYPES };
 #define GD_ELEMENT_DTYPES 4 /* GD_F32, GD_F64, GD_F16, GD_BF16 */
 
-typedef void (*gd_block_fn)(void *o, const void *a, const void *b, const void *c, int64_t n);
+/* As operators' own loops; f is not read. */
+typedef gd_vec_fn gd_block_fn;
 typedef void (*gd_block_convert_fn)(void *to, const void *from, int64_t n);
 /* The same to halves, rounded by chance: element i is number first + i of its tensor; by the lower bits where `second`. */
 typedef void (*gd_block_chance_fn)(void *to, const void *from, int64_t n, double drawn, int64_t first,
@@ -72,6 +40,9 @@ typedef bool (*gd_block_results_fn)(void *to, const double *x, int64_t n);
 typedef void (*gd_block_spread_fn)(void *to, const void *from, int64_t columns, int64_t column, int64_t n);
 
 typedef struct gd_block_table {
+    const gd_vec_table *vec; /* operators' loops */
+    /* what they do not have: results that are numbers where operators' are bool, operands where those have settings, and
+     * the C library's functions; NULL: the operator's */
     gd_block_fn op[GD_ELEMENT_TYPES][GD_I_COUNT];
     gd_block_convert_fn load[GD_ELEMENT_TYPES][GD_ELEMENT_DTYPES];
     gd_block_convert_fn store[GD_ELEMENT_TYPES][GD_ELEMENT_DTYPES];
@@ -100,8 +71,13 @@ typedef enum gd_isa { GD_ISA_BASE, GD_ISA_AVX2, GD_ISA_AVX512 } gd_isa;
 gd_isa gd__isa(const gd_ctx *ctx);
 const gd_block_table *gd__blocks(const gd_ctx *ctx);
 
+/* The interpreter's loop of an element instruction; eager: as gd_program.eager. */
+gd_block_fn gd__block_op(const gd_block_table *table, int type, unsigned op, bool eager);
+
 const char *gd__opcode_name(unsigned op);
 int gd__opcode_operands(unsigned op);
+/* The instruction that computes an element-wise operator, its settings being operands behind the inputs; -1: there is none. */
+int gd__opcode_of(gd_op_id op);
 
 /* Reads an array. */
 static inline bool gd__is_load(unsigned op) { return op == GD_I_LOAD || op == GD_I_RANDOM; }

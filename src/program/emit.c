@@ -20,7 +20,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "narrow_text.h" /* base/narrow.h and base/vmath.h, made by cmake/EmbedText.cmake */
+#include "narrow_text.h" /* headers of base, made by cmake/EmbedText.cmake */
+#include "rng_text.h"
+#include "special_text.h"
 #include "vmath_text.h"
 
 /* ---- words ---- */
@@ -57,36 +59,84 @@ void gd__write_operand(const gd_pass_walk *w, int32_t i, char *word)
         snprintf(word, GD_WORD, "%c%d", in->uniform ? 's' : 'v', w->number[i]);
 }
 
-static const char *expression_of(unsigned op)
+static const char *expression_of(unsigned op, bool *test)
 {
-    static const char *const text[GD_I_COUNT] = {
-#define TEXT(NAME, expression) [GD_I_##NAME] = #expression,
-        GD_ELEMENT_LIST(TEXT)
+    static const struct {
+        const char *text;
+        bool test;
+    } element[GD_I_COUNT] = {
+#define IS_MAP                           false
+#define IS_TEST                          true
+#define TEXT(name, operands, text_, ...) [GD_I_##name] = {#text_, false},
+#define ELEMENT(name, inputs, settings, kind, needs, takes, batch, element, ...) \
+    GD_IF_##takes([GD_I_##name] = {#element, IS_##kind}, )
+#define ELEMENT0(name, inputs, settings, kind, takes, element, ...) \
+    GD_IF_##takes([GD_I_##name] = {#element, IS_##kind}, )
+#define ELEMENT_C(...)
+#include "tensor/ops.def"
+        GD_MORE_ELEMENTS(TEXT)
 #undef TEXT
     };
-    return text[op];
+    *test = element[op].test;
+    return element[op].text;
+}
+
+static size_t word_length(const char *s)
+{
+    size_t n = 0;
+    while (gd__is_letter(s[n]) || gd__is_digit(s[n]) || s[n] == '_') n++;
+    return n;
+}
+
+/* The next function that an element names, F(name) or V(name); *from moves behind it.  NULL: there is no more. */
+static const char *next_function(const char **from, size_t *length, bool *varies)
+{
+    for (const char *s = *from; *s;) {
+        size_t n = word_length(s);
+        if (n == 1 && (*s == 'F' || *s == 'V') && s[1] == '(') {
+            *varies = *s == 'V';
+            *length = word_length(s + 2);
+            *from = s + 3 + *length;
+            return s + 2;
+        }
+        s += n ? n : 1;
+    }
+    return NULL;
+}
+
+/* A function of the walk's type: of C gd__exp_f32, or exp_f32 where it is the C library's; of other dialects always that. */
+static int write_function(const gd_pass_walk *w, const char *name, size_t length, bool varies, char *word,
+                          size_t room)
+{
+    const char *own = w->d->own && (w->p->eager || !varies) ? w->d->own : "";
+    return snprintf(word, room, "%s%.*s%s", own, (int)length, name, w->d->suffix[w->type]);
 }
 
 void gd__write_expression(const gd_pass_walk *w, unsigned op, char (*operand)[GD_WORD], char *line)
 {
-    size_t used = 0;
-    for (const char *from = expression_of(op); *from && used < GD_LINE;) {
-        size_t length = 0;
-        while (gd__is_letter(from[length]) || gd__is_digit(from[length]) || from[length] == '_') length++;
-        bool typed = length > 2 && !strncmp(from + length - 2, "_T", 2);
-        size_t room = GD_LINE - used;
+    bool test;
+    const char *from = expression_of(op, &test);
+    size_t used = test ? (size_t)snprintf(line, GD_LINE, "(%s)(", w->d->type[w->type]) : 0;
+    while (*from && used < GD_LINE) {
+        size_t length = word_length(from), room = GD_LINE - used;
         int n;
+        bool function = length == 1 && (*from == 'F' || *from == 'V') && from[1] == '(';
         if (length == 1 && *from >= 'a' && *from <= 'c')
             n = snprintf(line + used, room, "%s", operand[*from - 'a']);
         else if (length == 1 && *from == 'T')
             n = snprintf(line + used, room, "%s", w->d->type[w->type]);
-        else if (typed)
-            n = snprintf(line + used, room, "%.*s%s", (int)length - 2, from, w->d->suffix[w->type]);
-        else
+        else if (function) {
+            bool varies;
+            const char *name = next_function(&from, &length, &varies);
+            n = write_function(w, name, length, varies, line + used, room);
+            length = 0;
+            from--; /* one further below */
+        } else
             n = snprintf(line + used, room, "%.*s", length ? (int)length : 1, from);
         used += (size_t)n;
         from += length ? length : 1;
     }
+    if (test && used < GD_LINE) snprintf(line + used, GD_LINE - used, ")");
 }
 
 /* ---- the body of the loop ---- */
@@ -212,7 +262,7 @@ void gd__write_joined(const gd_pass_walk *w, bool adds, const char *to, const ch
     char operand[3][GD_WORD] = {"", "", ""};
     snprintf(operand[0], GD_WORD, "%s", to);
     snprintf(operand[1], GD_WORD, "%s", from);
-    gd__write_expression(w, adds ? GD_I_ADD : GD_I_MAX, operand, line);
+    gd__write_expression(w, adds ? GD_I_add : GD_I_maximum, operand, line);
 }
 
 void gd__write_nothing(const gd_pass_walk *w, bool adds, char *word)
@@ -343,6 +393,7 @@ static const gd_dialect c_dialect = {
     .load = {"%s", "%s", "gd__f16_to_f32(%s)", "gd__bf16_to_f32(%s)"},
     .store = {"%s", "%s", "gd__f32_to_f16(%s)", "gd__f32_to_bf16(%s)"},
     .value = "gd__value_%s(%s)",
+    .own = "gd__",
 };
 
 /* ---- the function ---- */
@@ -401,17 +452,14 @@ uint64_t gd__program_hash(const gd_program *p, const gd_pass *pass)
 /* Names used by expressions.  Functions of the C library go by another name here, so that the compiler does not replace
  * them by what it holds for equal: pow(x, 2) must be what the interpreter's call gives. */
 static const char *const c_names[] = {
-    "#define abs_f32 __builtin_fabsf", "#define abs_f64 __builtin_fabs", "#define sqrt_f32 __builtin_sqrtf",
-    "#define sqrt_f64 __builtin_sqrt", "#define floor_f32 __builtin_floorf",
-    "#define floor_f64 __builtin_floor", "#define copysign_f32 __builtin_copysignf",
-    "#define copysign_f64 __builtin_copysign", "#define largest_f32 3.40282347e38f",
-    "#define largest_f64 1.7976931348623157e308", "#define infinity_f32 __builtin_inff()",
-    "#define infinity_f64 __builtin_inf()", "#define nan_f32 __builtin_nanf(\"\")",
-    "#define nan_f64 __builtin_nan(\"\")", "#define exp_f32 gd__exp_f32", "#define log_f32 gd__log_f32",
-    "#define tanh_f32 gd__tanh_f32", "double exp_f64(double) __asm__(\"exp\");",
-    "double log_f64(double) __asm__(\"log\");", "double tanh_f64(double) __asm__(\"tanh\");",
-    "double pow_wide(double, double) __asm__(\"pow\");", "#ifdef __clang__", "#define INDEPENDENT",
-    "#define SIDE_BY_SIDE", "#else", "#define INDEPENDENT _Pragma(\"GCC ivdep\")",
+    "#define infinity_f32 __builtin_inff()", "#define infinity_f64 __builtin_inf()",
+    "#define nan_f32 __builtin_nanf(\"\")", "#define nan_f64 __builtin_nan(\"\")",
+    "#define exp_f32 gd__exp_f32", "#define log_f32 gd__log_f32", "#define tanh_f32 gd__tanh_f32",
+    "#define pow_f32(a, b) ((float)pow_f64((double)(a), (double)(b)))",
+    "double exp_f64(double) __asm__(\"exp\");", "double log_f64(double) __asm__(\"log\");",
+    "double tanh_f64(double) __asm__(\"tanh\");", "double pow_f64(double, double) __asm__(\"pow\");",
+    "#ifdef __clang__", "#define INDEPENDENT", "#define SIDE_BY_SIDE", "#else",
+    "#define INDEPENDENT _Pragma(\"GCC ivdep\")",
     /* unrolled, lanes of several sums become no vectors: ten times slower */
     "#define SIDE_BY_SIDE _Pragma(\"GCC unroll 1\")", "#endif", "#define NO_VECTOR __asm__ volatile(\"\")",
     "", 0};
@@ -421,11 +469,41 @@ void gd__put_lines(gd_text *out, const char *const *line)
     for (; *line; line++) gd__text_put(out, "%s\n", *line);
 }
 
+static bool text_has(const char *const *line, const char *word)
+{
+    for (; *line; line++)
+        if (strstr(*line, word)) return true;
+    return false;
+}
+
+/* Does the pass use a function of base/vmath_special.h: one of the library's own that base/vmath.h has not? */
+static bool needs_special(const gd_pass_walk *w)
+{
+    for (int i = 0; i < w->p->count; i++) {
+        if (!w->pass->needed[i] || gd__array_read(w->p, w->pass, i) >= 0) continue;
+        bool test, varies;
+        size_t length;
+        const char *from = expression_of(w->p->instr[i].op, &test), *name;
+        while (from && (name = next_function(&from, &length, &varies))) {
+            char word[GD_WORD];
+            write_function(w, name, length, varies, word, sizeof word - 1);
+            strcat(word, "(");
+            if (!strncmp(word, w->d->own, strlen(w->d->own)) && !text_has(vmath_text, word)) return true;
+        }
+    }
+    return false;
+}
+
 void gd__emit_c_prelude(const gd_program *p, const gd_pass *pass, gd_text *out)
 {
     gd_pass_walk w = gd__walk_begin(p, pass, &c_dialect, out);
     bool codes = gd__has_codes(&w, pass->loads | pass->stores);
     gd__put_lines(out, vmath_text);
+    if (needs_special(&w)) {
+        gd__text_put(out, "#define GD_PROGRAM_TEXT\n");
+        gd__put_lines(out, rng_text);
+        gd__put_lines(out, special_text);
+    }
     if (!codes) gd__text_put(out, "#define GD_NO_CODES\n");
     if (codes || pass->chances) gd__put_lines(out, narrow_text);
     gd__emit_c_names(out);

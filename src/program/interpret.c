@@ -62,6 +62,28 @@ const gd_block_table *gd__blocks(const gd_ctx *ctx)
     }
 }
 
+gd_block_fn gd__block_op(const gd_block_table *table, int type, unsigned op, bool eager)
+{
+    static const bool varies[GD_I_COUNT] = {
+#define ELEMENT(...)
+#define ELEMENT0(...)
+#define ELEMENT_V(name, ...) [GD_I_##name] = true,
+#define ELEMENT_C(...)
+#include "tensor/ops.def"
+    };
+    static const uint8_t operator_of[GD_I_COUNT] = {
+#define ELEMENT(name, inputs, settings, kind, needs, takes, ...) GD_IF_##takes([GD_I_##name] = GD_OP_##name, )
+#define ELEMENT0(name, inputs, settings, kind, takes, ...)       GD_IF_##takes([GD_I_##name] = GD_OP_##name, )
+#define ELEMENT_C(...)
+#include "tensor/ops.def"
+    };
+    gd_block_fn own = table->op[type][op];
+    return own && !(eager && varies[op]) ? own : table->vec->map[operator_of[op]][type];
+}
+
+_Static_assert((int)GD_ELEMENT_F32 == (int)GD_AS_F32 && (int)GD_ELEMENT_F64 == (int)GD_AS_F64,
+               "operators and programs count types alike");
+
 /* ---- slots ---- */
 
 /* Operands that are computed for every element. */
@@ -245,8 +267,9 @@ static void run_instr(machine *m, int i, char *const *array, int64_t start, int6
     int read = gd__array_read(m->p, m->pass, i);
     if (read < 0) {
         void *o = slot_of(m, i);
-        m->table->op[m->type][in->op](o, m->value[in->a], in->b < 0 ? NULL : m->value[in->b],
-                                      in->c < 0 ? NULL : m->value[in->c], n);
+        gd_block_fn fn = gd__block_op(m->table, m->type, in->op, m->p->eager);
+        fn(o, m->value[in->a], in->b < 0 ? NULL : m->value[in->b], in->c < 0 ? NULL : m->value[in->c], n,
+           NULL);
         m->value[i] = o;
         return;
     }
@@ -277,12 +300,12 @@ static void run_block(machine *m, char *const *array, int64_t start, int64_t n, 
 /* Joins the sixteen lanes pairwise: 8 + 8, 4 + 4, ... */
 static double join_lanes(machine *m, int r, bool sum)
 {
-    gd_block_fn join = m->table->op[m->type][sum ? GD_I_ADD : GD_I_MAX];
+    gd_block_fn join = gd__block_op(m->table, m->type, sum ? GD_I_add : GD_I_maximum, false);
     _Alignas(64) char other[sizeof m->lane[r]];
     size_t size = m->type == GD_ELEMENT_F32 ? sizeof(float) : sizeof(double);
     for (int width = GD_LANES / 2; width; width /= 2) {
         memcpy(other, m->lane[r], sizeof other);
-        join(m->lane[r], other, other + (size_t)width * size, NULL, width);
+        join(m->lane[r], other, other + (size_t)width * size, NULL, width, NULL);
     }
     return m->type == GD_ELEMENT_F32 ? (double)*(float *)(void *)m->lane[r] : *(double *)(void *)m->lane[r];
 }

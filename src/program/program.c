@@ -1,32 +1,63 @@
 /* Programs: their passes, their uniform part, the verifier, and the text buffer that emitters write to. */
 #include "program/program.h"
 
+#include "base/vmath_special.h"
 #include "program/element.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+/* A row for every instruction, by name: ROW(name, operands). */
+#define SETTINGS_0      0
+#define SETTINGS_1      1
+#define SETTINGS_2      2
+#define SETTINGS_CHOICE 0
+#define ROWS_BEFORE     GD_INSTR_LEAVES(ROW)
+#define ROWS_BEHIND     GD_MORE_ELEMENTS(ROW) GD_INSTR_REDUCTIONS(ROW)
+
 const char *gd__opcode_name(unsigned op)
 {
-    static const char *const names[] = {
-#define OP_NAME(name, operands) #name,
-        GD_INSTR_LIST(OP_NAME)
-#undef OP_NAME
+    static const char *const names[GD_I_COUNT] = {
+#define ROW(name, ...) [GD_I_##name] = #name,
+        ROWS_BEFORE
+#define ELEMENT(name, inputs, settings, kind, needs, takes, ...) GD_IF_##takes(ROW(name))
+#define ELEMENT0(name, inputs, settings, kind, takes, ...)       GD_IF_##takes(ROW(name))
+#define ELEMENT_C(...)
+#include "tensor/ops.def"
+            ROWS_BEHIND
+#undef ROW
     };
     return op < GD_I_COUNT ? names[op] : "unknown";
 }
 
 int gd__opcode_operands(unsigned op)
 {
-    static const uint8_t operands[] = {
-#define OP_OPERANDS(name, count) count,
-        GD_INSTR_LIST(OP_OPERANDS)
-#undef OP_OPERANDS
+    static const uint8_t operands[GD_I_COUNT] = {
+#define ROW(name, count, ...) [GD_I_##name] = count,
+        ROWS_BEFORE
+#define ELEMENT(name, inputs, settings, kind, needs, takes, ...) \
+    GD_IF_##takes(ROW(name, (inputs) + SETTINGS_##settings))
+#define ELEMENT0(name, inputs, settings, kind, takes, ...) \
+    GD_IF_##takes(ROW(name, (inputs) + SETTINGS_##settings))
+#define ELEMENT_C(...)
+#include "tensor/ops.def"
+            ROWS_BEHIND
+#undef ROW
     };
     return op < GD_I_COUNT ? operands[op] : 0;
+}
+
+int gd__opcode_of(gd_op_id op)
+{
+    static const uint8_t opcode[GD_OP_COUNT] = {
+#define ELEMENT(name, inputs, settings, kind, needs, takes, ...) GD_IF_##takes([GD_OP_##name] = GD_I_##name, )
+#define ELEMENT0(name, inputs, settings, kind, takes, ...)       GD_IF_##takes([GD_OP_##name] = GD_I_##name, )
+#define ELEMENT_C(...)
+#include "tensor/ops.def"
+    };
+    return (unsigned)op < GD_OP_COUNT && opcode[op] ? opcode[op] : -1;
 }
 
 void gd__program_free(gd_program *p)
@@ -40,16 +71,13 @@ void gd__program_free(gd_program *p)
  * smallest number. */
 static double power(double a, double b) { return a > 0 && a < 1 && (1 - a) * b > 746 ? 0 : pow(a, b); }
 
-#define T          double
-#define abs_T      fabs
-#define sqrt_T     sqrt
-#define exp_T      exp
-#define log_T      log
-#define tanh_T     tanh
-#define floor_T    floor
-#define copysign_T copysign
-#define largest_T  DBL_MAX
-#define pow_wide   power
+#define T         double
+#define F(name)   gd__##name##_f64
+#define V(name)   (list->eager ? gd__##name##_f64 : libm_##name)
+#define libm_exp  exp
+#define libm_log  log
+#define libm_tanh tanh
+#define libm_pow  power
 
 /* Wants what a uniform instruction that is wanted is computed from. */
 static void want_operands(const gd_program *p, bool *wanted)
@@ -108,6 +136,7 @@ void gd__program_list_uniforms(const gd_program *p, const gd_pass *pass, int pas
         wanted[i] = wanted[i] && p->instr[i].uniform && p->instr[i].op != GD_I_CONST;
         steady[i] = is_steady(p, i, steady);
     }
+    list->eager = p->eager;
     int count = list_level(p, wanted, steady, 0, list->item);
     list->steady = count;
     for (int level = 0; level <= p->levels; level++)
@@ -124,10 +153,17 @@ void gd__program_uniforms(const gd_uniform_list *list, int from, int level, cons
         case GD_I_UNIFORM: value[u->to] = input[u->index]; break;
         case GD_I_SUM:
         case GD_I_MAXIMUM: value[u->to] = reduced[u->index]; break;
-#define UNIFORM_CASE(NAME, expression) \
-    case GD_I_##NAME: value[u->to] = expression; break;
-            GD_ELEMENT_LIST(UNIFORM_CASE)
-#undef UNIFORM_CASE
+#define CASE(name, operands, element) \
+    case GD_I_##name:                 \
+        value[u->to] = element;       \
+        break;
+#define ELEMENT(name, inputs, settings, kind, needs, takes, batch, element, ...) \
+    GD_IF_##takes(CASE(name, inputs, element))
+#define ELEMENT0(name, inputs, settings, kind, takes, element, ...) GD_IF_##takes(CASE(name, inputs, element))
+#define ELEMENT_C(...)
+#include "tensor/ops.def"
+            GD_MORE_ELEMENTS(CASE)
+#undef CASE
         }
     }
 }

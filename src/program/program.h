@@ -24,31 +24,42 @@
 #include "base/text/text.h"
 #include "gradus/rule.h"
 
-/* Name and number of operands; what each computes is in element.h. */
+/* Instructions.  Those for elements are rows of tensor/ops.def, by their names, and a few more (GD_MORE_ELEMENTS in element.h);
+ * GD_INSTR_LIST has the others: name and number of operands. */
 /* clang-format off */
-#define GD_INSTR_LIST(X)                                                                                        \
-    /* leaves */                                                                                                \
+#define GD_INSTR_LEAVES(X)                                                                                      \
     X(CONST, 0)   /* imm */                                                                                     \
     X(UNIFORM, 0) /* uniform input `index` */                                                                   \
     X(LOAD, 0)    /* array `index` */                                                                           \
-    X(RANDOM, 2)  /* random numbers, one an element: key and step, both uniform; array `index` stands for them */ \
-    /* arithmetic */                                                                                            \
-    X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(SQRT, 1) X(SQUARE, 1) X(RECIPROCAL, 1) X(EXP, 1) X(LOG, 1) X(TANH, 1)      \
-    X(FLOOR, 1) X(ISFINITE, 1) X(NOT, 1)                                                                        \
-    X(ADD, 2) X(SUB, 2) X(MUL, 2) X(DIV, 2) X(MIN, 2) X(MAX, 2) X(POW, 2) X(COPYSIGN, 2)                        \
-    X(LT, 2) X(LE, 2) X(GT, 2) X(GE, 2) X(EQ, 2) X(NE, 2) X(AND, 2) X(OR, 2)                                    \
-    X(WHERE, 3)                                                                                                 \
-    /* reductions of an element value: uniform results */                                                       \
+    X(RANDOM, 2)  /* random numbers, one an element: key and step, both uniform; array `index` stands for them */
+#define GD_INSTR_REDUCTIONS(X)                                                                                  \
+    /* of an element value: uniform results */                                                                  \
     X(SUM, 1) X(MAXIMUM, 1)                                                                                     \
-    /* reductions along axes: one result for each place on the others */                                        \
+    /* along axes: one result for each place on the others */                                                   \
     X(SUM_ALONG, 1) X(MAXIMUM_ALONG, 1)
+/* Elements that are no operators of tensors: name, operands, what it computes (as in ops.def) */
+#define GD_MORE_ELEMENTS(X)                                                                                     \
+    X(copysign, 2, F(copysign)(a, b != b ? 0 : b)) /* the sign of a NaN is left to chance by compilers: + */    \
+    X(as_f16, 1, F(as_f16)(a))                     /* rounded to a half and back */                             \
+    X(as_bf16, 1, F(as_bf16)(a))
 /* clang-format on */
 
+/* Rows of ops.def that take floats are instructions. */
+#define GD_IF_FLOATS(...) __VA_ARGS__
+#define GD_IF_INTS(...)   __VA_ARGS__
+#define GD_IF_ANY(...)    __VA_ARGS__
+#define GD_IF_WHOLE(...)
+
 typedef enum gd_opcode {
-#define GD_INSTR_ENUM(name, operands) GD_I_##name,
-    GD_INSTR_LIST(GD_INSTR_ENUM)
+#define GD_INSTR_ENUM(name, ...) GD_I_##name,
+    GD_INSTR_LEAVES(GD_INSTR_ENUM)
+#define ELEMENT(name, inputs, settings, kind, needs, takes, ...) GD_IF_##takes(GD_I_##name, )
+#define ELEMENT0(name, inputs, settings, kind, takes, ...)       GD_IF_##takes(GD_I_##name, )
+#define ELEMENT_C(...)
+#include "tensor/ops.def"
+        GD_MORE_ELEMENTS(GD_INSTR_ENUM) GD_INSTR_REDUCTIONS(GD_INSTR_ENUM)
 #undef GD_INSTR_ENUM
-        GD_I_COUNT
+            GD_I_COUNT
 } gd_opcode;
 
 typedef struct gd_instr {
@@ -123,7 +134,10 @@ typedef struct gd_uniform {
 
 typedef struct gd_program {
     gd_ctx *ctx;
-    gd_dtype compute;                                /* GD_F32 or GD_F64 */
+    gd_dtype compute; /* GD_F32 or GD_F64 */
+    bool
+        eager; /* exp, log, tanh and pow are those of operators; else the C library's where those of f64 are younger than
+                   optimizers' numbers */
     int count, arrays, uniforms, reductions, levels; /* levels: passes = levels + 1 */
     gd_instr instr[GD_MAX_INSTRS];
     gd_array array[GD_MAX_ARRAYS];
@@ -239,6 +253,7 @@ typedef struct gd_uniform_item {
     int16_t to, index, a, b, c;
 } gd_uniform_item;
 typedef struct gd_uniform_list {
+    bool eager; /* as the program */
     int steady; /* so many from the first on depend on nothing that changes from run to run */
     gd_uniform_item
         item[GD_MAX_INSTRS + 1]; /* by level, and one behind the last of a level that no pass has */

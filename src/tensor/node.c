@@ -10,8 +10,6 @@ const gd_op gd__ops[GD_OP_COUNT] = {
 #define OP(name, nin, nout, kind, needs, takes, batch) ROW(name, nin, nout, kind, needs, takes, true)
 #define OP0(name, nin, nout, kind, needs, takes)       ROW(name, nin, nout, kind, needs, takes, false)
 #include "tensor/ops.def"
-#undef OP
-#undef OP0
 };
 
 #define GHOST_BYTES 4096 /* inputs larger than this are not kept alive only for their shape */

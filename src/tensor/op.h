@@ -43,8 +43,6 @@ typedef enum gd_op_id {
 #define OP(name, ...)  GD_OP_##name,
 #define OP0(name, ...) GD_OP_##name,
 #include "tensor/ops.def"
-#undef OP
-#undef OP0
     GD_OP_COUNT
 } gd_op_id;
 

@@ -93,9 +93,10 @@ static inline bool take_room(axes_case *a, int32_t i, uint16_t along)
 /* Whole numbers stay whole. */
 static inline bool is_whole_op(unsigned op)
 {
-    static const uint8_t ops[] = {GD_I_NEG, GD_I_ABS, GD_I_SIGN, GD_I_FLOOR, GD_I_NOT, GD_I_ADD,
-                                  GD_I_SUB, GD_I_MIN, GD_I_MAX,  GD_I_LT,    GD_I_LE,  GD_I_GT,
-                                  GD_I_GE,  GD_I_EQ,  GD_I_NE,   GD_I_AND,   GD_I_OR,  GD_I_WHERE};
+    static const uint8_t ops[] = {
+        GD_I_neg, GD_I_abs,     GD_I_sign,    GD_I_floor,       GD_I_logical_not, GD_I_add,
+        GD_I_sub, GD_I_minimum, GD_I_maximum, GD_I_lt,          GD_I_le,          GD_I_gt,
+        GD_I_ge,  GD_I_eq,      GD_I_ne,      GD_I_logical_and, GD_I_logical_or,  GD_I_where};
     return memchr(ops, (int)op, sizeof ops) || gd__is_along(op) || gd__is_reduction(op);
 }
 
@@ -107,7 +108,7 @@ static inline void choose_sum_along(axes_case *a, choices *c, gd_opcode op)
         a->room--;
         add_along(a->p, op, from, kept);
     } else {
-        add_op(a->p, GD_I_NEG, from, -1, -1);
+        add_op(a->p, GD_I_neg, from, -1, -1);
     }
 }
 
@@ -116,11 +117,11 @@ static inline void choose_axes_instr(axes_case *a, choices *c)
     gd_program *p = a->p;
     unsigned op = (unsigned)choose(c, GD_I_COUNT + 6);
     if (op >= GD_I_COUNT) op = op % 2 ? GD_I_SUM_ALONG : GD_I_MAXIMUM_ALONG;
-    if (op < GD_I_NEG) {
+    if (op < GD_I_neg) {
         add_const(p, a->whole ? (double)choose(c, 9) - 4 : random_number(&c->state));
         return;
     }
-    if (a->whole && !is_whole_op(op)) op = GD_I_SUB;
+    if (a->whole && !is_whole_op(op)) op = GD_I_sub;
     if (gd__is_along(op)) {
         choose_sum_along(a, c, (gd_opcode)op);
         return;
@@ -132,10 +133,10 @@ static inline void choose_axes_instr(axes_case *a, choices *c)
         along = gd__axes_union(along, p->instr[o[k]].along);
     }
     if (gd__is_reduction(op)) {
-        if (p->reductions == GD_MAX_REDUCTIONS || p->instr[o[0]].uniform) op = GD_I_NEG;
+        if (p->reductions == GD_MAX_REDUCTIONS || p->instr[o[0]].uniform) op = GD_I_neg;
     } else {
         for (int k = 0; k < gd__opcode_operands(op); k++)
-            if (!take_room(a, o[k], along)) o[0] = o[1] = o[2] = o[k], op = GD_I_NEG;
+            if (!take_room(a, o[k], along)) o[0] = o[1] = o[2] = o[k], op = GD_I_neg;
     }
     for (int k = gd__opcode_operands(op); k < 3; k++) o[k] = -1;
     add_instr(p, (gd_instr){.op = (uint8_t)op,
@@ -365,23 +366,23 @@ static inline int64_t place_on(const axes_case *a, int m, unsigned along, int64_
 static inline double whole_op(unsigned op, double a, double b, double c)
 {
     switch (op) {
-    case GD_I_NEG: return -a;
-    case GD_I_ABS: return fabs(a);
-    case GD_I_SIGN: return (a > 0) - (a < 0);
-    case GD_I_FLOOR: return a;
-    case GD_I_NOT: return a == 0;
-    case GD_I_ADD: return a + b;
-    case GD_I_SUB: return a - b;
-    case GD_I_MIN: return b < a ? b : a;
-    case GD_I_MAX: return b > a ? b : a;
-    case GD_I_LT: return a < b;
-    case GD_I_LE: return a <= b;
-    case GD_I_GT: return a > b;
-    case GD_I_GE: return a >= b;
-    case GD_I_EQ: return a == b;
-    case GD_I_NE: return a != b;
-    case GD_I_AND: return a != 0 && b != 0;
-    case GD_I_OR: return a != 0 || b != 0;
+    case GD_I_neg: return -a;
+    case GD_I_abs: return fabs(a);
+    case GD_I_sign: return (a > 0) - (a < 0);
+    case GD_I_floor: return a;
+    case GD_I_logical_not: return a == 0;
+    case GD_I_add: return a + b;
+    case GD_I_sub: return a - b;
+    case GD_I_minimum: return b < a ? b : a;
+    case GD_I_maximum: return b > a ? b : a;
+    case GD_I_lt: return a < b;
+    case GD_I_le: return a <= b;
+    case GD_I_gt: return a > b;
+    case GD_I_ge: return a >= b;
+    case GD_I_eq: return a == b;
+    case GD_I_ne: return a != b;
+    case GD_I_logical_and: return a != 0 && b != 0;
+    case GD_I_logical_or: return a != 0 || b != 0;
     default: return a != 0 ? b : c;
     }
 }

@@ -74,11 +74,11 @@ static inline void choose_leaves(gd_program *p, choices *c)
 static inline void choose_instr(gd_program *p, choices *c)
 {
     unsigned op = (unsigned)choose(c, GD_I_SUM_ALONG); /* axes: axes_property.h */
-    if (op < GD_I_NEG) {
+    if (op < GD_I_neg) {
         add_const(p, random_number(&c->state));
         return;
     }
-    if (gd__is_reduction(op) && p->reductions == GD_MAX_REDUCTIONS) op = GD_I_ADD;
+    if (gd__is_reduction(op) && p->reductions == GD_MAX_REDUCTIONS) op = GD_I_add;
     int32_t o[3];
     for (int k = 0; k < 3; k++) o[k] = k < gd__opcode_operands(op) ? choose_value(p, c, k) : -1;
     add_instr(p, (gd_instr){.op = (uint8_t)op,

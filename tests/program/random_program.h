@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "base/vmath.h"
+#include "base/vmath_special.h"
 #include "program/element.h"
 
 /* ---- random numbers ---- */
@@ -111,19 +111,19 @@ static inline void make_adamw(gd_program *p, gd_ctx *ctx, gd_dtype compute, gd_d
         int32_t sum = add_instr(
             p,
             (gd_instr){
-                .op = GD_I_SUM, .extent = GD_ALL, .a = add_op(p, GD_I_SQUARE, g, -1, -1), .b = -1, .c = -1});
-        int32_t ratio = add_op(p, GD_I_DIV, add_const(p, 1), add_op(p, GD_I_SQRT, sum, -1, -1), -1);
-        g = add_op(p, GD_I_MUL, g, add_op(p, GD_I_MIN, ratio, add_const(p, 1), -1), -1);
+                .op = GD_I_SUM, .extent = GD_ALL, .a = add_op(p, GD_I_square, g, -1, -1), .b = -1, .c = -1});
+        int32_t ratio = add_op(p, GD_I_div, add_const(p, 1), add_op(p, GD_I_sqrt, sum, -1, -1), -1);
+        g = add_op(p, GD_I_mul, g, add_op(p, GD_I_minimum, ratio, add_const(p, 1), -1), -1);
     }
-    m = add_op(p, GD_I_ADD, m, add_op(p, GD_I_MUL, beta1, add_op(p, GD_I_SUB, g, m, -1), -1), -1);
-    int32_t g2 = add_op(p, GD_I_SQUARE, g, -1, -1);
-    v = add_op(p, GD_I_ADD, v, add_op(p, GD_I_MUL, beta2, add_op(p, GD_I_SUB, g2, v, -1), -1), -1);
-    int32_t bottom = add_op(p, GD_I_ADD, add_op(p, GD_I_SQRT, v, -1, -1), eps, -1);
-    int32_t step = add_op(p, GD_I_DIV, m, bottom, -1);
-    step = add_op(p, GD_I_ADD, step, add_op(p, GD_I_MUL, decay, w, -1), -1);
+    m = add_op(p, GD_I_add, m, add_op(p, GD_I_mul, beta1, add_op(p, GD_I_sub, g, m, -1), -1), -1);
+    int32_t g2 = add_op(p, GD_I_square, g, -1, -1);
+    v = add_op(p, GD_I_add, v, add_op(p, GD_I_mul, beta2, add_op(p, GD_I_sub, g2, v, -1), -1), -1);
+    int32_t bottom = add_op(p, GD_I_add, add_op(p, GD_I_sqrt, v, -1, -1), eps, -1);
+    int32_t step = add_op(p, GD_I_div, m, bottom, -1);
+    step = add_op(p, GD_I_add, step, add_op(p, GD_I_mul, decay, w, -1), -1);
     p->array[am].store = m;
     p->array[av].store = v;
-    p->array[ap].store = add_op(p, GD_I_SUB, w, add_op(p, GD_I_MUL, lr, step, -1), -1);
+    p->array[ap].store = add_op(p, GD_I_sub, w, add_op(p, GD_I_mul, lr, step, -1), -1);
 }
 
 /* Random instructions over a few arrays of random dtypes; every instruction can come up. */
@@ -131,6 +131,7 @@ static inline void make_random(gd_program *p, gd_ctx *ctx, uint64_t *state, int 
 {
     static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_F16, GD_BF16};
     *p = (gd_program){.ctx = ctx, .compute = pick(state, 3) ? GD_F32 : GD_F64};
+    p->eager = pick(state, 2);
     int arrays = 1 + pick(state, 6), uniforms = pick(state, 5), constants = pick(state, 4);
     for (int k = 0; k < arrays; k++) {
         int32_t from = add_array(p, pick(state, 2) ? p->compute : dtypes[pick(state, 4)]);
@@ -140,7 +141,7 @@ static inline void make_random(gd_program *p, gd_ctx *ctx, uint64_t *state, int 
     for (int k = pick(state, 3); k > 0; k--) add_random(p, (gd_random_kind)pick(state, 3), k);
     for (int k = 0; k < constants; k++) add_const(p, random_number(state));
     while (p->count < length) {
-        unsigned op = (unsigned)GD_I_NEG + (unsigned)pick(state, GD_I_SUM_ALONG - GD_I_NEG);
+        unsigned op = (unsigned)GD_I_neg + (unsigned)pick(state, GD_I_SUM_ALONG - GD_I_neg);
         int n = gd__opcode_operands(op);
         /* prefer what came last, so that chains become deep */
         int32_t o[3];

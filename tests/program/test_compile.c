@@ -64,7 +64,7 @@ static void every_instruction_compiles_to_the_bits_of_the_interpreter(void **sta
         *p = (gd_program){.ctx = ctx, .compute = compute};
         int32_t x[3];
         for (int k = 0; k < 3; k++) x[k] = add_load(p, add_array(p, compute));
-        for (int op = GD_I_NEG; op < GD_I_SUM; op++) {
+        for (int op = GD_I_neg; op < GD_I_SUM; op++) {
             int n = gd__opcode_operands((unsigned)op);
             int32_t out = p->arrays < GD_MAX_ARRAYS ? add_array(p, compute) : 0;
             p->array[out].store = add_op(p, (gd_opcode)op, x[0], n > 1 ? x[1] : -1, n > 2 ? x[2] : -1);

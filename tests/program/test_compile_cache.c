@@ -140,8 +140,8 @@ static bool ask_limited(place *at, double limit, const char *name, char *file, s
     gd_executor how;
     *at->p = (gd_program){.ctx = ctx, .compute = GD_F64};
     int32_t from = add_array(at->p, GD_F64), x = add_load(at->p, from);
-    int32_t above = add_op(at->p, GD_I_GT, x, add_const(at->p, limit), -1);
-    at->p->array[from].store = add_op(at->p, GD_I_WHERE, above, add_op(at->p, GD_I_ADD, x, x, -1), x);
+    int32_t above = add_op(at->p, GD_I_gt, x, add_const(at->p, limit), -1);
+    at->p->array[from].store = add_op(at->p, GD_I_where, above, add_op(at->p, GD_I_add, x, x, -1), x);
     gd__program_pass(at->p, 0, &at->pass);
     gd_kernel_fn fn = gd__kernel_for(ctx, at->p, &at->pass, &how);
     assert_true(fn != NULL);
@@ -218,7 +218,7 @@ static void kernels_loaded_one_after_the_other_are_not_mixed_up(void **state)
         gd_executor how;
         *at->p = (gd_program){.ctx = ctx, .compute = GD_F64};
         int32_t from = add_array(at->p, GD_F64), x = add_load(at->p, from);
-        for (int more = 0; more < k; more++) x = add_op(at->p, GD_I_ADD, x, add_const(at->p, 1), -1);
+        for (int more = 0; more < k; more++) x = add_op(at->p, GD_I_add, x, add_const(at->p, 1), -1);
         at->p->array[from].store = x;
         gd__program_pass(at->p, 0, &at->pass);
         gd_kernel_fn fn = gd__kernel_for(ctx, at->p, &at->pass, &how);

@@ -211,81 +211,123 @@ typedef struct meaning {
 
 /* From the definitions; exact in f32 and f64. */
 static const meaning meanings[] = {
-    {GD_I_NEG, 2, 0, 0, -2},
-    {GD_I_NEG, 0, 0, 0, -0.0},
-    {GD_I_ABS, -3, 0, 0, 3},
-    {GD_I_ABS, -0.0, 0, 0, 0},
-    {GD_I_SIGN, 5, 0, 0, 1},
-    {GD_I_SIGN, -5, 0, 0, -1},
-    {GD_I_SIGN, 0, 0, 0, 0},
-    {GD_I_SIGN, INFINITY, 0, 0, 1},
-    {GD_I_SIGN, NAN, 0, 0, NAN},
-    {GD_I_SQRT, 9, 0, 0, 3},
-    {GD_I_SQRT, -1, 0, 0, NAN},
-    {GD_I_SQRT, -0.0, 0, 0, -0.0},
-    {GD_I_SQUARE, -3, 0, 0, 9},
-    {GD_I_RECIPROCAL, 4, 0, 0, 0.25},
-    {GD_I_RECIPROCAL, -0.0, 0, 0, -INFINITY},
-    {GD_I_EXP, 0, 0, 0, 1},
-    {GD_I_EXP, -INFINITY, 0, 0, 0},
-    {GD_I_EXP, INFINITY, 0, 0, INFINITY},
-    {GD_I_EXP, NAN, 0, 0, NAN},
-    {GD_I_LOG, 1, 0, 0, 0},
-    {GD_I_LOG, 0, 0, 0, -INFINITY},
-    {GD_I_LOG, -1, 0, 0, NAN},
-    {GD_I_TANH, 0, 0, 0, 0},
-    {GD_I_TANH, 50, 0, 0, 1},
-    {GD_I_FLOOR, -1.5, 0, 0, -2},
-    {GD_I_FLOOR, 1.5, 0, 0, 1},
-    {GD_I_ISFINITE, 1e30, 0, 0, 1},
-    {GD_I_ISFINITE, -INFINITY, 0, 0, 0},
-    {GD_I_ISFINITE, NAN, 0, 0, 0},
-    {GD_I_NOT, 0, 0, 0, 1},
-    {GD_I_NOT, -2, 0, 0, 0},
-    {GD_I_NOT, NAN, 0, 0, 0},
-    {GD_I_ADD, 1, 2, 0, 3},
-    {GD_I_SUB, 1, 2, 0, -1},
-    {GD_I_MUL, 3, -2, 0, -6},
-    {GD_I_DIV, 1, 0, 0, INFINITY},
-    {GD_I_DIV, 0, 0, 0, NAN},
-    {GD_I_MIN, 1, 2, 0, 1},
-    {GD_I_MIN, 2, 1, 0, 1},
-    {GD_I_MIN, NAN, 1, 0, NAN},
-    {GD_I_MIN, 1, NAN, 0, NAN},
-    {GD_I_MAX, 1, 2, 0, 2},
-    {GD_I_MAX, 2, 1, 0, 2},
-    {GD_I_MAX, NAN, 1, 0, NAN},
-    {GD_I_MAX, INFINITY, NAN, 0, NAN},
-    {GD_I_POW, 2, 10, 0, 1024},
-    {GD_I_POW, -2, 3, 0, -8},
-    {GD_I_POW, -2, 0.5, 0, NAN},
-    {GD_I_POW, 0, 0, 0, 1},
-    {GD_I_COPYSIGN, 3, -1, 0, -3},
-    {GD_I_COPYSIGN, -3, 0, 0, 3},
-    {GD_I_COPYSIGN, 3, -0.0, 0, -3},
-    {GD_I_COPYSIGN, -3, NAN, 0, 3},
-    {GD_I_LT, 1, 2, 0, 1},
-    {GD_I_LT, 2, 2, 0, 0},
-    {GD_I_LT, NAN, 2, 0, 0},
-    {GD_I_LE, 2, 2, 0, 1},
-    {GD_I_LE, 3, 2, 0, 0},
-    {GD_I_GT, 3, 2, 0, 1},
-    {GD_I_GT, 2, 2, 0, 0},
-    {GD_I_GE, 2, 2, 0, 1},
-    {GD_I_GE, 1, 2, 0, 0},
-    {GD_I_EQ, 0, -0.0, 0, 1},
-    {GD_I_EQ, NAN, NAN, 0, 0},
-    {GD_I_NE, NAN, NAN, 0, 1},
-    {GD_I_NE, 1, 1, 0, 0},
-    {GD_I_AND, 2, -1, 0, 1},
-    {GD_I_AND, 2, 0, 0, 0},
-    {GD_I_AND, NAN, 1, 0, 1},
-    {GD_I_OR, 0, -0.0, 0, 0},
-    {GD_I_OR, 0, 7, 0, 1},
-    {GD_I_WHERE, 1, 2, 3, 2},
-    {GD_I_WHERE, 0, 2, 3, 3},
-    {GD_I_WHERE, -0.0, 2, 3, 3},
-    {GD_I_WHERE, NAN, 2, 3, 2},
+    {GD_I_neg, 2, 0, 0, -2},
+    {GD_I_neg, 0, 0, 0, -0.0},
+    {GD_I_abs, -3, 0, 0, 3},
+    {GD_I_abs, -0.0, 0, 0, 0},
+    {GD_I_sign, 5, 0, 0, 1},
+    {GD_I_sign, -5, 0, 0, -1},
+    {GD_I_sign, 0, 0, 0, 0},
+    {GD_I_sign, INFINITY, 0, 0, 1},
+    {GD_I_sign, NAN, 0, 0, NAN},
+    {GD_I_sqrt, 9, 0, 0, 3},
+    {GD_I_sqrt, -1, 0, 0, NAN},
+    {GD_I_sqrt, -0.0, 0, 0, -0.0},
+    {GD_I_square, -3, 0, 0, 9},
+    {GD_I_reciprocal, 4, 0, 0, 0.25},
+    {GD_I_reciprocal, -0.0, 0, 0, -INFINITY},
+    {GD_I_exp, 0, 0, 0, 1},
+    {GD_I_exp, -INFINITY, 0, 0, 0},
+    {GD_I_exp, INFINITY, 0, 0, INFINITY},
+    {GD_I_exp, NAN, 0, 0, NAN},
+    {GD_I_log, 1, 0, 0, 0},
+    {GD_I_log, 0, 0, 0, -INFINITY},
+    {GD_I_log, -1, 0, 0, NAN},
+    {GD_I_tanh, 0, 0, 0, 0},
+    {GD_I_tanh, 50, 0, 0, 1},
+    {GD_I_floor, -1.5, 0, 0, -2},
+    {GD_I_floor, 1.5, 0, 0, 1},
+    {GD_I_isfinite, 1e30, 0, 0, 1},
+    {GD_I_isfinite, -INFINITY, 0, 0, 0},
+    {GD_I_isfinite, NAN, 0, 0, 0},
+    {GD_I_logical_not, 0, 0, 0, 1},
+    {GD_I_logical_not, -2, 0, 0, 0},
+    {GD_I_logical_not, NAN, 0, 0, 0},
+    {GD_I_add, 1, 2, 0, 3},
+    {GD_I_sub, 1, 2, 0, -1},
+    {GD_I_mul, 3, -2, 0, -6},
+    {GD_I_div, 1, 0, 0, INFINITY},
+    {GD_I_div, 0, 0, 0, NAN},
+    {GD_I_minimum, 1, 2, 0, 1},
+    {GD_I_minimum, 2, 1, 0, 1},
+    {GD_I_minimum, NAN, 1, 0, NAN},
+    {GD_I_minimum, 1, NAN, 0, NAN},
+    {GD_I_maximum, 1, 2, 0, 2},
+    {GD_I_maximum, 2, 1, 0, 2},
+    {GD_I_maximum, NAN, 1, 0, NAN},
+    {GD_I_maximum, INFINITY, NAN, 0, NAN},
+    {GD_I_pow, 2, 10, 0, 1024},
+    {GD_I_pow, -2, 3, 0, -8},
+    {GD_I_pow, -2, 0.5, 0, NAN},
+    {GD_I_pow, 0, 0, 0, 1},
+    {GD_I_copysign, 3, -1, 0, -3},
+    {GD_I_copysign, -3, 0, 0, 3},
+    {GD_I_copysign, 3, -0.0, 0, -3},
+    {GD_I_copysign, -3, NAN, 0, 3},
+    {GD_I_lt, 1, 2, 0, 1},
+    {GD_I_lt, 2, 2, 0, 0},
+    {GD_I_lt, NAN, 2, 0, 0},
+    {GD_I_le, 2, 2, 0, 1},
+    {GD_I_le, 3, 2, 0, 0},
+    {GD_I_gt, 3, 2, 0, 1},
+    {GD_I_gt, 2, 2, 0, 0},
+    {GD_I_ge, 2, 2, 0, 1},
+    {GD_I_ge, 1, 2, 0, 0},
+    {GD_I_eq, 0, -0.0, 0, 1},
+    {GD_I_eq, NAN, NAN, 0, 0},
+    {GD_I_ne, NAN, NAN, 0, 1},
+    {GD_I_ne, 1, 1, 0, 0},
+    {GD_I_logical_and, 2, -1, 0, 1},
+    {GD_I_logical_and, 2, 0, 0, 0},
+    {GD_I_logical_and, NAN, 1, 0, 1},
+    {GD_I_logical_or, 0, -0.0, 0, 0},
+    {GD_I_logical_or, 0, 7, 0, 1},
+    {GD_I_rsqrt, 0.25, 0, 0, 2},
+    {GD_I_expm1, 0, 0, 0, 0},
+    {GD_I_expm1, -INFINITY, 0, 0, -1},
+    {GD_I_log1p, 0, 0, 0, 0},
+    {GD_I_log1p, -1, 0, 0, -INFINITY},
+    {GD_I_log2, 8, 0, 0, 3},
+    {GD_I_log10, 1000, 0, 0, 3},
+    {GD_I_sin, -0.0, 0, 0, -0.0},
+    {GD_I_cos, 0, 0, 0, 1},
+    {GD_I_tan, 0, 0, 0, 0},
+    {GD_I_asin, 2, 0, 0, NAN},
+    {GD_I_acos, 1, 0, 0, 0},
+    {GD_I_atan, -0.0, 0, 0, -0.0},
+    {GD_I_sinh, 0, 0, 0, 0},
+    {GD_I_cosh, 0, 0, 0, 1},
+    {GD_I_sigmoid, 0, 0, 0, 0.5},
+    {GD_I_softplus, -INFINITY, 0, 0, 0},
+    {GD_I_relu, -3, 0, 0, 0},
+    {GD_I_relu, 3, 0, 0, 3},
+    {GD_I_gelu, 0, 0, 0, 0},
+    {GD_I_erf, INFINITY, 0, 0, 1},
+    {GD_I_erfc, -INFINITY, 0, 0, 2},
+    {GD_I_lgamma, 1, 0, 0, 0},
+    {GD_I_ceil, 2.5, 0, 0, 3},
+    {GD_I_round, 2.5, 0, 0, 2},
+    {GD_I_add_scalar, 2, 3, 0, 5},
+    {GD_I_mul_scalar, 2, 3, 0, 6},
+    {GD_I_clamp, 5, -1, 2, 2},
+    {GD_I_clamp, -5, -1, 2, -1},
+    {GD_I_atan2, 0, 1, 0, 0},
+    {GD_I_mod, -7, 3, 0, 2},
+    {GD_I_floor_div, -7, 2, 0, -4},
+    {GD_I_logical_xor, 1, 0, 0, 1},
+    {GD_I_logical_xor, 1, 2, 0, 0},
+    {GD_I_gelu_grad, 3, 0, 0, 1.5},
+    {GD_I_relu_grad, 3, 1, 0, 3},
+    {GD_I_relu_grad, 3, 0, 0, 0},
+    {GD_I_fma, 2, 3, 4, 10},
+    {GD_I_lerp, 2, 4, 0.5, 3},
+    {GD_I_as_f16, 1.0001, 0, 0, 1},
+    {GD_I_as_f16, 1e6, 0, 0, INFINITY},
+    {GD_I_as_bf16, 1.001, 0, 0, 1},
+    {GD_I_where, 1, 2, 3, 2},
+    {GD_I_where, 0, 2, 3, 3},
+    {GD_I_where, -0.0, 2, 3, 3},
+    {GD_I_where, NAN, 2, 3, 2},
 };
 
 /* One instruction on three loaded elements. */
@@ -343,57 +385,102 @@ static void instructions_mean_what_the_table_says(void **state)
                          k, got[k], m->result);
         seen[m->op] = true;
     }
-    for (int op = GD_I_NEG; op < GD_I_SUM; op++)
+    for (int op = GD_I_neg; op < GD_I_SUM; op++)
         if (!seen[op]) fail_msg("no example of %s", gd__opcode_name((unsigned)op));
     end_context(ctx, NULL);
 }
 
 /* ---- a plain evaluator ---- */
 
-/* What each instruction does to two or three floats (kind 0) or doubles; written out again, not taken from element.h. */
-#define PLAIN(name, type, ABS, SQRT, EXP, LOG, TANH, FLOOR)                    \
+/* What each instruction does to two or three floats (kind 0) or doubles; written out again, not taken from ops.def. */
+#define PLAIN(name, type, suffix, ABS, SQRT, EXP, LOG, TANH, POW, FLOOR)       \
     static type name(unsigned op, type a, type b, type c)                      \
     {                                                                          \
         switch (op) {                                                          \
-        case GD_I_NEG: return -a;                                              \
-        case GD_I_ABS: return ABS(a);                                          \
-        case GD_I_SIGN:                                                        \
+        case GD_I_neg: return -a;                                              \
+        case GD_I_abs: return ABS(a);                                          \
+        case GD_I_sign:                                                        \
             if (isnan(a) || a == 0) return a;                                  \
             return a > 0 ? (type)1 : -(type)1;                                 \
-        case GD_I_SQRT: return SQRT(a);                                        \
-        case GD_I_SQUARE: return a * a;                                        \
-        case GD_I_RECIPROCAL: return 1 / a;                                    \
-        case GD_I_EXP: return EXP(a);                                          \
-        case GD_I_LOG: return LOG(a);                                          \
-        case GD_I_TANH: return TANH(a);                                        \
-        case GD_I_FLOOR: return FLOOR(a);                                      \
-        case GD_I_ISFINITE: return isfinite(a) ? 1 : 0;                        \
-        case GD_I_NOT: return a == 0;                                          \
-        case GD_I_ADD: return a + b;                                           \
-        case GD_I_SUB: return a - b;                                           \
-        case GD_I_MUL: return a * b;                                           \
-        case GD_I_DIV: return a / b;                                           \
-        case GD_I_MIN:                                                         \
+        case GD_I_sqrt: return SQRT(a);                                        \
+        case GD_I_square: return a * a;                                        \
+        case GD_I_reciprocal: return 1 / a;                                    \
+        case GD_I_exp: return EXP(a);                                          \
+        case GD_I_log: return LOG(a);                                          \
+        case GD_I_tanh: return TANH(a);                                        \
+        case GD_I_rsqrt: return 1 / SQRT(a);                                   \
+        case GD_I_expm1: return gd__expm1_##suffix(a);                         \
+        case GD_I_log1p: return gd__log1p_##suffix(a);                         \
+        case GD_I_log2: return gd__log2_##suffix(a);                           \
+        case GD_I_log10: return gd__log10_##suffix(a);                         \
+        case GD_I_sin: return gd__sin_##suffix(a);                             \
+        case GD_I_cos: return gd__cos_##suffix(a);                             \
+        case GD_I_tan: return gd__tan_##suffix(a);                             \
+        case GD_I_asin: return gd__asin_##suffix(a);                           \
+        case GD_I_acos: return gd__acos_##suffix(a);                           \
+        case GD_I_atan: return gd__atan_##suffix(a);                           \
+        case GD_I_sinh: return gd__sinh_##suffix(a);                           \
+        case GD_I_cosh: return gd__cosh_##suffix(a);                           \
+        case GD_I_sigmoid: return gd__sigmoid_##suffix(a);                     \
+        case GD_I_softplus: return gd__softplus_##suffix(a);                   \
+        case GD_I_gelu: return gd__gelu_##suffix(a);                           \
+        case GD_I_erf: return gd__erf_##suffix(a);                             \
+        case GD_I_erfc: return gd__erfc_##suffix(a);                           \
+        case GD_I_lgamma: return gd__lgamma_##suffix(a);                       \
+        case GD_I_ceil: return gd__ceil_##suffix(a);                           \
+        case GD_I_round: return gd__round_##suffix(a);                         \
+        case GD_I_relu: return a < 0 ? 0 : a;                                  \
+        case GD_I_add_scalar: return a + b;                                    \
+        case GD_I_mul_scalar: return a * b;                                    \
+        case GD_I_clamp: return a < b ? b : a > c ? c : a;                     \
+        case GD_I_atan2: return gd__atan2_##suffix(a, b);                      \
+        case GD_I_mod: return gd__mod_##suffix(a, b);                          \
+        case GD_I_floor_div: return FLOOR(a / b);                              \
+        case GD_I_logical_xor: return (a != 0) != (b != 0);                    \
+        case GD_I_gelu_grad: return a * gd__gelu_slope_##suffix(b);            \
+        case GD_I_relu_grad: return b > 0 ? a : 0;                             \
+        case GD_I_fma: return gd__fma_##suffix(a, b, c);                       \
+        case GD_I_lerp: return a + c * (b - a);                                \
+        case GD_I_as_f16: return gd__f16_to_f32(gd__f32_to_f16((float)a));     \
+        case GD_I_as_bf16: return gd__bf16_to_f32(gd__f32_to_bf16((float)a));  \
+        case GD_I_floor: return FLOOR(a);                                      \
+        case GD_I_isfinite: return isfinite(a) ? 1 : 0;                        \
+        case GD_I_logical_not: return a == 0;                                  \
+        case GD_I_add: return a + b;                                           \
+        case GD_I_sub: return a - b;                                           \
+        case GD_I_mul: return a * b;                                           \
+        case GD_I_div: return a / b;                                           \
+        case GD_I_minimum:                                                     \
             if (isnan(a) || isnan(b)) return (type)NAN;                        \
             return b < a ? b : a;                                              \
-        case GD_I_MAX:                                                         \
+        case GD_I_maximum:                                                     \
             if (isnan(a) || isnan(b)) return (type)NAN;                        \
             return b > a ? b : a;                                              \
-        case GD_I_POW: return (type)pow((double)a, (double)b);                 \
-        case GD_I_COPYSIGN: return !isnan(b) && signbit(b) ? -ABS(a) : ABS(a); \
-        case GD_I_LT: return a < b;                                            \
-        case GD_I_LE: return a <= b;                                           \
-        case GD_I_GT: return a > b;                                            \
-        case GD_I_GE: return a >= b;                                           \
-        case GD_I_EQ: return a == b;                                           \
-        case GD_I_NE: return a != b;                                           \
-        case GD_I_AND: return a != 0 && b != 0;                                \
-        case GD_I_OR: return a != 0 || b != 0;                                 \
+        case GD_I_pow: return (type)POW(a, b);                                 \
+        case GD_I_copysign: return !isnan(b) && signbit(b) ? -ABS(a) : ABS(a); \
+        case GD_I_lt: return a < b;                                            \
+        case GD_I_le: return a <= b;                                           \
+        case GD_I_gt: return a > b;                                            \
+        case GD_I_ge: return a >= b;                                           \
+        case GD_I_eq: return a == b;                                           \
+        case GD_I_ne: return a != b;                                           \
+        case GD_I_logical_and: return a != 0 && b != 0;                        \
+        case GD_I_logical_or: return a != 0 || b != 0;                         \
         default: return a != 0 ? b : c;                                        \
         }                                                                      \
     }
-PLAIN(plain_f32, float, fabsf, sqrtf, gd__exp_f32, gd__log_f32, gd__tanh_f32, floorf)
-PLAIN(plain_f64, double, fabs, sqrt, exp, log, tanh, floor)
+static float libm_pow(float a, float b) { return (float)pow((double)a, (double)b); }
+PLAIN(of_optimizers_f32, float, f32, fabsf, sqrtf, gd__exp_f32, gd__log_f32, gd__tanh_f32, libm_pow, floorf)
+PLAIN(of_optimizers_f64, double, f64, fabs, sqrt, exp, log, tanh, pow, floor)
+PLAIN(eager_f32, float, f32, fabsf, sqrtf, gd__exp_f32, gd__log_f32, gd__tanh_f32, gd__pow_f32, floorf)
+PLAIN(eager_f64, double, f64, fabs, sqrt, gd__exp_f64, gd__log_f64, gd__tanh_f64, gd__pow_f64, floor)
+
+static double plain(const gd_program *p, unsigned op, double a, double b, double c)
+{
+    if (p->compute == GD_F32)
+        return (double)(p->eager ? eager_f32 : of_optimizers_f32)(op, (float)a, (float)b, (float)c);
+    return (p->eager ? eager_f64 : of_optimizers_f64)(op, a, b, c);
+}
 
 /* All element values of element i, in the compute type held as double; uniform values are in `value` already. */
 static void plain_element(const gd_program *p, const tensors *t, int64_t i, const double *uniforms,
@@ -409,7 +496,7 @@ static void plain_element(const gd_program *p, const tensors *t, int64_t i, cons
             x = get_number(t->array[in->index], p->array[in->index].dtype, i);
         } else {
             double a = value[in->a], b = in->b < 0 ? 0 : value[in->b], c = in->c < 0 ? 0 : value[in->c];
-            x = f32 ? (double)plain_f32(in->op, (float)a, (float)b, (float)c) : plain_f64(in->op, a, b, c);
+            x = plain(p, in->op, a, b, c);
         }
         value[k] = f32 ? (double)(float)x : x;
     }
@@ -418,12 +505,11 @@ static void plain_element(const gd_program *p, const tensors *t, int64_t i, cons
 /* Adds the n values of one reduction in sixteen lanes, then the lanes pairwise. */
 static double plain_reduce(const gd_program *p, unsigned op, double (*lane)[16])
 {
-    bool f32 = p->compute == GD_F32;
-    unsigned join = op == GD_I_SUM ? GD_I_ADD : GD_I_MAX;
+    unsigned join = op == GD_I_SUM ? GD_I_add : GD_I_maximum;
     for (int width = 8; width; width /= 2)
         for (int k = 0; k < width; k++) {
             double a = (*lane)[k], b = (*lane)[k + width];
-            (*lane)[k] = f32 ? (double)plain_f32(join, (float)a, (float)b, 0) : plain_f64(join, a, b, 0);
+            (*lane)[k] = plain(p, join, a, b, 0);
         }
     return (*lane)[0];
 }
@@ -444,10 +530,9 @@ static void plain_run(const gd_program *p, tensors *t, const double *input, doub
             plain_element(p, t, i, uniforms, value);
             for (int r = 0; r < p->reductions; r++) {
                 const gd_instr *in = &p->instr[p->reduction[r]];
-                unsigned join = in->op == GD_I_SUM ? GD_I_ADD : GD_I_MAX;
+                unsigned join = in->op == GD_I_SUM ? GD_I_add : GD_I_maximum;
                 double *to = &lane[r][i % 16];
-                *to = p->compute == GD_F32 ? (double)plain_f32(join, (float)*to, (float)value[in->a], 0)
-                                           : plain_f64(join, *to, value[in->a], 0);
+                *to = plain(p, join, *to, value[in->a], 0);
             }
             for (int k = 0; level == p->levels && k < p->arrays; k++)
                 if (p->array[k].store >= 0)
@@ -498,9 +583,9 @@ static void make_wide(gd_program *p, gd_ctx *ctx, gd_dtype compute, int width)
 {
     *p = (gd_program){.ctx = ctx, .compute = compute};
     int32_t from = add_array(p, compute), x = add_load(p, from), one = add_const(p, 1), value[GD_MAX_INSTRS];
-    for (int k = 0; k < width; k++) value[k] = add_op(p, GD_I_ADD, k ? value[k - 1] : x, one, -1);
+    for (int k = 0; k < width; k++) value[k] = add_op(p, GD_I_add, k ? value[k - 1] : x, one, -1);
     int32_t sum = x;
-    for (int k = width - 1; k >= 0; k--) sum = add_op(p, GD_I_ADD, sum, value[k], -1);
+    for (int k = width - 1; k >= 0; k--) sum = add_op(p, GD_I_add, sum, value[k], -1);
     p->array[from].store = sum;
 }
 
@@ -610,7 +695,7 @@ static void hash_is_of_the_kernel_alone(void **state)
     make_adamw(q, ctx, GD_F32, GD_F32, true);
     /* owners, and uniform work that no element sees, do not enter */
     for (int k = 0; k < q->arrays; k++) q->array[k].owner = &q->array[k];
-    add_op(q, GD_I_SQUARE, add_uniform(q), -1, -1);
+    add_op(q, GD_I_square, add_uniform(q), -1, -1);
     assert_true(hash_of(p, 0) == hash_of(q, 0));
     assert_true(hash_of(p, 1) == hash_of(q, 1));
     assert_true(hash_of(p, 0) != hash_of(p, 1));
@@ -633,7 +718,7 @@ static void emitted_text_does_not_depend_on_the_locale(void **state)
     *p = (gd_program){.ctx = ctx, .compute = GD_F64};
     int32_t x = add_load(p, add_array(p, GD_F64));
     static const double numbers[] = {0.1, -0.1, 1e300, 5e-324, 3, -0.0, 65536.5, NAN, -INFINITY};
-    for (int i = 0; i < COUNT_OF(numbers); i++) x = add_op(p, GD_I_ADD, x, add_const(p, numbers[i]), -1);
+    for (int i = 0; i < COUNT_OF(numbers); i++) x = add_op(p, GD_I_add, x, add_const(p, numbers[i]), -1);
     p->array[0].store = x;
     uint64_t hash = hash_of(p, 0);
     char *own = strdup(setlocale(LC_ALL, NULL));
@@ -673,7 +758,7 @@ static void powers_that_are_too_small_are_zero_and_others_those_of_pow(void **st
     (void)state;
     const double base[] = {0.5, 0.9, 0.99, 0.999, 1 - 1e-9, 1e-300, 5e-324,
                            1,   1.5, 0,    -0.0,  -0.5,     NAN,    INFINITY};
-    gd_uniform_list list = {.item = {{.op = GD_I_POW, .to = 2, .a = 0, .b = 1}, {.level = UINT8_MAX}}};
+    gd_uniform_list list = {.item = {{.op = GD_I_pow, .to = 2, .a = 0, .b = 1}, {.level = UINT8_MAX}}};
     for (size_t i = 0; i < sizeof base / sizeof *base; i++) {
         double last = log(4.94065645841246544e-324) / log(base[i]); /* about where the result becomes 0 */
         for (int k = 0; k < 4000; k++) {

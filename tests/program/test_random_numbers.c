@@ -33,7 +33,7 @@ static void run_table(gd_ctx *ctx, gd_random_kind kind, gd_dtype dtype, double s
     assert_non_null(p);
     *p = (gd_program){.ctx = ctx, .compute = dtype};
     int32_t in = add_array(p, dtype);
-    p->array[in].store = add_op(p, GD_I_ADD, add_load(p, in), add_random(p, kind, 5), -1);
+    p->array[in].store = add_op(p, GD_I_add, add_load(p, in), add_random(p, kind, 5), -1);
     assert_int_equal(gd__program_verify(p), GD_OK);
     gd_exec x = {.p = p, .device = gd_device_get(ctx, "cpu")};
     gd_exec_set set = {.ctx = ctx, .table = &x, .tables = 1};

@@ -44,21 +44,23 @@ touched()
 }
 
 # ---- an operator: gd_cube ----
-users=(src/tensor/node.c src/tensor/elementwise.c src/tensor/cpu/device.c src/autograd/backward.c src/autograd/batch_rules.c
-    src/autograd/rules_math.c)
-row() { sed -i 's/^OP (square, .*/&\nOP (cube,              1,  1, MAP,  A,    FLOATS, slope)/' src/tensor/ops.def; }
-kernel() { sed -i 's/^SAME1(square, .*/&\nSAME1(cube, x *x *x)/' src/tensor/cpu/vec/kernels.c; }
-rule() { sed -i 's/^UNARY_RULE(square, .*/&\nUNARY_RULE(cube, gd_mul(gd_mul_scalar(G, 3), gd_square(X)))/' src/autograd/rules_math.c; }
+users=(src/tensor/node.c src/tensor/elementwise.c src/tensor/cpu/device.c src/tensor/cpu/vec/kernels.c src/autograd/backward.c
+    src/autograd/batch_rules.c src/autograd/rules_math.c src/program/program.c src/program/vec/blocks.c src/optim/rule/rule.c)
+row()
+{
+    sed -i 's/^ELEMENT (square,.*/ELEMENT (cube, 1, 0, MAP, A, FLOATS, slope,\n         a * a * a, NONE, SLOPE(gd_mul(gd_mul_scalar(G, 3), gd_square(X))),\n         FUNCTION("x * x * x", CALL("pow($, 3.0)"), FORM("$**3", POWER, ATOM, 0), FORM("{$}^{3}", POWER, ATOM, 0)))\n&/' \
+        src/tensor/ops.def
+}
 public() { sed -i '0,/X(square)/s//X(square) X(cube)/' include/gradus/tensor.h; }
-row
-compile src/tensor/cpu/vec/kernels.c && wrong "the compiler does not miss the kernel of an operator"
+row && public
 compile "${users[@]}" || wrong "an operator: $(cat o/said)"
-nobody '^gd__grad_' gd__grad_cube >/dev/null || wrong "the linker does not miss the gradient rule of an operator"
-kernel && rule && public
-compile src/tensor/cpu/vec/kernels.c "${users[@]}" || wrong "an operator: $(cat o/said)"
-nobody '^gd__(grad|batch)_cube' '.*' && wrong "something of the operator is missing"
-nm o/*elementwise.c.o | grep -q ' T gd_cube$' || wrong "there is no gd_cube"
-touched 4 "an operator"
+nobody '^gd_(_grad|_batch|rule)?_cube' '.*' && wrong "something of the operator is missing"
+has() { nm "o/$1.o" | grep -q " [Tt] $2$" || wrong "there is no $2"; }
+has src_tensor_elementwise.c gd_cube
+has src_autograd_rules_math.c gd__grad_cube
+has src_tensor_cpu_vec_kernels.c cube_f64
+has src_optim_rule_rule.c gd_rule_cube
+touched 2 "an operator"
 
 # ---- an element-wise link ----
 cat >src/optim/links/misc/newcomer.c <<'END'

@@ -55,13 +55,132 @@ __device__ inline u16 float_to_bf16(float f)
 #define log_f64 log
 #define tanh_f32 tanhf
 #define tanh_f64 tanh
-#define pow_wide pow
-#define largest_f32 3.40282347e38f
-#define largest_f64 1.7976931348623157e308
+#define pow_f32(a, b) ((float)pow((double)(a), (double)(b)))
+#define pow_f64 pow
 #define infinity_f32 __int_as_float(0x7f800000)
 #define infinity_f64 __longlong_as_double(0x7ff0000000000000LL)
 #define nan_f32 __int_as_float(0x7fc00000)
 #define nan_f64 __longlong_as_double(0x7ff8000000000000LL)
+
+#ifdef GD_HOST_SHIM /* the functions that the interpreter uses, so that results can be compared bit for bit */
+#define ceil_f32 gd__ceil_f32
+#define ceil_f64 gd__ceil_f64
+#define expm1_f32 gd__expm1_f32
+#define expm1_f64 gd__expm1_f64
+#define log1p_f32 gd__log1p_f32
+#define log1p_f64 gd__log1p_f64
+#define log2_f32 gd__log2_f32
+#define log2_f64 gd__log2_f64
+#define log10_f32 gd__log10_f32
+#define log10_f64 gd__log10_f64
+#define sin_f32 gd__sin_f32
+#define sin_f64 gd__sin_f64
+#define cos_f32 gd__cos_f32
+#define cos_f64 gd__cos_f64
+#define tan_f32 gd__tan_f32
+#define tan_f64 gd__tan_f64
+#define asin_f32 gd__asin_f32
+#define asin_f64 gd__asin_f64
+#define acos_f32 gd__acos_f32
+#define acos_f64 gd__acos_f64
+#define atan_f32 gd__atan_f32
+#define atan_f64 gd__atan_f64
+#define sinh_f32 gd__sinh_f32
+#define sinh_f64 gd__sinh_f64
+#define cosh_f32 gd__cosh_f32
+#define cosh_f64 gd__cosh_f64
+#define erf_f32 gd__erf_f32
+#define erf_f64 gd__erf_f64
+#define erfc_f32 gd__erfc_f32
+#define erfc_f64 gd__erfc_f64
+#define lgamma_f32 gd__lgamma_f32
+#define lgamma_f64 gd__lgamma_f64
+#define atan2_f32 gd__atan2_f32
+#define atan2_f64 gd__atan2_f64
+#define fma_f32 gd__fma_f32
+#define fma_f64 gd__fma_f64
+#define round_f32 gd__round_f32
+#define round_f64 gd__round_f64
+#define sigmoid_f32 gd__sigmoid_f32
+#define sigmoid_f64 gd__sigmoid_f64
+#define softplus_f32 gd__softplus_f32
+#define softplus_f64 gd__softplus_f64
+#define gelu_f32 gd__gelu_f32
+#define gelu_f64 gd__gelu_f64
+#define gelu_slope_f32 gd__gelu_slope_f32
+#define gelu_slope_f64 gd__gelu_slope_f64
+#define mod_f32 gd__mod_f32
+#define mod_f64 gd__mod_f64
+#define as_f16_f32 gd__as_f16_f32
+#define as_f16_f64 gd__as_f16_f64
+#define as_bf16_f32 gd__as_bf16_f32
+#define as_bf16_f64 gd__as_bf16_f64
+#else
+#define ceil_f32 ceilf
+#define ceil_f64 ceil
+#define expm1_f32 expm1f
+#define expm1_f64 expm1
+#define log1p_f32 log1pf
+#define log1p_f64 log1p
+#define log2_f32 log2f
+#define log2_f64 log2
+#define log10_f32 log10f
+#define log10_f64 log10
+#define sin_f32 sinf
+#define sin_f64 sin
+#define cos_f32 cosf
+#define cos_f64 cos
+#define tan_f32 tanf
+#define tan_f64 tan
+#define asin_f32 asinf
+#define asin_f64 asin
+#define acos_f32 acosf
+#define acos_f64 acos
+#define atan_f32 atanf
+#define atan_f64 atan
+#define sinh_f32 sinhf
+#define sinh_f64 sinh
+#define cosh_f32 coshf
+#define cosh_f64 cosh
+#define erf_f32 erff
+#define erf_f64 erf
+#define erfc_f32 erfcf
+#define erfc_f64 erfc
+#define lgamma_f32 lgammaf
+#define lgamma_f64 lgamma
+#define atan2_f32 atan2f
+#define atan2_f64 atan2
+#define fma_f32 fmaf
+#define fma_f64 fma
+#define round_f32 rintf
+#define round_f64 rint
+template <class T> __device__ inline T logistic(T x)
+{
+    T e = exp(x < 0 ? x : -x);
+    return (x < 0 ? e : (T)1) / ((T)1 + e);
+}
+#define sigmoid_f32(x) logistic<float>(x)
+#define sigmoid_f64(x) logistic<double>(x)
+__device__ inline double softplus_f64(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))) + (x != x ? x : 0); }
+#define softplus_f32(x) ((float)softplus_f64((double)(x)))
+__device__ inline double gelu_f64(double x) { return 0.5 * x * erfc(x * -0.70710678118654752); }
+#define gelu_f32(x) ((float)gelu_f64((double)(x)))
+__device__ inline double gelu_slope_f64(double x)
+{
+    return 0.5 * erfc(-0.70710678118654752 * x) + 0.39894228040143268 * x * exp(-0.5 * x * x);
+}
+#define gelu_slope_f32(x) ((float)gelu_slope_f64((double)(x)))
+__device__ inline double mod_f64(double x, double y)
+{
+    double r = fmod(x, y);
+    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+#define mod_f32(x, y) ((float)mod_f64((double)(x), (double)(y)))
+#define as_f16_f32(x) half_to_float(float_to_half(x))
+#define as_f16_f64(x) ((double)as_f16_f32((float)(x)))
+#define as_bf16_f32(x) bf16_to_float(float_to_bf16(x))
+#define as_bf16_f64(x) ((double)as_bf16_f32((float)(x)))
+#endif
 
 /* W elements of a thread in accesses of 16 bytes, or fewer where they are not as many; at the end of a tensor, and where it is
  * not aligned, one by one. */

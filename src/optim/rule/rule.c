@@ -4,6 +4,7 @@
  * nothing an element.  A failure (unknown name, too large a program) is recorded once and every later call returns -1. */
 #include "base/narrow.h"
 #include "optim/rule/build.h"
+#include "program/element.h"
 
 #include <float.h>
 #include <math.h>
@@ -46,12 +47,6 @@ static gd_value too_large(gd_rule *r, const char *what)
 
 /* ---- instructions ---- */
 
-static const uint8_t operands_of[GD_I_COUNT] = {
-#define OPERANDS(name, n) [GD_I_##name] = n,
-    GD_INSTR_LIST(OPERANDS)
-#undef OPERANDS
-};
-
 static bool same_instr(const gd_instr *a, const gd_instr *b)
 {
     return a->op == b->op && a->a == b->a && a->b == b->b && a->c == b->c && a->index == b->index &&
@@ -62,7 +57,7 @@ static gd_value emit(gd_rule *r, gd_instr i)
 {
     if (!r || r->failed) return -1;
     gd_program *p = r->p;
-    int n = operands_of[i.op];
+    int n = gd__opcode_operands(i.op);
     const int32_t operand[3] = {i.a, i.b, i.c};
     bool uniform = i.op != GD_I_LOAD && i.op != GD_I_RANDOM;
     for (int k = 0; k < n; k++) {
@@ -482,48 +477,26 @@ void gd_rule_set_scalar(gd_rule *r, const char *name, gd_value value)
 
 /* ---- arithmetic ---- */
 
-#define OPCODE_neg        GD_I_NEG
-#define OPCODE_abs        GD_I_ABS
-#define OPCODE_sign       GD_I_SIGN
-#define OPCODE_sqrt       GD_I_SQRT
-#define OPCODE_square     GD_I_SQUARE
-#define OPCODE_reciprocal GD_I_RECIPROCAL
-#define OPCODE_exp        GD_I_EXP
-#define OPCODE_log        GD_I_LOG
-#define OPCODE_tanh       GD_I_TANH
-#define OPCODE_floor      GD_I_FLOOR
-#define OPCODE_isfinite   GD_I_ISFINITE
-#define OPCODE_not        GD_I_NOT
-#define OPCODE_add        GD_I_ADD
-#define OPCODE_sub        GD_I_SUB
-#define OPCODE_mul        GD_I_MUL
-#define OPCODE_div        GD_I_DIV
-#define OPCODE_min        GD_I_MIN
-#define OPCODE_max        GD_I_MAX
-#define OPCODE_pow        GD_I_POW
-#define OPCODE_copysign   GD_I_COPYSIGN
-#define OPCODE_lt         GD_I_LT
-#define OPCODE_le         GD_I_LE
-#define OPCODE_gt         GD_I_GT
-#define OPCODE_ge         GD_I_GE
-#define OPCODE_eq         GD_I_EQ
-#define OPCODE_ne         GD_I_NE
-#define OPCODE_and        GD_I_AND
-#define OPCODE_or         GD_I_OR
+/* Shorter names of some. */
+#define GD_I_not GD_I_logical_not
+#define GD_I_and GD_I_logical_and
+#define GD_I_or  GD_I_logical_or
+#define GD_I_min GD_I_minimum
+#define GD_I_max GD_I_maximum
 
 #define UNARY(name) \
-    gd_value gd_rule_##name(gd_rule *r, gd_value a) { return emit(r, instr(OPCODE_##name, a, -1, -1)); }
+    gd_value gd_rule_##name(gd_rule *r, gd_value a) { return emit(r, instr(GD_I_##name, a, -1, -1)); }
 GD_RULE_UNARY(UNARY)
 #define BINARY(name)                                            \
     gd_value gd_rule_##name(gd_rule *r, gd_value a, gd_value b) \
     {                                                           \
-        return emit(r, instr(OPCODE_##name, a, b, -1));         \
+        return emit(r, instr(GD_I_##name, a, b, -1));           \
     }
 GD_RULE_BINARY(BINARY)
 
 gd_value gd_rule_where(gd_rule *r, gd_value c, gd_value a, gd_value b)
 {
-    return emit(r, instr(GD_I_WHERE, c, a, b));
+    return emit(r, instr(GD_I_where, c, a, b));
 }
 
 gd_value gd_rule_lerp(gd_rule *r, gd_value a, gd_value b, gd_value weight)

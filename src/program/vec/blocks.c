@@ -4,7 +4,6 @@
 #include "base/vmath.h"
 #include "program/element.h"
 
-#include <float.h>
 #ifdef __AVX512F__
 #include <immintrin.h>
 #endif
@@ -12,20 +11,27 @@
 #define JOIN2(a, b) a##b
 #define JOIN(a, b)  JOIN2(a, b)
 
-#define pow_wide pow
-
-#define LOOP(NAME, expression)                                                                          \
-    static void JOIN(NAME, SUFFIX)(void *o_, const void *a_, const void *b_, const void *c_, int64_t n) \
+#define LOOP(NAME, operands, expression)                                                                \
+    static void JOIN(NAME, SUFFIX)(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, \
+                                   const double *f)                                                     \
     {                                                                                                   \
+        (void)f;                                                                                        \
         T *restrict o = o_;                                                                             \
         const T *x = a_, *y = b_ ? b_ : a_, *z = c_ ? c_ : a_;                                          \
         for (int64_t i = 0; i < n; i++) {                                                               \
             T a = x[i], b = y[i], c = z[i];                                                             \
             (void)b;                                                                                    \
             (void)c;                                                                                    \
-            o[i] = expression;                                                                          \
+            o[i] = (T)(expression);                                                                     \
         }                                                                                               \
     }
+
+/* Rows of ops.def whose loops operators do not have. */
+#define OWN_MAP_0(...)
+#define OWN_MAP_1(X, name, element)      X(name, 2, element)
+#define OWN_MAP_2(X, name, element)      X(name, 3, element)
+#define OWN_MAP_CHOICE(X, name, element) X(name, 3, element)
+#define OWN_TEST_0(X, name, element)     X(name, 2, element)
 
 #define CONVERT(NAME, to_type, from_type, expression)                       \
     static void JOIN(NAME, SUFFIX)(void *to_, const void *from_, int64_t n) \
@@ -271,7 +277,7 @@ static void stream_words(const gd_stream *s, uint64_t first, uint32_t (*restrict
     }
 
 #define ALL_LOOPS                                                                              \
-    GD_ELEMENT_LIST(LOOP)                                                                      \
+    GD_MORE_ELEMENTS(LOOP)                                                                     \
     CONVERT(load_f32, T, float, x)                                                             \
     CONVERT(load_f64, T, double, x)                                                            \
     CONVERT(load_f16, T, uint16_t, gd__f16_to_f32(x))                                          \
@@ -295,40 +301,46 @@ static void stream_words(const gd_stream *s, uint64_t first, uint32_t (*restrict
     COLUMNS(sum_columns, a + b)                                                                \
     COLUMNS(maximum_columns, a != a ? a : ((b > a) | (b != b)) ? b : a)
 
-#define SUFFIX     _f32
-#define T          float
-#define abs_T      fabsf
-#define sqrt_T     sqrtf
-#define exp_T      gd__exp_f32
-#define log_T      gd__log_f32
-#define tanh_T     gd__tanh_f32
-#define floor_T    floorf
-#define copysign_T copysignf
-#define largest_T  FLT_MAX
+/* Of exp, log, tanh and pow, those of the C library: of f32 by way of f64, or operators' own where those are older. */
+#define libm_exp_f32       gd__exp_f32
+#define libm_log_f32       gd__log_f32
+#define libm_tanh_f32      gd__tanh_f32
+#define libm_pow_f32(a, b) ((float)pow((double)(a), (double)(b)))
+#define libm_exp_f64       exp
+#define libm_log_f64       log
+#define libm_tanh_f64      tanh
+#define libm_pow_f64       pow
+
+#define SUFFIX  _f32
+#define T       float
+#define F(name) gd__##name##_f32
+#define V(name) libm_##name##_f32
 ALL_LOOPS
+#define ELEMENT(name, inputs, settings, kind, needs, takes, batch, element, ...) \
+    OWN_##kind##_##settings(LOOP, name, element)
+#define ELEMENT0(name, inputs, settings, kind, takes, element, ...) \
+    GD_IF_##takes(OWN_##kind##_##settings(LOOP, name, element))
+#define ELEMENT_C(...)
+#define ELEMENT_V(name, inputs, settings, kind, needs, takes, batch, element, ...) LOOP(name, inputs, element)
+#include "tensor/ops.def"
 RANDOM(random_numbers, 0x1p24)
 
 #undef SUFFIX
 #undef T
-#undef abs_T
-#undef sqrt_T
-#undef exp_T
-#undef log_T
-#undef tanh_T
-#undef floor_T
-#undef copysign_T
-#undef largest_T
-#define SUFFIX     _f64
-#define T          double
-#define abs_T      fabs
-#define sqrt_T     sqrt
-#define exp_T      exp
-#define log_T      log
-#define tanh_T     tanh
-#define floor_T    floor
-#define copysign_T copysign
-#define largest_T  DBL_MAX
+#undef F
+#undef V
+#define SUFFIX  _f64
+#define T       double
+#define F(name) gd__##name##_f64
+#define V(name) libm_##name##_f64
 ALL_LOOPS
+#define ELEMENT(name, inputs, settings, kind, needs, takes, batch, element, ...) \
+    OWN_##kind##_##settings(LOOP, name, element)
+#define ELEMENT0(name, inputs, settings, kind, takes, element, ...) \
+    GD_IF_##takes(OWN_##kind##_##settings(LOOP, name, element))
+#define ELEMENT_C(...)
+#define ELEMENT_V(name, inputs, settings, kind, needs, takes, batch, element, ...) LOOP(name, inputs, element)
+#include "tensor/ops.def"
 RANDOM(random_numbers, 0x1p53)
 
 static void code_signed(const float *from, int n, float *scale, uint8_t *code)
@@ -341,11 +353,29 @@ static void code_positive(const float *from, int n, float *scale, uint8_t *code)
     gd__code_block_positive(from, n, scale, code);
 }
 
-#define OP_F32(NAME, expression) [GD_I_##NAME] = NAME##_f32,
-#define OP_F64(NAME, expression) [GD_I_##NAME] = NAME##_f64,
-
+#define PLACE(name, operands, expression) [GD_I_##name] = JOIN(name, SUFFIX),
 const gd_block_table JOIN(gd__blocks_, GD_ISA) = {
-    .op = {{GD_ELEMENT_LIST(OP_F32)}, {GD_ELEMENT_LIST(OP_F64)}},
+    .vec = &JOIN(gd__vec_, GD_ISA),
+    .op = {{
+#undef SUFFIX
+#define SUFFIX                                     _f32
+#define ELEMENT(name, inputs, settings, kind, ...) OWN_##kind##_##settings(PLACE, name, )
+#define ELEMENT0(name, inputs, settings, kind, takes, ...) \
+    GD_IF_##takes(OWN_##kind##_##settings(PLACE, name, ))
+#define ELEMENT_C(...)
+#define ELEMENT_V(name, inputs, ...) PLACE(name, inputs, )
+#include "tensor/ops.def"
+               GD_MORE_ELEMENTS(PLACE)},
+           {
+#undef SUFFIX
+#define SUFFIX                                     _f64
+#define ELEMENT(name, inputs, settings, kind, ...) OWN_##kind##_##settings(PLACE, name, )
+#define ELEMENT0(name, inputs, settings, kind, takes, ...) \
+    GD_IF_##takes(OWN_##kind##_##settings(PLACE, name, ))
+#define ELEMENT_C(...)
+#define ELEMENT_V(name, inputs, ...) PLACE(name, inputs, )
+#include "tensor/ops.def"
+               GD_MORE_ELEMENTS(PLACE)}},
     .load = {{load_f32_f32, load_f64_f32, load_f16_f32, load_bf16_f32},
              {load_f32_f64, load_f64_f64, load_f16_f64, load_bf16_f64}},
     .store = {{store_f32_f32, store_f64_f32, store_f16_f32, store_bf16_f32},

@@ -10,8 +10,6 @@
 #define OP(name, ...) gd_status gd__cpu_##name(gd_device *device, const gd_call *call);
 #define OP0           OP
 #include "tensor/ops.def"
-#undef OP
-#undef OP0
 
 enum { GD_AS_F32, GD_AS_F64, GD_AS_I64, GD_AS_COUNT };
 

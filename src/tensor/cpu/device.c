@@ -37,8 +37,6 @@ static const kernel_fn kernels[GD_OP_COUNT] = {
 #define OP(name, nin, nout, kind, ...) KERNEL_##kind(name),
 #define OP0                            OP
 #include "tensor/ops.def"
-#undef OP
-#undef OP0
 };
 
 static gd_status cpu_run(gd_device *device, const gd_call *call) { return kernels[call->op](device, call); }

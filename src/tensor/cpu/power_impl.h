@@ -7,12 +7,26 @@ enum { POWER_BLOCK = 64, MOST_FACTORS = 32 };
 static inline float rooted_f32(float x) { return x == -INFINITY ? INFINITY : x + 0.0f; }
 static inline double rooted_f64(double x) { return x == -INFINITY ? INFINITY : x + 0.0; }
 
-SAME1(power_none, ((void)x, 1))
-SAME1(power_same, x)
-SAME1(power_cube, x *x *x)
-FLOAT1(power_root, sqrtf(rooted_f32(x)), sqrt(rooted_f64(x)))
-FLOAT1(power_over_root, 1.0f / sqrtf(rooted_f32(x)), 1.0 / sqrt(rooted_f64(x)))
-FLOAT1(power_times_root, rooted_f32(x) * sqrtf(rooted_f32(x)), rooted_f64(x) * sqrt(rooted_f64(x)))
+#define POWER(name, T, element)                                                                       \
+    static void name(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, settings f) \
+    {                                                                                                 \
+        (void)b_;                                                                                     \
+        (void)c_;                                                                                     \
+        (void)f;                                                                                      \
+        T *restrict o = o_;                                                                           \
+        const T *x = a_;                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                             \
+            const T a = x[i];                                                                         \
+            o[i] = (T)(element);                                                                      \
+        }                                                                                             \
+    }
+#define POWERS(name, e32, e64) POWER(name##_f32, float, e32) POWER(name##_f64, double, e64)
+POWERS(power_none, ((void)a, 1), ((void)a, 1))
+POWERS(power_same, a, a)
+POWERS(power_cube, a *a *a, a *a *a)
+POWERS(power_root, sqrtf(rooted_f32(a)), sqrt(rooted_f64(a)))
+POWERS(power_over_root, 1.0f / sqrtf(rooted_f32(a)), 1.0 / sqrt(rooted_f64(a)))
+POWERS(power_times_root, rooted_f32(a) * sqrtf(rooted_f32(a)), rooted_f64(a) * sqrt(rooted_f64(a)))
 
 /* ---- products ---- */
 
@@ -121,8 +135,7 @@ static void powers_f32(float *restrict o, const float *a, int64_t n, double expo
 
 /* ---- any exponent ---- */
 
-FLOAT2(pow, (float)pow((double)x, (double)y), pow(x, y))
-FLOAT1(power_any, (float)pow((double)x, f[0]), pow(x, f[0]))
+POWERS(power_any, (float)pow((double)a, f[0]), pow(a, f[0]))
 
 /* ---- by exponent ---- */
 

@@ -2,6 +2,7 @@
 #include "base/rng.h"
 #include "base/special.h"
 #include "base/vmath.h"
+#include "base/vmath_special.h"
 #include "tensor/cpu/cpu.h"
 
 #include <string.h>
@@ -17,50 +18,38 @@ typedef const double *settings;
 
 /* ---- loops ---- */
 
-#define LOOP(name, type, out_type, expression)                                                        \
-    static void name(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, settings f) \
-    {                                                                                                 \
-        (void)b_;                                                                                     \
-        (void)c_;                                                                                     \
-        (void)f;                                                                                      \
-        out_type *restrict o = o_;                                                                    \
-        const type *a = a_;                                                                           \
-        for (int64_t i = 0; i < n; i++) {                                                             \
-            type x = a[i];                                                                            \
-            o[i] = (out_type)(expression);                                                            \
-        }                                                                                             \
+/* One loop of an element-wise row of ops.def in the type T: LOOP(name, kind, inputs, settings, element). */
+#define RESULT_MAP   T
+#define RESULT_TEST  uint8_t
+#define FIRST_0      T
+#define FIRST_1      T
+#define FIRST_2      T
+#define FIRST_CHOICE uint8_t
+#define POINTERS_1   (void)b_, (void)c_;
+#define POINTERS_2    \
+    const T *y_ = b_; \
+    (void)c_;
+#define POINTERS_3 const T *y_ = b_, *z_ = c_;
+/* read before the loop, or there would be a branch in it and no vectors */
+#define SETTINGS_0      (void)f;
+#define SETTINGS_1      const SETTING_T b = (SETTING_T)f[0];
+#define SETTINGS_2      const SETTING_T b = (SETTING_T)f[0], c = (SETTING_T)f[1];
+#define SETTINGS_CHOICE (void)f;
+#define VALUES_1
+#define VALUES_2 const T b = y_[i];
+#define VALUES_3 const T b = y_[i], c = z_[i];
+#define LOOP(name, kind, inputs, settings_, element)                                                    \
+    static void JOIN(name, SUFFIX)(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, \
+                                   settings f)                                                          \
+    {                                                                                                   \
+        RESULT_##kind *restrict o = o_;                                                                 \
+        const FIRST_##settings_ *x_ = a_;                                                               \
+        POINTERS_##inputs SETTINGS_##settings_ for (int64_t i = 0; i < n; i++)                          \
+        {                                                                                               \
+            const FIRST_##settings_ a = x_[i];                                                          \
+            VALUES_##inputs o[i] = (RESULT_##kind)(element);                                            \
+        }                                                                                               \
     }
-#define LOOP2(name, type, out_type, expression)                                                       \
-    static void name(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, settings f) \
-    {                                                                                                 \
-        (void)c_;                                                                                     \
-        (void)f;                                                                                      \
-        out_type *restrict o = o_;                                                                    \
-        const type *a = a_, *b = b_;                                                                  \
-        for (int64_t i = 0; i < n; i++) {                                                             \
-            type x = a[i], y = b[i];                                                                  \
-            o[i] = (out_type)(expression);                                                            \
-        }                                                                                             \
-    }
-#define LOOP3(name, first_type, type, expression)                                                     \
-    static void name(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, settings f) \
-    {                                                                                                 \
-        (void)f;                                                                                      \
-        type *restrict o = o_;                                                                        \
-        const first_type *a = a_;                                                                     \
-        const type *b = b_, *c = c_;                                                                  \
-        for (int64_t i = 0; i < n; i++) {                                                             \
-            first_type x = a[i];                                                                      \
-            type y = b[i], z = c[i];                                                                  \
-            o[i] = (type)(expression);                                                                \
-        }                                                                                             \
-    }
-
-/* Both floating types from one expression; R is the type, FN(f) a C library function of it. */
-#define FLOAT1(op, e32, e64) LOOP(op##_f32, float, float, e32) LOOP(op##_f64, double, double, e64)
-#define FLOAT2(op, e32, e64) LOOP2(op##_f32, float, float, e32) LOOP2(op##_f64, double, double, e64)
-#define SAME1(op, e)         FLOAT1(op, e, e)
-#define SAME2(op, e)         FLOAT2(op, e, e)
 
 /* Integers wrap: arithmetic in u64. */
 #define U(v) ((uint64_t)(v))
@@ -74,42 +63,68 @@ static inline int64_t to_i64(double x)
                                          : (int64_t)x;
 }
 
-/* as gd__log_f32 */
-static inline double log_f64_of(double x)
+/* As NumPy has it: by 0 both are 0, the least number by -1 is itself. */
+static inline int64_t mod_of(int64_t x, int64_t y)
 {
-    uint64_t raw = gd__f64_bits(x), tiny = -(uint64_t)(raw < 1ull << 52), none = -(raw >> 63);
-    double scaled = x * gd__bits_f64((1023ull << 52) + (tiny & 54ull << 52));
-    double y = gd__log_normal(scaled, gd__bits_f64(tiny & 0xC04B000000000000ull)); /* -54 */
-    y = gd__bits_f64(gd__f64_bits(y) | none);
-    y = raw << 1 == 0 ? -INFINITY : y;
-    return (int64_t)raw >= 0x7FF0000000000000 ? x : y;
+    int64_t r = y == 0 || y == -1 ? 0 : x % y;
+    return r && (r < 0) != (y < 0) ? r + y : r;
+}
+static inline int64_t floor_of(int64_t x, int64_t y)
+{
+    if (y == 0) return 0;
+    if (y == -1) return (int64_t)(0 - U(x));
+    int64_t q = x / y;
+    return x % y && (x < 0) != (y < 0) ? q - 1 : q;
 }
 
-SAME1(neg, -x)
-LOOP(neg_i64, int64_t, int64_t, 0 - U(x))
-FLOAT1(abs, fabsf(x), fabs(x))
-LOOP(abs_i64, int64_t, int64_t, x < 0 ? 0 - U(x) : U(x))
-FLOAT1(sign, x > 0 ? 1.0f : x < 0 ? -1.0f : x * 0.0f, x > 0 ? 1.0 : x < 0 ? -1.0 : x * 0.0)
-LOOP(sign_i64, int64_t, int64_t, (x > 0) - (x < 0))
-FLOAT1(sqrt, sqrtf(x), sqrt(x))
-FLOAT1(rsqrt, 1.0f / sqrtf(x), 1.0 / sqrt(x))
-FLOAT1(exp, gd__exp_f32(x), gd__exp_f64(x))
-FLOAT1(expm1, gd__expm1_f32(x), expm1(x))
-FLOAT1(log, gd__log_f32(x), log_f64_of(x))
-FLOAT1(log1p, (float)log1p((double)x), log1p(x))
-FLOAT1(log2, (float)log2((double)x), log2(x))
-FLOAT1(log10, (float)log10((double)x), log10(x))
-FLOAT1(sin, (float)sin((double)x), sin(x))
-FLOAT1(cos, (float)cos((double)x), cos(x))
-FLOAT1(tan, (float)tan((double)x), tan(x))
-FLOAT1(asin, (float)asin((double)x), asin(x))
-FLOAT1(acos, (float)acos((double)x), acos(x))
-FLOAT1(atan, (float)atan((double)x), atan(x))
-FLOAT1(sinh, (float)sinh((double)x), sinh(x))
-FLOAT1(cosh, (float)cosh((double)x), cosh(x))
-FLOAT1(tanh, gd__tanh_f32(x), gd__tanh_f64(x))
-FLOAT1(sigmoid, gd__sigmoid_f32(x), gd__sigmoid_f64(x))
-FLOAT1(softplus, gd__softplus_f32(x), gd__softplus_f64(x))
+#define REAL_FLOATS LOOP
+#define REAL_INTS   LOOP
+#define REAL_ANY    LOOP
+#define REAL_WHOLE(...)
+#define WHOLE_FLOATS(...)
+#define WHOLE_INTS  LOOP
+#define WHOLE_ANY   LOOP
+#define WHOLE_WHOLE LOOP
+
+#define SUFFIX    _f32
+#define T         float
+#define SETTING_T float
+#define F(name)   gd__##name##_f32
+#define V         F
+#define ELEMENT(name, inputs, settings_, kind, needs, takes, batch, element, ...) \
+    REAL_##takes(name, kind, inputs, settings_, element)
+#define ELEMENT0(name, inputs, settings_, kind, takes, element, ...) \
+    REAL_##takes(name, kind, inputs, settings_, element)
+#include "tensor/ops.def"
+#undef SUFFIX
+#undef T
+#undef SETTING_T
+#undef F
+
+#define SUFFIX    _f64
+#define T         double
+#define SETTING_T double
+#define F(name)   gd__##name##_f64
+#define ELEMENT(name, inputs, settings_, kind, needs, takes, batch, element, ...) \
+    REAL_##takes(name, kind, inputs, settings_, element)
+#define ELEMENT0(name, inputs, settings_, kind, takes, element, ...) \
+    REAL_##takes(name, kind, inputs, settings_, element)
+#include "tensor/ops.def"
+#undef SUFFIX
+#undef T
+#undef F
+
+#define SUFFIX _i64
+#define T      int64_t
+#define ELEMENT(name, inputs, settings_, kind, needs, takes, batch, element, whole, ...) \
+    WHOLE_##takes(name, kind, inputs, settings_, whole)
+#define ELEMENT0(name, inputs, settings_, kind, takes, element, whole, ...) \
+    WHOLE_##takes(name, kind, inputs, settings_, whole)
+#include "tensor/ops.def"
+#undef T
+
+#include "tensor/cpu/power_impl.h"
+
 #ifdef __aarch64__ /* gcc looks for NaN twice in that choice */
 #define RELU(name, type, suffix, bits, vector)                                                        \
     static void name(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, settings f) \
@@ -127,114 +142,11 @@ FLOAT1(softplus, gd__softplus_f32(x), gd__softplus_f64(x))
         }                                                                                             \
         for (; i < n; i++) o[i] = a[i] < 0 ? 0 : a[i];                                                \
     }
-RELU(relu_f32, float, f32, u32, uint32x4_t)
-RELU(relu_f64, double, f64, u64, uint64x2_t)
-#else
-SAME1(relu, x < 0 ? 0 : x)
+RELU(neon_relu_f32, float, f32, u32, uint32x4_t)
+RELU(neon_relu_f64, double, f64, u64, uint64x2_t)
+#define relu_f32 neon_relu_f32
+#define relu_f64 neon_relu_f64
 #endif
-LOOP(relu_i64, int64_t, int64_t, x < 0 ? 0 : x)
-FLOAT1(gelu, gd__gelu_f32(x), gd__gelu_f64(x))
-FLOAT1(erf, erff(x), erf(x))
-FLOAT1(erfc, (float)erfc((double)x), erfc(x))
-FLOAT1(lgamma, (float)gd__lgamma((double)x), gd__lgamma(x))
-FLOAT1(polygamma, (float)gd__polygamma((int)f[0], (double)x), gd__polygamma((int)f[0], x))
-FLOAT1(bessel_j, (float)jn((int)f[0], (double)x), jn((int)f[0], x))
-/* x times the slope of gelu at y: Phi(y) + y phi(y) */
-FLOAT2(gelu_grad, x *(0.5f * erfcf(-0.70710678f * y) + 0.39894228f * y * gd__exp_f32(-0.5f * y * y)),
-       x *(0.5 * erfc(-0.70710678118654752 * y) + 0.39894228040143268 * y * exp(-0.5 * y * y)))
-/* x where relu let y through */
-SAME2(relu_grad, y > 0 ? x : 0)
-SAME1(square, x *x)
-LOOP(square_i64, int64_t, int64_t, U(x) * U(x))
-SAME1(reciprocal, 1 / x)
-FLOAT1(floor, floorf(x), floor(x))
-FLOAT1(ceil, ceilf(x), ceil(x))
-FLOAT1(round, rintf(x), rint(x))
-LOOP(floor_i64, int64_t, int64_t, x)
-#define ceil_i64  floor_i64
-#define round_i64 floor_i64
-LOOP(isfinite_f32, float, uint8_t, fabsf(x) <= 3.40282347e38f)
-LOOP(isfinite_f64, double, uint8_t, fabs(x) <= 1.7976931348623157e308)
-LOOP(isfinite_i64, int64_t, uint8_t, x == x)
-LOOP(logical_not_f32, float, uint8_t, x == 0)
-LOOP(logical_not_f64, double, uint8_t, x == 0)
-LOOP(logical_not_i64, int64_t, uint8_t, x == 0)
-LOOP(bit_not_i64, int64_t, int64_t, ~U(x))
-
-FLOAT1(add_scalar, x + (float)f[0], x + f[0])
-LOOP(add_scalar_i64, int64_t, int64_t, U(x) + U(to_i64(f[0])))
-FLOAT1(mul_scalar, x *(float)f[0], x *f[0])
-LOOP(mul_scalar_i64, int64_t, int64_t, U(x) * U(to_i64(f[0])))
-/* a NaN passes through; the bounds are read before, or the loop would have a branch for the second and be no vector loop */
-static inline float cut_f32(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
-static inline double cut_f64(double x, double low, double high)
-{
-    return x < low ? low : x > high ? high : x;
-}
-FLOAT1(clamp, cut_f32(x, (float)f[0], (float)f[1]), cut_f64(x, f[0], f[1]))
-/* the whole numbers inside the bounds */
-LOOP(clamp_i64, int64_t, int64_t,
-     (double)x<f[0] ? to_i64(ceil(f[0])) : (double)x> f[1] ? to_i64(floor(f[1])) : x)
-
-SAME2(add, x + y)
-LOOP2(add_i64, int64_t, int64_t, U(x) + U(y))
-SAME2(sub, x - y)
-LOOP2(sub_i64, int64_t, int64_t, U(x) - U(y))
-SAME2(mul, x *y)
-LOOP2(mul_i64, int64_t, int64_t, U(x) * U(y))
-SAME2(div, x / y)
-#include "tensor/cpu/power_impl.h"
-FLOAT2(atan2, (float)atan2((double)x, (double)y), atan2(x, y))
-FLOAT2(mod, (float)gd__mod((double)x, (double)y), gd__mod(x, y))
-FLOAT2(floor_div, floorf(x / y), floor(x / y))
-/* As NumPy has it: by 0 both are 0, the least number by -1 is itself. */
-static inline int64_t mod_of(int64_t x, int64_t y)
-{
-    int64_t r = y == 0 || y == -1 ? 0 : x % y;
-    return r && (r < 0) != (y < 0) ? r + y : r;
-}
-static inline int64_t floor_of(int64_t x, int64_t y)
-{
-    if (y == 0) return 0;
-    if (y == -1) return (int64_t)(0 - U(x));
-    int64_t q = x / y;
-    return x % y && (x < 0) != (y < 0) ? q - 1 : q;
-}
-LOOP2(mod_i64, int64_t, int64_t, mod_of(x, y))
-LOOP2(floor_div_i64, int64_t, int64_t, floor_of(x, y))
-/* NaN wins on either side */
-SAME2(minimum, x != x ? x : y < x || y != y ? y : x)
-LOOP2(minimum_i64, int64_t, int64_t, y < x ? y : x)
-SAME2(maximum, x != x ? x : y > x || y != y ? y : x)
-LOOP2(maximum_i64, int64_t, int64_t, y > x ? y : x)
-
-#define TEST2(op, e)                   \
-    LOOP2(op##_f32, float, uint8_t, e) \
-    LOOP2(op##_f64, double, uint8_t, e) LOOP2(op##_i64, int64_t, uint8_t, e)
-TEST2(eq, x == y)
-TEST2(ne, x != y)
-TEST2(lt, x < y)
-TEST2(le, x <= y)
-TEST2(gt, x > y)
-TEST2(ge, x >= y)
-TEST2(logical_and, (x != 0) & (y != 0))
-TEST2(logical_or, (x != 0) | (y != 0))
-TEST2(logical_xor, (x != 0) ^ (y != 0))
-
-LOOP2(bit_and_i64, int64_t, int64_t, U(x) & U(y))
-LOOP2(bit_or_i64, int64_t, int64_t, U(x) | U(y))
-LOOP2(bit_xor_i64, int64_t, int64_t, U(x) ^ U(y))
-/* a count below 0 is as one beyond all bits */
-LOOP2(shift_left_i64, int64_t, int64_t, U(y) < 64 ? U(x) << U(y) : 0)
-LOOP2(shift_right_i64, int64_t, int64_t, x >> (U(y) < 64 ? y : 63))
-
-LOOP3(where_f32, uint8_t, float, x ? y : z)
-LOOP3(where_f64, uint8_t, double, x ? y : z)
-LOOP3(where_i64, uint8_t, int64_t, x ? y : z)
-LOOP3(fma_f32, float, float, fmaf(x, y, z))
-LOOP3(fma_f64, double, double, fma(x, y, z))
-LOOP3(lerp_f32, float, float, x + z * (y - x))
-LOOP3(lerp_f64, double, double, x + z * (y - x))
 
 /* ---- conversions ---- */
 
@@ -561,8 +473,6 @@ const gd_vec_table JOIN(gd__vec_, GD_ISA) = {
 #define OP(name, nin, nout, kind, needs, takes, batch) kind(name, takes)
 #define OP0(name, nin, nout, kind, needs, takes)       kind(name, takes)
 #include "tensor/ops.def"
-#undef OP
-#undef OP0
         },
     .load = {[GD_F16] = load_f16,
              [GD_BF16] = load_bf16,
