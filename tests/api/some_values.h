@@ -38,6 +38,7 @@ static struct {
     gd_plot *plot;
     gd_table *table;
     gd_traced *traced;
+    gd_model *model;
     bool lends; /* what is counted is lent, not given */
 } world;
 
@@ -72,6 +73,7 @@ static gd_expr *some_gd_expr(void) { return world.expr; }
 static gd_plot *some_gd_plot(void) { return world.plot; }
 static gd_table *some_gd_table(void) { return world.table; }
 static gd_traced *some_gd_traced(void) { return world.traced; }
+static gd_model *some_gd_model(void) { return world.model; }
 static gd_exchange *some_gd_exchange(void)
 {
     return gd_world_start(world.alone, &(gd_collective){.kind = GD_BARRIER});
@@ -169,6 +171,17 @@ static void *some_block(const char *type)
     return block;
 }
 
+/* Trains x2 on x1 of the table in no time. */
+static gd_train_spec some_recipe(void)
+{
+    gd_train_spec s = gd_train_defaults();
+    s.target = "x2";
+    s.model = "linear";
+    s.validation = 0;
+    s.epochs = 1;
+    return s;
+}
+
 /* m: its memory is counted; NULL: not. */
 static void make_world(memory *m)
 {
@@ -198,6 +211,8 @@ static void make_world(memory *m)
     world.plot = gd_plot_new(world.ctx, "some", "x", "y");
     world.table = gd_table_new(world.ctx, "some");
     failed |= gd_table_add(world.table, "x", world.tensor);
+    gd_train_spec recipe = some_recipe();
+    world.model = gd_train(ctx, world.table, &recipe);
     if (failed || gd_error(ctx)) fail_msg("%s", gd_error_text(ctx));
 }
 
@@ -208,6 +223,7 @@ static void end_world(void)
     gd_traced_free(world.traced);
     gd_plot_free(world.plot);
     gd_table_free(world.table);
+    gd_model_free(world.model);
     gd_world_free(world.alone);
     gd_linop_release(world.linop);
     gd_optimizer_free(world.optimizer);
