@@ -69,6 +69,7 @@ static gd_tensor *range_residuals(void *state, gd_tensor *const *params, gd_tens
 
 bool gd__fit_rows_apart(gd_fit *j)
 {
+    if (j->spec.function) return j->spec.by_rows;
     bool *rows = gd__calloc(j->ctx, (size_t)j->names);
     if (!rows) return false;
     for (int i = j->params; i < columns_end(j); i++) rows[i] = true;
@@ -80,7 +81,7 @@ bool gd__fit_rows_apart(gd_fit *j)
 
 gd_status gd__fit_by_rows(gd_fit *j)
 {
-    bool apart = gd_numel(j->y) > GD_BLOCK_ROWS && gd__fit_rows_apart(j);
+    bool apart = gd_numel(j->y) > GD_BLOCK_ROWS && !j->spec.function && gd__fit_rows_apart(j);
     if (!apart && j->spec.world && !gd_error(j->ctx))
         gd_warn(
             j->ctx,

@@ -69,8 +69,27 @@ static gd_status check_derived(gd_fit *j, const gd_derived *d)
     return status;
 }
 
+/* The tied ones of the parameters. */
+static gd_status read_tied(gd_fit *j)
+{
+    for (int i = 0; i < j->spec.param_count; i++) {
+        const gd_fit_param *p = &j->spec.params[i];
+        if (!p->tied) continue;
+        if (j->derived_count == GD_FIT_DERIVED)
+            return gd_fail(j->ctx, GD_ARGUMENT, "--tied: more than %d", GD_FIT_DERIVED);
+        gd_derived *d = &j->derived[j->derived_count];
+        *d = (gd_derived){.name = p->name, .text = p->tied};
+        gd_status status = check_derived(j, d);
+        if (status) return status;
+        j->derived_count++;
+    }
+    return GD_OK;
+}
+
 gd_status gd__fit_read_derived(gd_fit *j)
 {
+    gd_status tied = read_tied(j);
+    if (tied) return tied;
     for (const char *const *each = j->spec.derive; each && *each; each++) {
         const char *spec = *each, *equals = strchr(spec, '=');
         if (!equals || equals == spec || equals[1] == '=' || !equals[1])

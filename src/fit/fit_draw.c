@@ -1,5 +1,6 @@
 /* What gradus fit draws: data with their errors, the curve over them with its band and that of new measurements, and in a panel
  * below what is left of each row. */
+#include "base/text/number.h"
 #include "fit/fit_job.h"
 #include "gradus/autograd.h"
 
@@ -96,8 +97,12 @@ static gd_status draw_bands(gd_fit *j, gd_plot *plot, const gd_fit_line *line, d
     j->value[line->x] = data;
     gd_scope_end(j->ctx);
     if (status) return status;
-    if (has_spread) put_band(j, plot, MEASURED, "95 % of new measurements", line, error, spread, low, high);
-    if (has_band) put_band(j, plot, FIT, "95 % band of the curve", line, error, NULL, low, high);
+    char of_measurements[60], of_curve[60];
+    (void)gd__format(of_measurements, sizeof of_measurements, "%g %% of new measurements",
+                     100 * j->spec.level);
+    (void)gd__format(of_curve, sizeof of_curve, "%g %% band of the curve", 100 * j->spec.level);
+    if (has_spread) put_band(j, plot, MEASURED, of_measurements, line, error, spread, low, high);
+    if (has_band) put_band(j, plot, FIT, of_curve, line, error, NULL, low, high);
     return GD_OK;
 }
 
@@ -171,30 +176,56 @@ const char *gd__fit_axis_name(const gd_fit *j, const char *name)
     return column < 0 ? name : gd__csv_name(j->csv, column);
 }
 
-gd_status gd__fit_draw(gd_fit *j, const char *path, const bool log[2], bool dark)
+/* All of it but an equation's. */
+static gd_status fill_plot(gd_fit *j, gd_plot *plot, gd_tensor *fitted, int x, int set)
 {
-    j->log[0] = log[0], j->log[1] = log[1];
-    if (!j->y_name) return gd__fit_draw_equation(j, path, dark);
-    int x = gd__fit_only_column(j), set = -1;
-    bool sets = x < 0 && gd__fit_has_sets(j, &x, &set);
-    if (!sets) x = gd__fit_only_column(j);
-    gd_scope_begin(j->ctx);
-    gd_tensor *fitted = gd__fit_fitted(j);
-    gd_plot *plot = fitted ? gd_plot_new(j->ctx, j->spec.model, "", gd__fit_axis_name(j, j->y_name)) : NULL;
-    gd_status status = plot ? GD_OK : gd_error(j->ctx) ? gd_error(j->ctx) : GD_NOMEM;
-    const double *f = fitted ? gd_data(fitted) : NULL, *xs = x >= 0 ? gd_data(j->value[x]) : f;
+    const double *f = gd_data(fitted), *xs = x >= 0 ? gd_data(j->value[x]) : f;
     gd_plot_log(plot, j->log[0], j->log[1]);
     if (x >= 0) gd__fit_date_axis(j, plot, 0, x);
-    if (!status) status = check_log(j, "x", xs, j->log[0]);
+    gd_status status = check_log(j, "x", xs, j->log[0]);
     if (!status) status = check_log(j, "y", gd_data(j->y), j->log[1]);
     if (!status)
-        status = sets     ? gd__fit_draw_sets(j, plot, x, set)
+        status = set >= 0 ? gd__fit_draw_sets(j, plot, x, set)
                  : x >= 0 ? draw_curve(j, plot, x)
                           : draw_agreement(j, plot, f);
     if (!status)
         status = draw_residuals(j, plot, xs, f, x >= 0 ? gd__fit_axis_name(j, j->name[x]) : "fitted");
-    if (!status) status = gd_plot_save(plot, path, dark);
-    gd_plot_free(plot);
+    return status;
+}
+
+gd_plot *gd__fit_plot(gd_fit *j, const gd_fit_picture *how)
+{
+    j->log[0] = how && how->log_x, j->log[1] = how && how->log_y;
+    if (!j->y_name) return gd__fit_plot_equation(j);
+    int x = gd__fit_only_column(j), set = -1;
+    if (x < 0 && !gd__fit_has_sets(j, &x, &set)) x = set = -1;
+    gd_scope_begin(j->ctx);
+    gd_tensor *fitted = gd__fit_fitted(j);
+    gd_plot *plot = fitted ? gd_plot_new(j->ctx, j->spec.model, "", gd__fit_axis_name(j, j->y_name)) : NULL;
+    gd_status status = plot ? fill_plot(j, plot, fitted, x, set) : GD_NOMEM;
     gd_scope_end(j->ctx);
+    if (!status) return plot;
+    gd_plot_free(plot);
+    return NULL;
+}
+
+gd_plot *gd_fit_plot(gd_fit *fit, const gd_fit_picture *how)
+{
+    if (gd__fit_check_done(fit)) return NULL;
+    gd_plot *plot = gd__fit_plot(fit, how);
+    if (!plot) (void)gd__fit_in_c(fit->ctx, GD_OK);
+    return plot;
+}
+
+gd_status gd_fit_draw(gd_fit *fit, const char *path, const gd_fit_picture *how)
+{
+    gd_status status = gd__fit_check_done(fit);
+    if (status) return status;
+    if (!path) return gd__null(fit->ctx, "gd_fit_draw");
+    gd_plot *plot = gd_fit_plot(fit, how);
+    status = plot                 ? gd_plot_save(plot, path, how && how->dark)
+             : gd_error(fit->ctx) ? gd_error(fit->ctx)
+                                  : GD_NOMEM;
+    gd_plot_free(plot);
     return status;
 }

@@ -89,18 +89,18 @@ gd_status gd__fit_check_draw(const gd_fit *j)
     return gd_fail(j->ctx, GD_ARGUMENT, "fit: --plot draws equations of two columns, this one has %d", used);
 }
 
-gd_status gd__fit_draw_equation(gd_fit *j, const char *path, bool dark)
+gd_plot *gd__fit_plot_equation(gd_fit *j)
 {
     frame f = {.ctx = j->ctx};
     int used = 0;
     gd_status status = gd__fit_check_draw(j);
-    if (status) return status;
+    if (status) return NULL;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++)
         if (j->value[i] && used++ < 2) f.column[used - 1] = i;
     gd_tensor *x = j->value[f.column[0]], *y = j->value[f.column[1]];
     f.plot = gd_plot_new(j->ctx, j->spec.model, gd__fit_axis_name(j, j->name[f.column[0]]),
                          gd__fit_axis_name(j, j->name[f.column[1]]));
-    if (!f.plot) return GD_NOMEM;
+    if (!f.plot) return NULL;
     for (int k = 0; k < 2; k++) gd__fit_date_axis(j, f.plot, k, f.column[k]);
     take_range(&f, 0, x);
     take_range(&f, 1, y);
@@ -108,7 +108,7 @@ gd_status gd__fit_draw_equation(gd_fit *j, const char *path, bool dark)
     gd_plot_errors(f.plot, "data", gd_data(x), gd_data(y), gd__fit_noise_of(j, f.column[0]),
                    gd__fit_noise_of(j, f.column[1]), (size_t)gd_numel(x));
     status = draw_curve_of(j, &f);
-    if (!status) status = gd_plot_save(f.plot, path, dark);
+    if (!status) return f.plot;
     gd_plot_free(f.plot);
-    return status;
+    return NULL;
 }

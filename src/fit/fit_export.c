@@ -318,6 +318,7 @@ static gd_status make_text(export *x)
 gd_status gd__fit_export(gd_fit *j, const char *path, bool check)
 {
     export x = {.j = j, .text = gd__text(j->ctx)};
+    if (!j->model) return gd_fail(j->ctx, GD_ARGUMENT, "--export: the model is no text");
     size_t ending = language_of(path, &x.language);
     if (!ending) return gd_fail(j->ctx, GD_ARGUMENT, "--export %.200s: .c, .py or .tex is expected", path);
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -329,4 +330,12 @@ gd_status gd__fit_export(gd_fit *j, const char *path, bool check)
     if (!status && !check) status = gd__write_output(j->ctx, path, x.text.data, x.text.used);
     gd__text_free(&x.text);
     return status;
+}
+
+gd_status gd_fit_export(gd_fit *fit, const char *path)
+{
+    if (!fit) return GD_ARGUMENT;
+    if (gd_error(fit->ctx)) return gd_error(fit->ctx);
+    if (!path) return gd__null(fit->ctx, "gd_fit_export");
+    return gd__fit_in_c(fit->ctx, gd__fit_export(fit, path, false));
 }

@@ -16,16 +16,15 @@
 #include "base/text/date.h"
 #include "base/trouble.h"
 #include "expr/expr.h"
-#include "fit/fit_spec.h"
 #include "gradus/chain.h"
 #include "gradus/file.h"
-#include "gradus/plot.h"
-#include "gradus/solve.h"
+#include "gradus/fit.h"
 #include "table/frame.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
+#define GD_FIT_LISTS    5     /* lists of texts of a spec */
 #define GD_FIT_PARAMS   256   /* the most parameters */
 #define GD_FIT_SETS     10000 /* the most sets of rows with parameters of their own */
 #define GD_GUESS_PARAMS 6     /* the most parameters of --guess */
@@ -81,12 +80,32 @@ typedef struct gd_fit_watch {
     double loss;
 } gd_fit_watch;
 
+typedef enum gd_fit_state {
+    GD_FIT_READY,
+    GD_FIT_BEGUN, /* and not at its end: running, or failed */
+    GD_FIT_DONE,
+    GD_FIT_LOADED
+} gd_fit_state;
+
 struct gd_fit {
-    gd_fit_spec spec;
+    gd_fit_spec spec; /* what it points to is interned, or below */
+    const char **list[GD_FIT_LISTS];
+    size_t list_bytes[GD_FIT_LISTS];
+    gd_fit_param *own_params;
+    gd_text definitions;         /* of the spec, then of tied parameters: for expressions that know these */
+    const char *own_definitions; /* of the spec, where there are tied parameters */
+    gd_fit_state state;
+    gd_archive *archive; /* of a fit that was loaded, from `path` */
+    char *path;
     gd_ctx *ctx;
-    gd_csv *csv; /* borrowed */
+    gd_csv *csv; /* a reference; NULL: the fit was loaded */
     gd_fit_watch *watch, own_watch;
-    gd_expr *model;
+    gd_expr *model; /* NULL: a function */
+    gd_expr **tied; /* of a function: parameters that follow from others */
+    int tied_count;
+    gd_tensor **call; /* of a function: what it is called with, parameters and columns */
+    size_t call_bytes;
+    char shown[96];     /* the name that was given last */
     gd_expr_form form;  /* how its text is read */
     const char *y_name; /* the column that it is to give; NULL: it is an equation, and y is 0 */
     int noisy; /* columns with errors: their places among the names, and standard deviations [rows] */
@@ -139,13 +158,22 @@ struct gd_fit {
     double given[GD_GUESS_PARAMS]; /* where parameters started before the guess */
 };
 
-/* Checks all that spec says, and is ready to run; where --guess is wanted, parameters are at its numbers.  New: gd_fit_free.  NULL with
- * the error recorded. */
-gd_fit *gd_fit_new(gd_ctx *ctx, const gd_fit_spec *spec);
-/* Fits, and fills all that is said of the fit. */
-GD_NODISCARD gd_status gd_fit_run(gd_fit *j);
-void gd_fit_free(gd_fit *j);
+/* gd_fit_new and gd_fit_run, whose errors name the options of gradus fit. */
+gd_fit *gd__fit_new(gd_ctx *ctx, const gd_fit_spec *spec);
+GD_NODISCARD gd_status gd__fit_run(gd_fit *j);
+/* An error that names options, in the words of a spec: "--x-errors" is ".x_errors".  The status. */
+gd_status gd__fit_in_c(gd_ctx *ctx, gd_status status);
+/* VALUE: it did not run to its end. */
+GD_NODISCARD gd_status gd__fit_check_done(gd_fit *j);
+/* "a", "A[2]" */
+void gd__fit_element_name(const gd_fit *j, int param, int64_t element, char out[96]);
+/* Of two elements by their covariance c; NAN where one has none. */
+double gd__fit_correlation(const gd_fit *j, const double *c, int64_t a, int64_t b);
+/* A fit of nothing yet.  New. */
+gd_fit *gd__fit_make(gd_ctx *ctx);
 
+/* Room for the numbers of each element. */
+GD_NODISCARD gd_status gd__fit_make_elements(gd_fit *j);
 /* Table, parameters, model, rows.  gd__fit_close also after a failure. */
 GD_NODISCARD gd_status gd__fit_read(gd_fit *j);
 void gd__fit_close(gd_fit *j);
@@ -159,6 +187,12 @@ gd_expr *gd__fit_parse_model(const gd_fit *j, gd_ctx *ctx, gd_expr_form form);
 /* Another expression, in some names; option: whose it is. */
 gd_expr *gd__fit_parse(const gd_fit *j, const char *option, const char *text, const char *const *names,
                        int count);
+/* The model where parameters, columns and constants are `value`.  In the innermost scope. */
+gd_tensor *gd__fit_eval(const gd_fit *j, gd_expr *model, gd_tensor **value);
+/* A function: its columns, and tied parameters. */
+GD_NODISCARD gd_status gd__fit_read_function(gd_fit *j);
+/* Definitions of tied parameters, behind those of the spec. */
+GD_NODISCARD gd_status gd__fit_read_tied(gd_fit *j);
 /* Does the model use what stands at that place among the names? */
 bool gd__fit_uses(const gd_fit *j, int place);
 
@@ -193,8 +227,8 @@ int gd__fit_only_column(const gd_fit *j);
 gd_tensor *gd__fit_residuals(void *user);
 /* job->resamples fits of resampled rows, [resamples, elements]. */
 GD_NODISCARD gd_status gd__fit_resample(gd_fit *j, const gd_lsq_options *o, double *samples);
-/* Parameters, and what there is of their spread, as .safetensors. */
-GD_NODISCARD gd_status gd_fit_save(const gd_fit *j, const char *path);
+/* Parameters, and what there is of their spread.  New. */
+gd_archive *gd__fit_archive(const gd_fit *j);
 
 /* The model at parameters, or at what stands for them in a chain; columns as in job->value. */
 gd_tensor *gd__fit_model(gd_fit *j, gd_tensor *const *params);
@@ -207,9 +241,6 @@ GD_NODISCARD gd_status gd__fit_each_row(gd_fit *j, void *user,
 double gd__fit_standardized(const gd_fit *j, int64_t i, double fitted);
 /* The model at the fitted rows, without history.  New. */
 gd_tensor *gd__fit_fitted(gd_fit *j);
-/* Each fitted row with fitted value, residual and standardized residual, as .csv. */
-GD_NODISCARD gd_status gd_fit_save_residuals(gd_fit *j, const char *path);
-
 /* sqrt(g' C g), C [n, n]; elements that g does not depend on may have any covariance. */
 double gd__fit_error(const double *covariance, int64_t n, const double *g);
 /* Standard errors of values [rows] with history, by the covariance of all elements of the parameters. */
@@ -282,10 +313,11 @@ bool gd__fit_is_saved(const gd_archive *archive);
 /* New rows, with what a saved fit says of them. */
 typedef struct gd_fit_prediction gd_fit_prediction;
 
-/* Of the rows of a table; both are borrowed; path: of the archive, for errors.  New: gd__fit_prediction_free; NULL with the error
+/* Of the rows of a table; both are borrowed; path: of the archive, for errors; function: a fit whose model is one;
+ * NULL: the archive has the model.  New: gd__fit_prediction_free; NULL with the error
  * recorded. */
 gd_fit_prediction *gd__fit_predict(gd_ctx *ctx, const gd_archive *archive, const char *path,
-                                   const gd_csv *csv);
+                                   const gd_csv *csv, gd_fit *function);
 /* The model at the rows, and its errors where the archive has a covariance. */
 GD_NODISCARD gd_status gd__fit_prediction_run(gd_fit_prediction *p);
 void gd__fit_prediction_free(gd_fit_prediction *p);           /* NULL is fine */
@@ -299,13 +331,13 @@ gd_tensor *gd__fit_prediction_column(const gd_fit_prediction *p, const char *nam
 /* ---- two fits (fit_compare.c) ---- */
 
 /* What a saved fit says of itself. */
-typedef struct gd_fit_summary {
+typedef struct gd_fit_file {
     const char *path, *model;
     gd_archive *archive; /* owned */
     double rss, dof, points, free, active, log_likelihood;
     const char *rows;
     gd_fit_numbers numbers;
-} gd_fit_summary;
+} gd_fit_file;
 
 /* The F-test of one fit inside the other. */
 typedef struct gd_fit_verdict {
@@ -315,8 +347,12 @@ typedef struct gd_fit_verdict {
 } gd_fit_verdict;
 
 /* Reads what gd_fit_save wrote; the archive is to be freed also after a failure. */
-GD_NODISCARD gd_status gd__fit_summary_load(gd_ctx *ctx, const char *path, gd_fit_summary *out);
-gd_fit_verdict gd__fit_compare(const gd_fit_summary fit[2]);
+GD_NODISCARD gd_status gd__fit_file_load(gd_ctx *ctx, const char *path, gd_fit_file *out);
+/* The same of an archive, which is consumed; path: for errors. */
+GD_NODISCARD gd_status gd__fit_file_of(gd_ctx *ctx, gd_archive *archive, const char *path, gd_fit_file *out);
+/* VALUE: they are of different rows. */
+GD_NODISCARD gd_status gd__fit_check_rows(gd_ctx *ctx, const gd_fit_file fit[2]);
+gd_fit_verdict gd__fit_compare(const gd_fit_file fit[2]);
 
 /* The fitted function as C, Python or LaTeX (.c, .py, .tex); with `check` only whether it can be, before the fit. */
 GD_NODISCARD gd_status gd__fit_export(gd_fit *j, const char *path, bool check);
@@ -345,10 +381,10 @@ bool gd__fit_has_sets(const gd_fit *j, int *x, int *set);
 GD_NODISCARD gd_status gd__fit_draw_sets(gd_fit *j, gd_plot *plot, int x, int set);
 /* The name of a column with its unit; borrowed. */
 const char *gd__fit_axis_name(const gd_fit *j, const char *name);
-/* An equation of two columns: the points, and the curve where it holds. */
-GD_NODISCARD gd_status gd__fit_draw_equation(gd_fit *j, const char *path, bool dark);
-/* The picture: over one column a curve with its band, else measured over fitted values.  log: axes that are logarithmic. */
-GD_NODISCARD gd_status gd__fit_draw(gd_fit *j, const char *path, const bool log[2], bool dark);
+/* An equation of two columns: the points, and the curve where it holds.  New. */
+gd_plot *gd__fit_plot_equation(gd_fit *j);
+/* gd_fit_plot, whose errors name the options of gradus fit. */
+gd_plot *gd__fit_plot(gd_fit *j, const gd_fit_picture *how);
 /* ARGUMENT: an equation that is not of two columns has no picture. */
 GD_NODISCARD gd_status gd__fit_check_draw(const gd_fit *j);
 

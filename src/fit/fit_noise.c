@@ -181,7 +181,7 @@ static gd_tensor *off_curve(void *user, gd_tensor *const *x)
 {
     const curve *c = user;
     for (int k = 0; k < c->j->noisy; k++) c->value[c->j->noisy_at[k]] = x[k];
-    gd_tensor *f = gd_expr_eval(c->model, c->value, GD_F64);
+    gd_tensor *f = gd__fit_eval(c->j, c->model, c->value);
     if (!c->j->y_name) return f;
     f = gd_sub(f, c->y);
     return c->scale ? gd_mul(f, c->scale) : f;

@@ -4,10 +4,37 @@
 #include "base/text/number.h"
 #include "fit/fit_job.h"
 #include "gradus/autograd.h"
+#include "optim/vector/jacobian.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- how sure values are ---- */
+
+double gd__fit_error(const double *covariance, int64_t n, const double *g)
+{
+    double sum = 0;
+    for (int64_t a = 0; a < n; a++)
+        for (int64_t b = 0; b < n && g[a] != 0; b++)
+            if (g[b] != 0) sum += g[a] * covariance[a * n + b] * g[b];
+    return sqrt(sum);
+}
+
+gd_status gd__fit_band(gd_tensor *values, gd_tensor *const *params, int count, const gd_tensor *covariance,
+                       double *error)
+{
+    gd_ctx *ctx = gd_tensor_ctx(values);
+    int64_t rows = gd_numel(values), n = gd_size(covariance, 0);
+    gd_tensor *slopes = gd__jacobian_matrix(values, params, count);
+    double *g = slopes ? gd__alloc_array(ctx, (size_t)(rows * n), sizeof *g) : NULL;
+    gd_status status = !slopes ? gd_error(ctx) : !g ? GD_NOMEM : gd_read_f64(slopes, g, rows * n);
+    for (int64_t i = 0; i < rows && !status; i++) error[i] = gd__fit_error(gd_data(covariance), n, g + i * n);
+    gd__free(ctx, g, (size_t)(rows * n) * sizeof *g);
+    return status;
+}
+
+/* ---- a prediction ---- */
 
 typedef gd_fit_prediction saved;
 
@@ -16,6 +43,7 @@ struct gd_fit_prediction {
     const gd_archive *archive; /* borrowed, as all that follows from it */
     const char *path;          /* of the fit */
     const gd_csv *csv;         /* borrowed */
+    gd_fit *function;          /* whose model is one; NULL: the archive has the model */
     gd_expr *model;
     /* parameters, columns, constants; borrowed from the archive; behind them the y of 'y = f', which has no value */
     const char *name[2 * GD_FIT_PARAMS + 1];
@@ -100,10 +128,10 @@ static gd_status take_model(saved *s)
     s->name[s->names] = s->y ? s->y : "";
     gd_expr_options options = {
         .names = s->name, .count = s->names + 1, .definitions = defined, .file = defined ? s->path : NULL};
-    s->model = gd__expr_parse_form(s->ctx, text, &options, GD_EXPR_RIGHT);
+    if (!s->function) s->model = gd__expr_parse_form(s->ctx, text, &options, GD_EXPR_RIGHT);
     s->t = saved_number(s, "fit.t");
     s->sigma = saved_number(s, "fit.sigma");
-    if (!s->model) return gd_error(s->ctx);
+    if (!s->model && !s->function) return gd_error(s->ctx);
     return s->y ? GD_OK : broken(s, "'fit.y'");
 }
 
@@ -214,6 +242,23 @@ static gd_status read_rows(saved *s)
     return read_spread(s);
 }
 
+/* The model at the rows. */
+static gd_tensor *curve_of(saved *s)
+{
+    gd_fit *j = s->function;
+    if (!j) return gd_expr_eval(s->model, s->value, GD_F64);
+    gd_tensor **value = gd__calloc(s->ctx, j->name_bytes);
+    if (!value) return NULL;
+    for (int i = 0; i < j->names; i++)
+        value[i] = i < j->params + gd__csv_columns(j->csv) ? NULL : j->value[i];
+    for (int i = 0; i < s->params; i++) value[i] = s->value[i];
+    for (int i = s->params; i < s->params + s->columns; i++)
+        value[j->params + gd__csv_find(j->csv, s->name[i])] = s->value[i];
+    gd_tensor *curve = gd__fit_eval(j, NULL, value);
+    gd__free(s->ctx, value, j->name_bytes);
+    return curve;
+}
+
 gd_status gd__fit_prediction_run(saved *s)
 {
     gd_tensor *covariance = gd_archive_find(s->archive, "fit.covariance");
@@ -225,7 +270,7 @@ gd_status gd__fit_prediction_run(saved *s)
     gd_scope_begin(s->ctx);
     bool noisy = gd_archive_get_meta(s->archive, "fit.noise.0") != NULL;
     for (int i = s->params; i < s->params + s->columns && noisy; i++) (void)gd_require_grad(s->value[i]);
-    gd_tensor *curve = gd_expand(gd_expr_eval(s->model, s->value, GD_F64), 1, &s->rows);
+    gd_tensor *curve = gd_expand(curve_of(s), 1, &s->rows);
     curve = gd_reshape(curve, 1, &s->rows);
     gd_status status = curve ? gd_read_f64(curve, s->curve, s->rows) : gd_error(s->ctx);
     for (int64_t i = 0; i < s->rows; i++) s->error[i] = NAN;
@@ -256,11 +301,11 @@ gd_tensor *gd__fit_prediction_column(const gd_fit_prediction *s, const char *nam
 }
 
 gd_fit_prediction *gd__fit_predict(gd_ctx *ctx, const gd_archive *archive, const char *path,
-                                   const gd_csv *csv)
+                                   const gd_csv *csv, gd_fit *function)
 {
     saved *s = gd__calloc(ctx, sizeof *s);
     if (!s) return NULL;
-    *s = (saved){.ctx = ctx, .archive = archive, .path = path, .csv = csv};
+    *s = (saved){.ctx = ctx, .archive = archive, .path = path, .csv = csv, .function = function};
     gd_status status = take_model(s);
     if (!status) status = read_rows(s);
     if (!status) return s;
@@ -275,4 +320,36 @@ void gd__fit_prediction_free(gd_fit_prediction *s)
     for (int i = 0; i < s->names; i++) gd_release(s->value[i]);
     gd__free(s->ctx, s->curve, (size_t)s->rows * 3 * sizeof(double));
     gd__free(s->ctx, s, sizeof *s);
+}
+
+/* ---- for programs ---- */
+
+static gd_tensor *bands_of(const gd_fit_prediction *p)
+{
+    static const char *const labels[] = {"value", "confidence_low", "confidence_high", "prediction_low",
+                                         "prediction_high"};
+    int64_t size[] = {p->rows, 5};
+    gd_tensor *t = gd_empty(p->ctx, GD_F64, 2, size);
+    double *to = t ? gd_data_mut(t) : NULL;
+    for (int64_t i = 0; i < p->rows && to; i++) gd__fit_bands(p, i, to + 5 * i);
+    gd__aside_begin(p->ctx);
+    gd_tensor *named = gd_with_labels(gd_rename(t, "row, band"), "band", labels);
+    named = gd__aside_leave(p->ctx, named);
+    gd_release(t);
+    return named;
+}
+
+gd_tensor *gd_fit_predict(gd_fit *fit, gd_table *table)
+{
+    if (!fit || gd_error(fit->ctx)) return NULL;
+    if (!table) return gd__refuse(fit->ctx, GD_ARGUMENT, "gd_fit_predict: no table");
+    if (fit->state != GD_FIT_LOADED && gd__fit_check_done(fit)) return NULL;
+    gd_archive *archive = fit->archive ? fit->archive : gd__fit_archive(fit);
+    gd_fit_prediction *p = archive ? gd__fit_predict(fit->ctx, archive, fit->path ? fit->path : "the fit",
+                                                     table, fit->spec.function ? fit : NULL)
+                                   : NULL;
+    gd_tensor *t = p && gd__fit_prediction_run(p) == GD_OK ? bands_of(p) : NULL;
+    gd__fit_prediction_free(p);
+    if (!fit->archive) gd_archive_free(archive);
+    return t;
 }

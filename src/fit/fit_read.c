@@ -113,7 +113,7 @@ static gd_status read_all(gd_fit *j, bool fixed, gd_status (*read)(gd_fit *j, co
 {
     gd_status status = GD_OK;
     for (int i = 0; i < j->spec.param_count && !status; i++)
-        if (j->spec.params[i].fixed == fixed) status = read(j, &j->spec.params[i]);
+        if (j->spec.params[i].fixed == fixed && !j->spec.params[i].tied) status = read(j, &j->spec.params[i]);
     return status;
 }
 
@@ -124,7 +124,7 @@ static void take_bounds(gd_fit *j)
     int at = 0;
     for (int i = 0; i < j->spec.param_count; i++) {
         const gd_fit_param *p = &j->spec.params[i];
-        if (p->fixed) continue;
+        if (p->fixed || p->tied) continue;
         for (int64_t end = k + gd_numel(j->param[at]); k < end; k++) {
             if (p->low == 0 && p->high == 0) continue;
             j->low[k] = p->low, j->high[k] = p->high;
@@ -279,23 +279,6 @@ static gd_status read_intervals(gd_fit *j)
     return which == GD_INTERVALS_BOOTSTRAP ? read_bootstrap(j, text + length) : GD_OK;
 }
 
-static gd_status check_spec(gd_fit *j)
-{
-    const gd_fit_spec *spec = &j->spec;
-    if (!spec->model || !spec->table)
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: a model and a table are needed");
-    if (!(spec->level > 0 && spec->level < 1))
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --level: %g is not between 0 and 1", spec->level);
-    if (spec->max_steps < 1)
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --steps: %lld is not a number of steps",
-                       (long long)spec->max_steps);
-    for (int i = 0; i < spec->param_count; i++)
-        if (!spec->params[i].name || !*spec->params[i].name)
-            return gd_fail(j->ctx, GD_ARGUMENT, "fit: --param: number %d has no name", i + 1);
-    if (!gd__csv_rows(j->csv)) return gd_fail(j->ctx, GD_FORMAT, "%s: no rows", gd__csv_source(j->csv));
-    return GD_OK;
-}
-
 /* A name that two columns have is none of them. */
 static gd_tensor *model_column(gd_fit *j, int place)
 {
@@ -310,7 +293,9 @@ static gd_status read_model(gd_fit *j)
     j->names = j->params + gd__csv_columns(j->csv);
     gd_status status = read_all(j, true, read_fixed);
     if (status) return status;
-    if ((status = gd__fit_read_form(j))) return status;
+    status = gd__fit_read_tied(j);
+    if (!status) status = j->spec.function ? gd__fit_read_function(j) : gd__fit_read_form(j);
+    if (status) return status;
     int columns = j->params + gd__csv_columns(j->csv);
     for (int i = 0; i < j->names; i++) {
         if (i < j->params && !gd__fit_uses(j, i))
@@ -343,8 +328,7 @@ static gd_status make_fit_room(gd_fit *j)
 
 static size_t element_bytes(const gd_fit *j) { return (size_t)j->elements * 8 * sizeof(double); }
 
-/* Numbers of each element. */
-static gd_status make_element_room(gd_fit *j)
+gd_status gd__fit_make_elements(gd_fit *j)
 {
     j->elements = gd__list_numel(j->param, j->params);
     if (!(j->x = gd__calloc(j->ctx, element_bytes(j)))) return GD_NOMEM;
@@ -362,8 +346,7 @@ static gd_status make_element_room(gd_fit *j)
 }
 gd_status gd__fit_read(gd_fit *j)
 {
-    gd_status status = check_spec(j);
-    if (!status) status = read_loss(j);
+    gd_status status = read_loss(j);
     if (!status) status = read_intervals(j);
     if (!status) status = read_starts(j);
     if (!status) status = make_fit_room(j);
@@ -372,7 +355,7 @@ gd_status gd__fit_read(gd_fit *j)
         status = GD_NOMEM;
     if (!status && !j->params) status = gd_fail(j->ctx, GD_ARGUMENT, "fit: no --param given: nothing to fit");
     if (!status) status = read_model(j);
-    if (!status) status = make_element_room(j);
+    if (!status) status = gd__fit_make_elements(j);
     if (!status) status = read_bounds(j);
     int64_t rows = status ? 0 : gd__csv_rows(j->csv);
     if (!status) j->y = j->y_name ? gd__fit_column(j, j->y_name) : gd_zeros(j->ctx, GD_F64, 1, &rows);
@@ -385,37 +368,6 @@ gd_status gd__fit_read(gd_fit *j)
     return status;
 }
 
-gd_fit_spec gd_fit_spec_defaults(void)
-{
-    return (gd_fit_spec){.level = 0.95, .starts = 1, .max_steps = gd_solve_defaults().max_steps};
-}
-
-gd_fit *gd_fit_new(gd_ctx *ctx, const gd_fit_spec *spec)
-{
-    if (!ctx || !spec || gd_error(ctx)) return NULL;
-    gd_fit *j = gd__calloc(ctx, sizeof *j);
-    if (!j) return NULL;
-    *j = (gd_fit){.ctx = ctx,
-                  .spec = *spec,
-                  .csv = spec->table,
-                  .reached = NAN,
-                  .numbers = {.aic = NAN},
-                  .fit = {.rss = NAN}};
-    gd__fit_watch(j);
-    gd_status status = gd__fit_read(j);
-    if (!status) status = gd__fit_prepare(j);
-    if (!status) return j;
-    gd_fit_free(j);
-    return NULL;
-}
-
-void gd_fit_free(gd_fit *j)
-{
-    if (!j) return;
-    gd__fit_close(j);
-    gd__free(j->ctx, j, sizeof *j);
-}
-
 void gd__fit_close(gd_fit *j)
 {
     gd_link_release(j->chain);
@@ -426,6 +378,9 @@ void gd__fit_close(gd_fit *j)
     gd_release(j->y);
     gd_release(j->scale);
     for (int k = 0; k < j->noisy; k++) gd_release(j->noise[k]);
+    for (int k = 0; k < j->tied_count; k++) gd_expr_free(j->tied[k]);
+    gd__free(j->ctx, j->tied, j->tied ? j->call_bytes : 0);
+    gd__free(j->ctx, j->call, j->call ? j->call_bytes : 0);
     gd__free(j->ctx, j->name, j->name_bytes);
     gd__free(j->ctx, j->value, j->name_bytes);
     gd__free(j->ctx, j->param, j->name_bytes);

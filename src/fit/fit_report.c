@@ -21,14 +21,6 @@ typedef struct row {
     bool active, flat; /* at an active bound; not determined */
 } row;
 
-static void name_of(const gd_fit *j, int param, int64_t element, char out[96])
-{
-    if (gd_ndim(j->param[param]) == 0)
-        (void)snprintf(out, 96, "%.80s", j->name[param]);
-    else
-        (void)snprintf(out, 96, "%.60s[%lld]", j->name[param], (long long)element);
-}
-
 /* One element; `at` counts elements over all parameters. */
 static row make_row(const gd_fit *j, int param, int64_t element, int64_t at)
 {
@@ -38,7 +30,7 @@ static row make_row(const gd_fit *j, int param, int64_t element, int64_t at)
                .high = j->interval[2 * at + 1],
                .active = j->active[at] != 0,
                .flat = j->flat[at] != 0};
-    name_of(j, param, element, out.name);
+    gd__fit_element_name(j, param, element, out.name);
     return out;
 }
 
@@ -47,7 +39,7 @@ static void element_name(const gd_fit *j, int64_t at, char out[96])
 {
     int param = 0;
     for (; at >= gd_numel(j->param[param]); param++) at -= gd_numel(j->param[param]);
-    name_of(j, param, at, out);
+    gd__fit_element_name(j, param, at, out);
 }
 
 static void each_row(const gd_fit *j, gd_text *out, void (*put)(gd_text *out, const row *r))
@@ -181,11 +173,7 @@ static void put_criteria(const gd_fit *j, gd_text *out)
 static double covariance_of(const gd_fit *j, int64_t a, int64_t b, bool correlation)
 {
     const double *c = gd_data(j->fit.covariance);
-    double value = c[a * j->elements + b];
-    if (!correlation) return value;
-    if (a == b) return isfinite(value) && value > 0 ? 1 : NAN;
-    double scale = sqrt(c[a * j->elements + a]) * sqrt(c[b * j->elements + b]);
-    return isfinite(scale) && scale > 0 ? value / scale : NAN;
+    return correlation ? gd__fit_correlation(j, c, a, b) : c[a * j->elements + b];
 }
 
 #define CORRELATED 0.9 /* pairs from here on are named */
@@ -246,7 +234,8 @@ static void put_matrix(const gd_fit *j, gd_text *out, const char *key, bool corr
 void gd__fit_put_table(const gd_fit *j, gd_text *out)
 {
     const gd_solve_result *solve = &j->fit.solve;
-    gd__text_put(out, "%-16s %16s %14s   %s\n", "parameter", "value", "std. error", "95 % interval");
+    gd__text_put(out, "%-16s %16s %14s   %g %% interval\n", "parameter", "value", "std. error",
+                 100 * j->spec.level);
     each_row(j, out, put_line);
     if (j->derived_count) gd__text_add(out, "derived\n");
     for (int i = 0; i < j->derived_count; i++) {

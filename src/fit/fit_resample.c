@@ -163,7 +163,8 @@ gd_status gd__fit_resample(gd_fit *j, const gd_lsq_options *o, double *samples)
     int count = (int)fmin(fmin(gd_ctx_threads(j->ctx), MOST_WORKERS), fmax((double)most, 1));
     worker *w = gd__calloc(j->ctx, MOST_WORKERS * sizeof *w);
     if (!w) return GD_NOMEM;
-    /* what is moved to a device stays with the one context that has it */
+    /* a function is called by its own thread; what is moved to a device stays with the one context that has it */
+    if (j->spec.function) count = 1;
     if (gd_tensor_device(j->y) != gd_device_get(j->ctx, "cpu")) count = 1;
     w[0].job = j;
     w[0].fit = j->fit;

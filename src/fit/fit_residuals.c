@@ -81,6 +81,9 @@ gd_status gd__fit_each_row(gd_fit *j, void *user,
 
 gd_status gd_fit_save_residuals(gd_fit *j, const char *path)
 {
+    gd_status done = gd__fit_check_done(j);
+    if (done) return done;
+    if (!path) return gd__null(j->ctx, "gd_fit_save_residuals");
     gd_text text = gd__text(j->ctx);
     put_names(j, &text);
     gd_status status = gd__fit_each_row(j, &text, put_row);

@@ -16,7 +16,9 @@ static gd_status save_numbers(const gd_fit *j, gd_archive *archive)
                    {"fit.points", (double)j->fit.residuals},
                    {"fit.free", (double)j->fit.free},
                    {"fit.active", (double)(j->elements - j->fit.free)},
-                   {"fit.log_likelihood", j->numbers.log_likelihood}};
+                   {"fit.log_likelihood", j->numbers.log_likelihood},
+                   {"fit.r2", j->r2},
+                   {"fit.rank", (double)j->fit.rank}};
     char text[40];
     gd_status status = GD_OK;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !status; i++) {
@@ -25,6 +27,7 @@ static gd_status save_numbers(const gd_fit *j, gd_archive *archive)
     }
     /* gradus compare counts the standard deviation as a parameter unless this is there */
     if (!status && j->absolute) status = gd_archive_set_meta(archive, "fit.known_sigma", "1");
+    if (!status) status = gd_archive_set_meta(archive, "fit.stop", gd_stop_name(j->fit.solve.reason));
     (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)j->numbers.rows);
     return status ? status : gd_archive_set_meta(archive, "fit.rows", text);
 }
@@ -100,11 +103,21 @@ static gd_status save_model(const gd_fit *j, gd_archive *archive)
     return status;
 }
 
-/* Parameters, and what there is of their spread. */
-gd_status gd_fit_save(const gd_fit *j, const char *path)
+/* The interval of each element, and which of its bounds is active. */
+static gd_status save_intervals(const gd_fit *j, gd_archive *archive)
+{
+    int64_t size[] = {j->elements, 2};
+    gd_tensor *interval = gd_from_f64(j->ctx, GD_F64, 2, size, j->interval),
+              *active = gd_from_f64(j->ctx, GD_F64, 1, size, j->active);
+    gd_status status = interval && active ? gd_archive_put(archive, "fit.interval", interval)
+                                          : gd_error(j->ctx);
+    return status ? status : gd_archive_put(archive, "fit.at_bound", active);
+}
+
+gd_archive *gd__fit_archive(const gd_fit *j)
 {
     gd_archive *archive = gd_archive_new(j->ctx);
-    if (!archive) return GD_NOMEM;
+    if (!archive) return NULL;
     gd_status status = GD_OK;
     gd__aside_begin(j->ctx);
     for (int i = 0; i < j->params && !status; i++) status = gd_archive_put(archive, j->name[i], j->param[i]);
@@ -114,8 +127,27 @@ gd_status gd_fit_save(const gd_fit *j, const char *path)
     if (!status) status = gd_archive_set_meta(archive, "model", j->spec.model);
     if (!status) status = save_model(j, archive);
     if (!status && isfinite(j->numbers.aic)) status = save_numbers(j, archive);
-    if (!status) status = gd_archive_save(archive, path);
+    if (!status && j->state == GD_FIT_DONE) status = save_intervals(j, archive);
     gd__aside_end(j->ctx);
+    if (!status) return archive;
+    gd_archive_free(archive);
+    return NULL;
+}
+
+gd_status gd_fit_save(gd_fit *fit, const char *path)
+{
+    if (!fit) return GD_ARGUMENT;
+    if (gd_error(fit->ctx)) return gd_error(fit->ctx);
+    if (!path) return gd__null(fit->ctx, "gd_fit_save");
+    if (fit->archive) return gd_archive_save(fit->archive, path);
+    if (fit->spec.function)
+        return gd_fail(fit->ctx, GD_VALUE, "fit: the model is a function, which no file can have");
+    if (fit->state != GD_FIT_DONE && !isfinite(fit->reached))
+        return gd_fail(fit->ctx, GD_VALUE, "fit: no point was found to save");
+    gd_archive *archive = gd__fit_archive(fit);
+    gd_status status = archive              ? gd_archive_save(archive, path)
+                       : gd_error(fit->ctx) ? gd_error(fit->ctx)
+                                            : GD_NOMEM;
     gd_archive_free(archive);
     return status;
 }

@@ -41,7 +41,7 @@ static gd_status move(gd_fit *j, const char *name)
 gd_tensor *gd__fit_model(gd_fit *j, gd_tensor *const *params)
 {
     for (int i = 0; i < j->params; i++) j->value[i] = params[i];
-    return gd_expr_eval(j->model, j->value, GD_F64);
+    return gd__fit_eval(j, j->model, j->value);
 }
 
 /* A solver that has not heard of a signal need not take its step to the end; one that has, ends where it is. */
@@ -55,9 +55,13 @@ gd_tensor *gd__fit_residuals(void *user)
     return gd__fit_off_curve(j, j->model, j->value, j->noise, j->y, j->scale);
 }
 
-static void show_point(gd_fit *j)
+/* The caller may save the point of a step. */
+static void show_point(gd_fit *j, double loss)
 {
+    double before = j->reached;
+    j->reached = loss;
     if (j->spec.step) j->spec.step(j->spec.step_user, j);
+    j->reached = before;
 }
 
 static bool report(void *user, const gd_progress *progress)
@@ -65,7 +69,7 @@ static bool report(void *user, const gd_progress *progress)
     gd_fit *j = user;
     gd__fit_tell(j, "step", progress->step, 0, progress->loss);
     j->stopping = gd__fit_all_interrupted(j);
-    if (!j->stopping && isfinite(progress->loss)) show_point(j);
+    if (!j->stopping && isfinite(progress->loss)) show_point(j, progress->loss);
     return !j->stopping;
 }
 
@@ -207,12 +211,19 @@ static gd_status make_intervals(gd_fit *j, gd_lsq_options *o, bool *better)
 
 /* ---- fitting ---- */
 
+static void set_budget(const gd_fit *j, gd_lsq_options *o)
+{
+    o->solve.max_steps = j->spec.max_steps;
+    o->solve.max_evals = j->spec.max_evals;
+    o->solve.max_seconds = j->spec.max_seconds;
+}
+
 static gd_status solve(gd_fit *j, gd_lsq_options *o)
 {
     gd__fit_tell(j, "step", 0, 0, NAN);
     gd_lsq_result_clear(&j->fit);
     j->fit.rss = NAN;
-    o->solve.max_steps = j->spec.max_steps;
+    set_budget(j, o);
     o->solve.callback = report;
     o->solve.callback_user = j;
     gd_status status = j->chain ? fit_by_chain(j, o)
@@ -224,7 +235,7 @@ static gd_status solve(gd_fit *j, gd_lsq_options *o)
         return gd_fail(j->ctx, GD_VALUE,
                        "fit: the model or its derivatives are not finite where the parameters start");
     if (j->stopping) return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
-    if (!gd__fit_interrupted(j)) show_point(j);
+    if (!gd__fit_interrupted(j)) show_point(j, j->reached);
     j->t = j->absolute ? gd__normal_quantile(j->spec.level)
                        : gd__student_quantile(j->spec.level, (double)j->fit.dof);
     return GD_OK;
@@ -257,7 +268,7 @@ gd_status gd__fit_prepare(gd_fit *j)
 static gd_status run(gd_fit *j)
 {
     gd_lsq_options o = gd__fit_options(j);
-    o.solve.max_steps = j->spec.max_steps;
+    set_budget(j, &o);
     o.solve.callback = all_go_on;
     o.solve.callback_user = j;
     gd_status status = j->guess ? gd__fit_better_start(j, &o, j->given) : GD_OK;
@@ -271,9 +282,12 @@ static gd_status run(gd_fit *j)
     return status;
 }
 
-gd_status gd_fit_run(gd_fit *j)
+gd_status gd__fit_run(gd_fit *j)
 {
-    if (!j) return GD_ARGUMENT;
+    if (j->state != GD_FIT_READY)
+        return gd_fail(j->ctx, GD_VALUE, "fit: it was %s already",
+                       j->state == GD_FIT_LOADED ? "loaded, and ran" : "run");
+    j->state = GD_FIT_BEGUN;
     gd_status status = run(j);
     if (status && gd_error(j->ctx) == GD_INTERRUPTED) {
         gd_clear_error(j->ctx);
@@ -282,5 +296,14 @@ gd_status gd_fit_run(gd_fit *j)
     }
     if (!status && j->spec.device) status = move(j, "cpu"); /* what comes after is tables and drawings */
     if (!status) status = gd__fit_judge(j);
-    return status ? status : gd__fit_derive(j);
+    if (!status) status = gd__fit_derive(j);
+    if (!status) j->state = GD_FIT_DONE;
+    return status;
+}
+
+gd_status gd_fit_run(gd_fit *fit)
+{
+    if (!fit) return GD_ARGUMENT;
+    gd_status status = gd_error(fit->ctx);
+    return status ? status : gd__fit_in_c(fit->ctx, gd__fit_run(fit));
 }

@@ -567,6 +567,12 @@ static void free_stored(gd_csv *csv)
     gd__free(csv->ctx, csv->stored, csv->stored_bytes);
 }
 
+gd_csv *gd__csv_retain(gd_csv *csv)
+{
+    csv->references++;
+    return csv;
+}
+
 void gd__csv_free(gd_csv *csv)
 {
     if (!csv || --csv->references > 0) return;

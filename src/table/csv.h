@@ -40,7 +40,8 @@ gd_csv *gd__csv_parse(gd_ctx *ctx, const char *source, const void *data, size_t 
                       const gd_csv_options *options);
 /* Reads a file, gzip or not. */
 gd_csv *gd__csv_load(gd_ctx *ctx, const char *path, const gd_csv_options *options);
-void gd__csv_free(gd_csv *csv); /* NULL is fine */
+gd_csv *gd__csv_retain(gd_csv *csv); /* one more reference, for gd__csv_free */
+void gd__csv_free(gd_csv *csv);      /* NULL is fine */
 
 int64_t gd__csv_rows(const gd_csv *csv);
 int gd__csv_columns(const gd_csv *csv);

@@ -48,20 +48,19 @@ static gd_object *method(gd_object *self, const gd_kwargs *kwargs, void *user)
 
 /* What those of the world do not serve for; made and ended with it. */
 static struct {
-    gd_tensor *image, *vector, *column, *index, *indices, *mask, *labelled;
+    gd_tensor *image, *vector, *index, *indices, *mask, *labelled;
     gd_object *functional;
     gd_link *newton, *bfgs, *lbfgs, *spsa, *mezo;
     gd_archive *packed; /* the state of the optimizer */
 } more;
 
-static char tensors_path[64], array_path[64], optimizer_path[64], model_path[64];
+static char tensors_path[64], array_path[64], optimizer_path[64];
 
 static void make_more(void)
 {
     gd_ctx *ctx = C;
     more.image = gd_ones(ctx, GD_F64, 4, (int64_t[]){1, 2, 3, 3});
     more.vector = VECTOR(ctx, 1, 2);
-    more.column = MATRIX(ctx, 2, 1, 1, 2);
     more.index = INDEX(ctx, 0, 1);
     more.indices = gd_from_data(ctx, GD_I64, 2, (int64_t[]){2, 2}, (int64_t[]){0, 1, 1, 0});
     more.mask = gd_from_f64(ctx, GD_BOOL, 2, (int64_t[]){2, 2}, (double[]){0, 1, 1, 0});
@@ -87,7 +86,6 @@ static void end_more(void)
 {
     gd_release(more.image);
     gd_release(more.vector);
-    gd_release(more.column);
     gd_release(more.index);
     gd_release(more.indices);
     gd_release(more.mask);
@@ -151,11 +149,29 @@ GIVES(gd_linop_solve, world.linop, more.vector)
 GIVES(gd_linop_congruent, world.linop, more.vector)
 GIVES(gd_link_with, C, "adam", NULL, 0)
 GIVES(gd_chain_of, C, (gd_link *[]){gd_link_retain(world.link)}, 1)
+static void own_gd_fit_new(void)
+{
+    gd_table *table = some_measurements(C);
+    gd_fit_spec spec = some_fit_spec(table);
+    gd_fit *fit = table ? gd_fit_new(C, &spec) : NULL;
+    gd_table_free(table);
+    note(FIT, fit);
+}
+static void own_gd_fit_load(void)
+{
+    gd_status saved = gd_fit_save(world.fit, "api_fit.safetensors");
+    gd_fit *fit = saved ? NULL : gd_fit_load(C, "api_fit.safetensors");
+    note(FIT, fit);
+}
+static void own_gd_fit_predict(void)
+{
+    gd_table *table = some_measurements(C);
+    gd_tensor *bands = table ? gd_fit_predict(world.fit, table) : NULL;
+    gd_table_free(table);
+    note(TENSOR, bands);
+}
 GIVES(gd_expr_parse, C, "2*x", NULL)
 GIVES(gd_trace, C, some_traced, NULL, NULL)
-GIVES(gd_train, C, world.table, (const gd_train_spec[]){some_recipe()})
-GIVES(gd_model_load, C, model_path)
-GIVES(gd_model_predict_rows, world.model, more.column)
 GIVES(gd_table_load, C, array_path, NULL)
 GIVES(gd_table_load_all, C, (const char *const[]){array_path}, 1, NULL)
 GIVES(gd_table_matrix, world.table, NULL, 0)

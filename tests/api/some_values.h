@@ -38,7 +38,7 @@ static struct {
     gd_plot *plot;
     gd_table *table;
     gd_traced *traced;
-    gd_model *model;
+    gd_fit *fit;
     bool lends; /* what is counted is lent, not given */
 } world;
 
@@ -73,7 +73,7 @@ static gd_expr *some_gd_expr(void) { return world.expr; }
 static gd_plot *some_gd_plot(void) { return world.plot; }
 static gd_table *some_gd_table(void) { return world.table; }
 static gd_traced *some_gd_traced(void) { return world.traced; }
-static gd_model *some_gd_model(void) { return world.model; }
+static gd_fit *some_gd_fit(void) { return world.fit; }
 static gd_exchange *some_gd_exchange(void)
 {
     return gd_world_start(world.alone, &(gd_collective){.kind = GD_BARRIER});
@@ -171,15 +171,28 @@ static void *some_block(const char *type)
     return block;
 }
 
-/* Trains x2 on x1 of the table in no time. */
-static gd_train_spec some_recipe(void)
+/* A line of four points; table: of t and y. */
+static gd_fit_spec some_fit_spec(gd_table *table)
 {
-    gd_train_spec s = gd_train_defaults();
-    s.target = "x2";
-    s.model = "linear";
-    s.validation = 0;
-    s.epochs = 1;
-    return s;
+    static const gd_fit_param params[] = {{.name = "a", .start = 1}, {.name = "b", .start = 1}};
+    gd_fit_spec spec = gd_fit_defaults();
+    spec.model = "a*t + b";
+    spec.table = table;
+    spec.params = params;
+    spec.param_count = 2;
+    return spec;
+}
+
+static gd_table *some_measurements(gd_ctx *ctx)
+{
+    static const double t[] = {0, 1, 2, 3}, y[] = {1, 3.1, 4.9, 7};
+    gd_table *table = gd_table_new(ctx, "measured");
+    if (gd_table_add_numbers(table, "t", t, 4, 1, NULL, NULL) ||
+        gd_table_add_numbers(table, "y", y, 4, 1, NULL, NULL)) {
+        gd_table_free(table);
+        return NULL;
+    }
+    return table;
 }
 
 /* m: its memory is counted; NULL: not. */
@@ -211,8 +224,11 @@ static void make_world(memory *m)
     world.plot = gd_plot_new(world.ctx, "some", "x", "y");
     world.table = gd_table_new(world.ctx, "some");
     failed |= gd_table_add(world.table, "x", world.tensor);
-    gd_train_spec recipe = some_recipe();
-    world.model = gd_train(ctx, world.table, &recipe);
+    gd_table *measured = some_measurements(ctx);
+    gd_fit_spec spec = some_fit_spec(measured);
+    world.fit = gd_fit_new(ctx, &spec);
+    gd_table_free(measured);
+    failed |= gd_fit_run(world.fit);
     if (failed || gd_error(ctx)) fail_msg("%s", gd_error_text(ctx));
 }
 
@@ -222,8 +238,8 @@ static void end_world(void)
     gd_expr_free(world.expr);
     gd_traced_free(world.traced);
     gd_plot_free(world.plot);
+    gd_fit_free(world.fit);
     gd_table_free(world.table);
-    gd_model_free(world.model);
     gd_world_free(world.alone);
     gd_linop_release(world.linop);
     gd_optimizer_free(world.optimizer);

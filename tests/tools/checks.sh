@@ -31,7 +31,7 @@ refuses check_layers src/optim/links/line_search/backtracking.c '#include "base/
 refuses check_layers src/plot/plot.c '#include "table/csv.h"'
 refuses check_layers src/table/csv.c '#include "train/data/dataset.h"'
 refuses check_layers src/file/gzip.c '#include "table/csv.h"'
-refuses check_layers src/train/model/measure.c '#include "cli/fit/fit.h"'
+refuses check_layers src/train/model/measure.c '#include "fit/fit_job.h"'
 refuses check_layers src/train/data/dataset.c '#include "train/model/recipe.h"'
 refuses check_layers src/train/model/checkpoint.c '#include "train/run/trainer.h"'
 refuses check_layers src/fit/fit_model.c '#include "cli/cli.h"'

@@ -16,24 +16,24 @@ static const gd_option options[] = {
 static const struct {
     const char *name, *key;
     size_t at;
-} lines[] = {{"points", "points", offsetof(gd_fit_summary, points)},
-             {"free parameters", "free", offsetof(gd_fit_summary, free)},
-             {"degrees of freedom", "dof", offsetof(gd_fit_summary, dof)},
-             {"sum of squares", "rss", offsetof(gd_fit_summary, rss)},
-             {"log likelihood", "log_likelihood", offsetof(gd_fit_summary, log_likelihood)},
-             {"AIC", "aic", offsetof(gd_fit_summary, numbers.aic)},
-             {"AICc", "aicc", offsetof(gd_fit_summary, numbers.aicc)},
-             {"BIC", "bic", offsetof(gd_fit_summary, numbers.bic)}};
+} lines[] = {{"points", "points", offsetof(gd_fit_file, points)},
+             {"free parameters", "free", offsetof(gd_fit_file, free)},
+             {"degrees of freedom", "dof", offsetof(gd_fit_file, dof)},
+             {"sum of squares", "rss", offsetof(gd_fit_file, rss)},
+             {"log likelihood", "log_likelihood", offsetof(gd_fit_file, log_likelihood)},
+             {"AIC", "aic", offsetof(gd_fit_file, numbers.aic)},
+             {"AICc", "aicc", offsetof(gd_fit_file, numbers.aicc)},
+             {"BIC", "bic", offsetof(gd_fit_file, numbers.bic)}};
 #define LINES ((int)(sizeof lines / sizeof *lines))
 
-static double number_of(const gd_fit_summary *f, int line)
+static double number_of(const gd_fit_file *f, int line)
 {
     double value;
     memcpy(&value, (const char *)f + lines[line].at, sizeof value);
     return value;
 }
 
-static void print_compared(gd_text *out, const gd_fit_summary fit[2], const gd_fit_verdict *v)
+static void print_compared(gd_text *out, const gd_fit_file fit[2], const gd_fit_verdict *v)
 {
     for (int k = 0; k < 2; k++) gd__text_put(out, "%c  %.200s: %.200s\n", 'A' + k, fit[k].path, fit[k].model);
     gd__text_put(out, "\n%-20s %16s %16s\n", "", "A", "B");
@@ -53,7 +53,7 @@ static void print_compared(gd_text *out, const gd_fit_summary fit[2], const gd_f
         gd__text_add(out, "a parameter is at an active bound: p is not what the F distribution says\n");
 }
 
-static void json_compared(gd_text *out, const gd_fit_summary fit[2], const gd_fit_verdict *v)
+static void json_compared(gd_text *out, const gd_fit_file fit[2], const gd_fit_verdict *v)
 {
     gd__text_add(out, "{\"fits\": [");
     for (int k = 0; k < 2; k++) {
@@ -70,13 +70,10 @@ static void json_compared(gd_text *out, const gd_fit_summary fit[2], const gd_fi
 
 static int run_compare(gd_cli *cli, const gd_args *args)
 {
-    gd_fit_summary fit[2] = {{0}, {0}};
-    gd_status status = gd__fit_summary_load(cli->ctx, args->argument[0], &fit[0]);
-    if (!status) status = gd__fit_summary_load(cli->ctx, args->argument[1], &fit[1]);
-    if (!status && strcmp(fit[0].rows, fit[1].rows) != 0)
-        status = gd_fail(cli->ctx, GD_VALUE, "compare: the fits are of different data: %g and %g rows%s",
-                         fit[0].points, fit[1].points,
-                         fit[0].points == fit[1].points ? " with other values or weights" : "");
+    gd_fit_file fit[2] = {{0}, {0}};
+    gd_status status = gd__fit_file_load(cli->ctx, args->argument[0], &fit[0]);
+    if (!status) status = gd__fit_file_load(cli->ctx, args->argument[1], &fit[1]);
+    if (!status) status = gd__fit_check_rows(cli->ctx, fit);
     if (!status) {
         gd_fit_verdict v = gd__fit_compare(fit);
         (gd__args_has(args, "json") ? json_compared : print_compared)(&cli->out, fit, &v);

@@ -38,6 +38,7 @@ static const gd_option options[] = {
         "normal (value and standard error), profile (where the sum of squares has risen enough, the other parameters "
         "fitted again), or bootstrap[:N][:residuals] (N fits of resampled rows, or residuals; BCa, wider by Student's "
         "quantile as few rows want it; 2000) (normal)"),
+    GD_OPTION("level", "P", "how likely intervals and bands hold the truth, between 0 and 1 (0.95)"),
     GD_REPEATED("derive", "NAME=EXPR", "a quantity of the parameters with its error: 'thalf=log(2)/b'"),
     GD_SWITCH(
         "guess",
@@ -119,7 +120,7 @@ static bool is_interrupted(void *user)
 }
 
 /* A signal may not wait for the end of the next step. */
-static void save_slow(void *user, const gd_fit *fit)
+static void save_slow(void *user, gd_fit *fit)
 {
     run *r = user;
     if (!r->out || !gd__slow_step(&r->slow)) return;
@@ -171,7 +172,7 @@ static gd_status prepare_fit(run *r)
     if (!status) status = gd__fit_arguments_read(r->args, &r->read);
     if (status) return status;
     observe(r);
-    r->fit = gd_fit_new(r->ctx, &r->read.spec);
+    r->fit = gd__fit_new(r->ctx, &r->read.spec);
     if (!r->fit) return gd_error(r->ctx) ? gd_error(r->ctx) : GD_NOMEM;
     return check_model(r);
 }
@@ -196,7 +197,16 @@ static gd_status print(run *r)
     return out->failed ? GD_NOMEM : GD_OK;
 }
 
-static gd_status draw(run *r) { return gd__fit_draw(r->fit, r->plot, r->log, gd__args_has(r->args, "dark")); }
+static gd_status draw_fit(run *r)
+{
+    gd_fit_picture how = {.log_x = r->log[0], .log_y = r->log[1], .dark = gd__args_has(r->args, "dark")};
+    gd_plot *plot = gd__fit_plot(r->fit, &how);
+    gd_status status = plot               ? gd_plot_save(plot, r->plot, how.dark)
+                       : gd_error(r->ctx) ? gd_error(r->ctx)
+                                          : GD_NOMEM;
+    gd_plot_free(plot);
+    return status;
+}
 
 /* Puts the failure of a run aside; an interrupted one says what is lost. */
 static void put_run_aside(run *r, gd_status status)
@@ -219,7 +229,7 @@ static gd_status finish_fit(run *r, gd_status status)
     }
     if (done) gd__put_aside(r->ctx, export_all(r, false), &r->why);
     if (done && r->residuals) gd__put_aside(r->ctx, gd_fit_save_residuals(r->fit, r->residuals), &r->why);
-    if (done && r->plot) gd__put_aside(r->ctx, draw(r), &r->why);
+    if (done && r->plot) gd__put_aside(r->ctx, draw_fit(r), &r->why);
     if (done) gd__put_aside(r->ctx, print(r), &r->why);
     if (!r->why.status) gd__put_aside(r->ctx, admit(r), &r->why);
     if (done && r->why.status) gd__put_aside(r->ctx, gd__cli_flush(r->cli), &r->why);
@@ -234,7 +244,7 @@ static int run_fit(gd_cli *cli, const gd_args *args)
         cli->running = true;
         gd__interrupt_catch(GD_GRACE);
         r.slow.begun = gd__cli_seconds();
-        status = gd_fit_run(r.fit);
+        status = gd__fit_run(r.fit);
         (void)gd__interrupted();
         status = finish_fit(&r, status);
     }
@@ -256,7 +266,7 @@ const gd_command gd__command_fit = {
         "parameters are shared. `y = MODEL` names the column as --y does; any other equation, 'x^2/a^2 + y^2/b^2 = 1', is an implicit model: all "
         "its columns have errors, of standard deviation 1 unless --x-errors says another, and distances from its curve are minimised. "
         "Levenberg-Marquardt with exact Jacobians, or --chain. Prints the "
-        "parameters with standard errors and 95 % intervals; of a parameter that is held by its bound, the interval from the "
+        "parameters with standard errors and 95 % intervals (--level); of a parameter that is held by its bound, the interval from the "
         "bound inwards. Ends with status 1, after all was printed, where the fit is stuck, at the limit of its steps, or where the "
         "data do not determine all parameters: these are named. Ctrl-C, SIGTERM, SIGHUP or an output that fails end it with the "
         "parameters in --out.",

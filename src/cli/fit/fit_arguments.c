@@ -119,6 +119,7 @@ static gd_status read_settings(gd_fit_arguments *a)
     s->device = gd__args_get(args, "device");
     gd_status status = gd__args_integer(args, "starts", 1, 100000, &s->starts);
     if (!status) status = gd__args_integer(args, "steps", 1, INT64_MAX, &s->max_steps);
+    if (!status) status = gd__args_real(args, "level", 1e-6, 1 - 1e-6, &s->level);
     if (!status) status = gd__args_integer(args, "seed", 0, INT64_MAX, &seed);
     if (!status) status = gd__csv_options(args, &a->tables.csv);
     if (!status) status = gd__args_choice(args, "missing", "error drop", &drop);
@@ -129,7 +130,7 @@ static gd_status read_settings(gd_fit_arguments *a)
 
 gd_status gd__fit_arguments_read(const gd_args *args, gd_fit_arguments *a)
 {
-    *a = (gd_fit_arguments){.ctx = args->ctx, .args = args, .spec = gd_fit_spec_defaults()};
+    *a = (gd_fit_arguments){.ctx = args->ctx, .args = args, .spec = gd_fit_defaults()};
     gd_status status = read_settings(a);
     if (!status) status = read_lists(a);
     if (status) return status;
@@ -149,7 +150,7 @@ void gd__fit_arguments_close(gd_fit_arguments *a)
     gd__free(a->ctx, a->param, a->param ? a->room * sizeof *a->param : 0);
     gd__free(a->ctx, a->value, a->value ? a->room * sizeof *a->value : 0);
     gd__free(a->ctx, a->name, a->name ? a->room * sizeof *a->name : 0);
-    for (int k = 0; k < GD_FIT_LISTS; k++)
+    for (int k = 0; k < GD_FIT_TEXT_LISTS; k++)
         gd__free(a->ctx, a->list[k], a->list[k] ? ((size_t)a->args->options + 1) * sizeof(char *) : 0);
     gd__strfree(a->ctx, a->definitions);
     gd__csv_free(a->csv);

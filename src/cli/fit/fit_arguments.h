@@ -6,7 +6,7 @@
 #include "fit/fit_job.h"
 #include "table/value.h"
 
-#define GD_FIT_LISTS 4 /* options that are lists of texts */
+#define GD_FIT_TEXT_LISTS 4 /* options that are lists of texts */
 
 typedef struct gd_fit_arguments {
     gd_ctx *ctx;
@@ -19,7 +19,7 @@ typedef struct gd_fit_arguments {
     gd_tensor **value; /* of the parameters */
     char **name;       /* theirs */
     size_t room;       /* of each of these lists */
-    const char **list[GD_FIT_LISTS];
+    const char **list[GD_FIT_TEXT_LISTS];
 } gd_fit_arguments;
 
 /* Reads table, parameters and settings; gd__fit_arguments_close also after a failure. */

@@ -131,7 +131,7 @@ static gd_status open_rows(job *j, const gd_archive *archive)
     gd_status status = gd__csv_options(j->args, &how);
     if (status) return status;
     if (!(j->csv = gd__table_load(j->ctx, j->args->argument + 1, 1, &how))) return gd_error(j->ctx);
-    j->p = gd__fit_predict(j->ctx, archive, j->args->argument[0], j->csv);
+    j->p = gd__fit_predict(j->ctx, archive, j->args->argument[0], j->csv, NULL);
     if (!j->p) return gd_error(j->ctx) ? gd_error(j->ctx) : GD_NOMEM;
     j->y = gd__fit_prediction_y(j->p);
     j->rows = gd__fit_prediction_rows(j->p);

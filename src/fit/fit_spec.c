@@ -1,0 +1,190 @@
+/* From a spec to a fit: everything that the spec points to is copied, so that it may go. */
+#include "base/text/ascii.h"
+#include "fit/fit_job.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+gd_fit_spec gd_fit_defaults(void)
+{
+    return (gd_fit_spec){.level = 0.95, .starts = 1, .max_steps = gd_solve_defaults().max_steps};
+}
+
+/* ---- copies ---- */
+
+static gd_status keep_text(gd_fit *j, const char **text)
+{
+    if (*text) *text = gd__intern(j->ctx, *text, strlen(*text));
+    return gd_error(j->ctx);
+}
+
+static gd_status keep_texts(gd_fit *j)
+{
+    gd_fit_spec *s = &j->spec;
+    const char **const text[] = {
+        &s->model, &s->definitions, &s->definitions_file, &s->y,     &s->weights, &s->sigma, &s->dates,
+        &s->loss,  &s->chain,       &s->intervals,        &s->device};
+    gd_status status = GD_OK;
+    for (size_t i = 0; i < sizeof text / sizeof *text && !status; i++) status = keep_text(j, text[i]);
+    return status;
+}
+
+static gd_status keep_list(gd_fit *j, int k, const char *const **list)
+{
+    size_t count = 0;
+    while (*list && (*list)[count]) count++;
+    j->list_bytes[k] = (count + 1) * sizeof(char *);
+    if (!(j->list[k] = gd__calloc(j->ctx, j->list_bytes[k]))) return GD_NOMEM;
+    gd_status status = GD_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        j->list[k][i] = (*list)[i];
+        status = keep_text(j, &j->list[k][i]);
+    }
+    *list = j->list[k];
+    return status;
+}
+
+static gd_status keep_params(gd_fit *j)
+{
+    gd_fit_spec *s = &j->spec;
+    gd_status status = GD_OK;
+    if (s->param_count < 0 || (s->param_count && !s->params))
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --param: %d of them, but no list", s->param_count);
+    if (!(j->own_params = gd__alloc_array(j->ctx, (size_t)s->param_count + 1, sizeof *j->own_params)))
+        return GD_NOMEM;
+    for (int i = 0; i < s->param_count && !status; i++) {
+        j->own_params[i] = s->params[i];
+        if (!s->params[i].name || !*s->params[i].name)
+            return gd_fail(j->ctx, GD_ARGUMENT, "fit: --param: number %d has no name", i + 1);
+        if (s->params[i].fixed && s->params[i].tied)
+            return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: it is fixed and tied: one of them",
+                           s->params[i].name);
+        if (!(s->params[i].low <= s->params[i].high))
+            return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: nothing lies between %g and %g",
+                           s->params[i].name, s->params[i].low, s->params[i].high);
+        status = keep_text(j, &j->own_params[i].name);
+        if (!status) status = keep_text(j, &j->own_params[i].tied);
+    }
+    s->params = j->own_params;
+    return status;
+}
+
+static gd_status keep_spec(gd_fit *j)
+{
+    gd_fit_spec *s = &j->spec;
+    if ((!s->model && !s->function) || !s->table)
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: a model and a table are needed");
+    if (!(s->level > 0 && s->level < 1))
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --level: %g is not between 0 and 1", s->level);
+    if (s->max_steps < 1 || s->max_evals < 0 || !(s->max_seconds >= 0))
+        return gd_fail(j->ctx, GD_ARGUMENT,
+                       "fit: --steps: steps, evaluations and seconds are numbers above 0");
+    gd_status status = keep_texts(j);
+    if (!status) status = keep_list(j, 0, &s->x_errors);
+    if (!status) status = keep_list(j, 1, &s->exclude);
+    if (!status) status = keep_list(j, 2, &s->bounds);
+    if (!status) status = keep_list(j, 3, &s->derive);
+    if (!status) status = keep_list(j, 4, &s->columns);
+    if (!s->model) s->model = "function";
+    return status ? status : keep_params(j);
+}
+
+/* ---- a fit ---- */
+
+gd_fit *gd__fit_make(gd_ctx *ctx)
+{
+    gd_fit *j = gd__calloc(ctx, sizeof *j);
+    if (!j) return NULL;
+    j->ctx = ctx;
+    j->reached = j->fit.rss = j->numbers.aic = NAN;
+    j->definitions = gd__text(ctx);
+    gd__fit_watch(j);
+    return j;
+}
+
+gd_fit *gd__fit_new(gd_ctx *ctx, const gd_fit_spec *spec)
+{
+    gd_fit *j = gd__fit_make(ctx);
+    if (!j) return NULL;
+    j->spec = *spec;
+    gd__fit_watch(j);
+    gd_status status = keep_spec(j);
+    if (!status) {
+        j->csv = gd__csv_retain(spec->table);
+        status = gd__csv_rows(j->csv) ? gd__fit_read(j)
+                                      : gd_fail(ctx, GD_FORMAT, "%s: no rows", gd__csv_source(j->csv));
+    }
+    if (!status) status = gd__fit_prepare(j);
+    if (!status) return j;
+    gd_fit_free(j);
+    return NULL;
+}
+
+gd_fit *gd_fit_new(gd_ctx *ctx, const gd_fit_spec *spec)
+{
+    if (!ctx || gd_error(ctx)) return NULL;
+    if (!spec) return gd__refuse(ctx, GD_ARGUMENT, "fit: no spec");
+    gd_fit *fit = gd__fit_new(ctx, spec);
+    if (!fit) (void)gd__fit_in_c(ctx, GD_OK);
+    return fit;
+}
+
+void gd_fit_free(gd_fit *j)
+{
+    if (!j) return;
+    gd__fit_close(j);
+    for (int k = 0; k < GD_FIT_LISTS; k++) gd__free(j->ctx, j->list[k], j->list[k] ? j->list_bytes[k] : 0);
+    gd__free(j->ctx, j->own_params,
+             j->own_params ? ((size_t)j->spec.param_count + 1) * sizeof *j->own_params : 0);
+    gd__text_free(&j->definitions);
+    gd_archive_free(j->archive);
+    gd__strfree(j->ctx, j->path);
+    gd__csv_free(j->csv);
+    gd__free(j->ctx, j, sizeof *j);
+}
+
+/* ---- errors ---- */
+
+/* Options of gradus fit that are called otherwise in a spec. */
+static const char *const members[][2] = {{"param", "params"},         {"fix", "params"},
+                                         {"bound", "bounds"},         {"steps", "max_steps"},
+                                         {"missing", "drop_missing"}, {"def", "definitions"}};
+
+/* "--x-errors" as ".x_errors": the text behind the dashes that was used. */
+static size_t put_member(const char *option, char *out, size_t size)
+{
+    size_t length = 0, put = 0;
+    while (gd__is_letter(option[length]) || (length && option[length] == '-')) length++;
+    const char *name = option;
+    size_t count = length;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (strlen(members[i][0]) == length && !memcmp(members[i][0], option, length))
+            name = members[i][1], count = strlen(name);
+    for (size_t i = 0; i < count && put + 1 < size; i++) out[put++] = name[i] == '-' ? '_' : name[i];
+    out[put] = 0;
+    return length;
+}
+
+gd_status gd__fit_in_c(gd_ctx *ctx, gd_status status)
+{
+    char text[1024], out[1100];
+    size_t used = 0;
+    gd_status error = gd_error(ctx);
+    if (!error || !strstr(gd_error_text(ctx), "--")) return status;
+    (void)snprintf(text, sizeof text, "%s", gd_error_text(ctx));
+    for (const char *s = text; *s && used + 60 < sizeof out;) {
+        bool option = s[0] == '-' && s[1] == '-' && gd__is_letter(s[2]) && (s == text || s[-1] == ' ');
+        if (!option) {
+            out[used++] = *s++;
+            continue;
+        }
+        out[used++] = '.';
+        s += 2;
+        s += put_member(s, out + used, 50);
+        used += strlen(out + used);
+    }
+    out[used] = 0;
+    gd_clear_error(ctx);
+    return gd_fail(ctx, error, "%s", out);
+}
