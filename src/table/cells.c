@@ -151,10 +151,20 @@ static double stored_value(gd_cell_place p)
     return ((const double *)gd_data(p.table->stored[p.column].value))[p.row];
 }
 
+/* A cell of a text that is read by rows.  If there is no memory for the column's, the context knows. */
+static const char *found_text(gd_cell_place p)
+{
+    gd_csv *csv = (gd_csv *)(uintptr_t)p.table; /* what is found is kept */
+    if (!csv->text || !csv->text[p.column].cells)
+        if (gd__whole_text_find(csv, p.column)) return "";
+    return csv->text[p.column].cells + csv->text[p.column].at[p.row];
+}
+
 /* The text or the word at a place; "" for numbers and dates. */
 static const char *text_at(gd_cell_place p)
 {
     if (p.column < 0) return "";
+    if (p.table->row_at) return found_text(p);
     if (p.table->data)
         return p.table->data + p.table->cell[(size_t)p.row * (size_t)p.table->columns + (size_t)p.column];
     const gd_stored *s = &p.table->stored[p.column];
@@ -219,7 +229,9 @@ static int number_at(gd_cell_place p, double *value)
         *value = (double)p.row;
         return 1;
     }
-    if (p.table->data || p.table->stored[p.column].kind == GD_CELLS_WORDS)
+    const gd_stored *s = p.table->stored ? &p.table->stored[p.column] : NULL;
+    bool read = p.table->row_at && s && s->kind == GD_CELLS_NUMBERS && s->value;
+    if (!read && (p.table->data || s->kind == GD_CELLS_WORDS))
         return gd__csv_text_number(p.table, text_at(p), value);
     bool number = p.table->stored[p.column].kind == GD_CELLS_NUMBERS;
     *value = number ? stored_value(p) : NAN;
@@ -245,8 +257,9 @@ static gd_status cell_error(const gd_csv *csv, int64_t row, int column, int kind
 {
     gd_cell_place p = gd__csv_place(csv, row, column);
     const gd_csv *from = p.table;
-    char text[GD_CELL_SIZE];
-    const char *cell = gd__csv_text(csv, row, column, text);
+    char text[256];
+    const char *cell = from->row_at ? gd__whole_text_cell(from, p.row, p.column, text, sizeof text)
+                                    : gd__csv_text(csv, row, column, text);
     if (kind >= 0 && !from->data)
         return gd_fail(csv->ctx, GD_FORMAT, "%s: row %lld of '%.60s': %s is not finite", from->source,
                        (long long)p.row + 1, csv->name[column], kind ? cell : "nan");
@@ -263,8 +276,23 @@ static gd_status cell_error(const gd_csv *csv, int64_t row, int column, int kind
                                                         : "");
 }
 
+/* A column that is in memory as numbers; false: that is not so, or a cell of it is not wanted. */
+static bool ready_numbers(const gd_csv *csv, int column, bool missing, double *out)
+{
+    const int64_t *pick;
+    const gd_stored *s = gd__csv_stored(csv, column, &pick);
+    const double *from = s && s->kind == GD_CELLS_NUMBERS ? gd_data(s->value) : NULL;
+    if (!from) return false;
+    for (int64_t i = 0; i < gd__csv_rows(csv); i++) {
+        out[i] = from[pick ? pick[i] : i];
+        if (!isfinite(out[i]) && !(missing && isnan(out[i]))) return false;
+    }
+    return true;
+}
+
 gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missing, double *out)
 {
+    if (ready_numbers(csv, column, missing, out)) return GD_OK;
     for (int64_t row = 0; row < gd__csv_rows(csv); row++) {
         int kind = gd__csv_number(csv, row, column, &out[row]);
         if (kind == 1 && isfinite(out[row])) continue;

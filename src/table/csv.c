@@ -27,6 +27,7 @@ typedef struct scan {
     size_t at, end;
     int64_t line;
     char separator;
+    bool ascii;       /* all of it */
     bool more;        /* another cell follows on the line */
     gd_widths widths; /* of a separator GD_CSV_WIDTHS */
 } scan;
@@ -413,34 +414,106 @@ static bool is_ascii(const char *data, size_t size)
     return !(all & UINT64_C(0x8080808080808080));
 }
 
+/* What was said of a text: what else is missing, which columns are words. */
+static gd_status heed_options(gd_csv *csv, const gd_csv_options *o)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < o->missing_count && !status; i++)
+        status = gd__words_add(csv->ctx, &csv->missing, o->missing[i], strlen(o->missing[i]));
+    if (!status && o->words_count) status = gd__csv_store(csv);
+    for (int i = 0; i < o->words_count && !status; i++) {
+        int column = gd__csv_column(csv, o->words[i]);
+        if (column < 0) return gd_error(csv->ctx);
+        csv->stored[column].kind = GD_CELLS_WORDS;
+    }
+    return status;
+}
+
+/* ---- all rows ---- */
+
+static gd_status start_table(scan *s, const gd_csv_options *options)
+{
+    gd_status status = read_row(s);
+    if (!status) status = name_columns(s->csv, !options->no_header);
+    if (!status && !s->ascii && !options->no_header) status = check_utf8(s->csv, options);
+    return status ? status : heed_options(s->csv, options);
+}
+
+#define FIRST_ROW ((size_t)1 << 20) /* bytes of a row that both readers may read */
+
+static void exchange(char *a, char *b, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        char c = a[i];
+        a[i] = b[i];
+        b[i] = c;
+    }
+}
+
+/* The first row without a header is data: the fast reader sees it as it was. */
+static gd_status start_without_header(scan *s, const gd_csv_options *options, bool *done)
+{
+    size_t from = s->at, size = s->end - from < FIRST_ROW ? s->end - from : FIRST_ROW;
+    int64_t line = s->line;
+    char *before = gd__alloc(s->csv->ctx, size + 1);
+    if (!before) return GD_NOMEM;
+    memcpy(before, s->data + from, size);
+    gd_status status = start_table(s, options);
+    size_t used = s->at - from;
+    if (!status && used <= size) {
+        exchange(before, s->data + from, used);
+        status = gd__whole_text_read(s->csv, from, s->end, line, s->ascii, options, done);
+        if (!*done) exchange(before, s->data + from, used);
+    }
+    gd__free(s->csv->ctx, before, size + 1);
+    return status;
+}
+
+/* Names and, if that is possible, all rows by the fast reader. */
+static gd_status start_rows(scan *s, const gd_csv_options *options, bool *done)
+{
+    *done = false;
+    if (options->no_header) return start_without_header(s, options, done);
+    gd_status status = start_table(s, options);
+    return status ? status : gd__whole_text_read(s->csv, s->at, s->end, s->line, s->ascii, options, done);
+}
+
 #define SOME_ROWS 4096 /* between looks at the clock */
+
+static gd_status scan_rows(scan *s, const gd_csv_options *options)
+{
+    gd_csv *csv = s->csv;
+    gd_status status = GD_OK;
+    const gd_observer *observer = options->input.observer;
+    const char *label = gd__input_label(csv->source);
+    while (!status && s->at < s->end) {
+        if (empty_line(s)) continue;
+        status = read_row(s);
+        if (csv->lines % SOME_ROWS) continue;
+        gd__progress(observer, label, "MB", (int64_t)(s->at >> 20), (int64_t)(s->end >> 20), NAN);
+        if (!status && gd__is_interrupted(observer))
+            status = gd_fail(csv->ctx, GD_INTERRUPTED, "%s: interrupted", csv->source);
+    }
+    return status;
+}
 
 static gd_status scan_all(gd_csv *csv, size_t size, const gd_csv_options *options)
 {
     scan s = {.csv = csv, .data = csv->data, .end = size, .line = 1, .separator = options->separator};
     gd_status status = prepare(&s);
     if (status) return status;
-    bool ascii = is_ascii(csv->data, size);
+    bool done = false;
+    s.ascii = is_ascii(csv->data, size);
     skip_preamble(&s);
     if (s.at >= s.end) return gd_fail(csv->ctx, GD_FORMAT, "%s: the file is empty", csv->source);
     if (!s.separator) s.separator = find_separator(&s, options->decimal == ',');
     status = find_widths(&s, options->separator);
     csv->separator = s.separator;
-    if (!status) status = read_row(&s);
-    if (!status) status = name_columns(csv, !options->no_header);
-    const gd_observer *observer = options->input.observer;
-    const char *label = gd__input_label(csv->source);
-    while (!status && s.at < s.end) {
-        if (empty_line(&s)) continue;
-        status = read_row(&s);
-        if (csv->lines % SOME_ROWS) continue;
-        gd__progress(observer, label, "MB", (int64_t)(s.at >> 20), (int64_t)(size >> 20), NAN);
-        if (!status && gd__is_interrupted(observer))
-            status = gd_fail(csv->ctx, GD_INTERRUPTED, "%s: interrupted", csv->source);
-    }
-    gd__progress_end(observer);
+    if (!status) status = start_rows(&s, options, &done);
+    if (!status && !done) status = scan_rows(&s, options);
+    gd__progress_end(options->input.observer);
     gd__widths_free(csv->ctx, &s.widths);
-    return status || ascii ? status : check_utf8(csv, options);
+    return status || done || s.ascii ? status : check_utf8(csv, options);
 }
 
 /* ---- making ---- */
@@ -473,21 +546,6 @@ gd_status gd__csv_store(gd_csv *csv)
     return GD_OK;
 }
 
-/* What was said of a text: what else is missing, which columns are words. */
-static gd_status heed_options(gd_csv *csv, const gd_csv_options *o)
-{
-    gd_status status = GD_OK;
-    for (int i = 0; i < o->missing_count && !status; i++)
-        status = gd__words_add(csv->ctx, &csv->missing, o->missing[i], strlen(o->missing[i]));
-    if (!status && o->words_count) status = gd__csv_store(csv);
-    for (int i = 0; i < o->words_count && !status; i++) {
-        int column = gd__csv_column(csv, o->words[i]);
-        if (column < 0) return gd_error(csv->ctx);
-        csv->stored[column].kind = GD_CELLS_WORDS;
-    }
-    return status;
-}
-
 /* The rows of a block of UTF-8, which it takes over, also when it fails. */
 static gd_csv *parse_text(gd_ctx *ctx, const char *source, char *data, size_t size, size_t block,
                           const gd_csv_options *options)
@@ -500,9 +558,9 @@ static gd_csv *parse_text(gd_ctx *ctx, const char *source, char *data, size_t si
     csv->data = data;
     csv->block = block;
     csv->decimal = options->decimal;
-    if (scan_all(csv, size, options) == GD_OK && heed_options(csv, options) == GD_OK) {
+    if (scan_all(csv, size, options) == GD_OK) {
         /* rows of the header: its cells stay in front, so rows are counted from behind it */
-        if (!options->no_header) {
+        if (!options->no_header && !csv->row_at) {
             csv->cells -= (size_t)csv->columns;
             csv->lines--;
             memmove(csv->cell, csv->cell + csv->columns, csv->cells * sizeof *csv->cell);
@@ -579,6 +637,7 @@ void gd__csv_free(gd_csv *csv)
     gd_ctx *ctx = csv->ctx;
     size_t places = (size_t)(csv->base ? 1 : csv->parts) * (size_t)csv->columns;
     free_stored(csv);
+    gd__whole_text_close(csv);
     for (int i = 0; csv->part && i < csv->parts; i++) gd__csv_free(csv->part[i]);
     gd__free(ctx, csv->part, csv->part ? (size_t)csv->parts * sizeof *csv->part : 0);
     gd__free(ctx, csv->place, csv->place ? places * sizeof *csv->place : 0);

@@ -8,7 +8,8 @@
  * Quotes as in RFC 4180 ("a ""b""", separators and line ends inside); separator , ; or tab, found from the first line, or
  * blanks, where the first two lines have as many words and none of the others, or none where cells stand under each other and some are empty (widths.h); line ends LF or CRLF; text is UTF-8, or converted to it (encoding.h); a mark at the start is skipped, and so are empty lines and, before the first row, lines that begin
  * with #.  Spaces around cells without quotes are dropped.  The first line has the names of the columns; a column
- * without a name there is called by its position, c1 for the first; every row has as many cells.  Memory: the file, 8 bytes a cell, 16 a row. */
+ * without a name there is called by its position, c1 for the first; every row has as many cells.  Memory: the file, 8 bytes per cell, 16 per
+ * row; cells of columns that are not numbers, or are asked for as text, take their text once more. */
 #ifndef GD_TABLE_CSV_H
 #define GD_TABLE_CSV_H
 
@@ -31,7 +32,9 @@ typedef struct gd_csv_options {
     int missing_count;
     const char *const *words; /* names of columns that are words; NULL: none */
     int words_count;
-    gd_input input; /* of files; its observer also sees how far the text is */
+    bool one_by_one; /* every cell by the slow reader, for tests; what is accepted is the same */
+    size_t slab;     /* bytes between two looks at the observer, for tests; 0: as many as are good */
+    gd_input input;  /* of files; its observer also sees how far the text is */
 } gd_csv_options;
 
 /* Reads bytes; `source` leads the errors.  options NULL: defaults.  New; NULL with FORMAT recorded: ragged rows, an open

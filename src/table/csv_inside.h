@@ -1,6 +1,7 @@
 /* The inside of a table.  Its cells are one of four things:
  *
- *   text     of a file: `data`, with the place of each cell
+ *   text     of a file: `data`, with the place of each cell; or with that of each row, where all is quickly read (whole_text.c):
+ *            then columns of numbers are stored, and cells as text are found when they are asked for
  *   stored   columns of numbers, words and dates in memory
  *   parts    tables one after the other
  *   base     some rows or columns of another table, which has text, columns or parts */
@@ -19,6 +20,13 @@ typedef struct gd_stored {
     bool day, clock; /* of dates: what they have */
 } gd_stored;
 
+/* The cells of a column, each with a NUL. */
+typedef struct gd_column_text {
+    char *cells; /* NULL: not asked for */
+    size_t bytes;
+    size_t *at; /* [rows] */
+} gd_column_text;
+
 struct gd_table {
     gd_ctx *ctx;
     char *source;
@@ -27,12 +35,15 @@ struct gd_table {
     size_t block;
     size_t *cell; /* offsets into data, row after row */
     size_t cells, cell_bytes;
-    int64_t *line; /* of each row; NULL: rows have no lines */
-    size_t lines, line_bytes;
-    const char **name;   /* of the columns; interned or in data */
-    const char **word;   /* the same without units: S of "S [mM]"; behind the names */
-    size_t name_bytes;   /* of both */
-    gd_name_index index; /* of the names */
+    size_t size;              /* of data, if it is read by rows */
+    size_t *row_at;           /* offsets of rows into data; NULL: `cell` has those of the cells */
+    gd_column_text *text;     /* of each column, if any was asked for */
+    int64_t *line;            /* of each row; NULL: rows have no lines */
+    size_t lines, line_bytes; /* line_bytes: also those of row_at */
+    const char **name;        /* of the columns; interned or in data */
+    const char **word;        /* the same without units: S of "S [mM]"; behind the names */
+    size_t name_bytes;        /* of both */
+    gd_name_index index;      /* of the names */
     int columns;
     int unnamed; /* columns without a name in the file: c1 for the first */
     char separator, decimal;
@@ -60,6 +71,15 @@ gd_cell_place gd__csv_place(const gd_table *table, int64_t row, int column);
 /* The column in memory: of this table, or of the one that it is selected from, whose rows it has (*pick; NULL: all).  NULL: its cells
  * are text that was not read yet. */
 const gd_stored *gd__csv_stored(const gd_table *table, int column, const int64_t **pick);
+
+/* Reads rows from data[at..size) and columns of numbers, if nothing is in the way: *done.  What is, is for a slower reader to say. */
+GD_NODISCARD gd_status gd__whole_text_read(gd_table *csv, size_t at, size_t size, int64_t line, bool ascii,
+                                           const gd_csv_options *options, bool *done);
+/* Finds the cells of a column. */
+GD_NODISCARD gd_status gd__whole_text_find(gd_table *csv, int column);
+/* One cell of at most size - 1 bytes. */
+const char *gd__whole_text_cell(const gd_table *csv, int64_t row, int column, char *out, size_t size);
+void gd__whole_text_close(gd_table *csv);
 
 /* A cell by the table's decimals: 1: a number; 0: missing; -1: neither. */
 int gd__csv_text_number(const gd_table *csv, const char *cell, double *value);

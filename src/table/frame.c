@@ -48,6 +48,12 @@ static gd_status find_kind(gd_ctx *ctx, const gd_csv *csv, int column, gd_cells 
 
 /* ---- reading ---- */
 
+static gd_status own_values(gd_ctx *ctx, const gd_frame *f, gd_frame_column *c)
+{
+    c->value = gd__alloc_array(ctx, (size_t)f->row_room, sizeof *c->value);
+    return c->value ? GD_OK : gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
+}
+
 /* Words are interned: the same word is the same place in memory. */
 gd_status gd__frame_word(gd_ctx *ctx, gd_word_places *places, gd_frame_column *c, const char *cell,
                          double *out)
@@ -109,22 +115,35 @@ static gd_status read_dates(gd_ctx *ctx, const gd_csv *csv, int column, gd_frame
     return GD_OK;
 }
 
-/* A column that is in memory; the words are interned, so the list is all there is to copy. */
-static gd_status copy_column(gd_ctx *ctx, const gd_stored *s, const int64_t *pick, int64_t rows,
-                             gd_frame_column *out)
+/* A column that is in memory: all of its rows are lent.  The words are interned, so the list is all there is to copy. */
+static gd_status take_column(gd_frame *f, const gd_stored *s, const int64_t *pick, gd_frame_column *out)
 {
     const double *from = gd_data(s->value);
-    gd_status status = from ? GD_OK : gd_error(ctx);
-    if (from && !pick) memcpy(out->value, from, (size_t)rows * sizeof *from);
-    for (int64_t i = 0; from && pick && i < rows; i++) out->value[i] = from[pick[i]];
+    gd_status status = from ? GD_OK : gd_error(f->ctx);
+    if (!status && !pick) {
+        out->lent = gd_retain(s->value);
+        out->value = (double *)(uintptr_t)from;
+    } else if (!status) {
+        status = own_values(f->ctx, f, out);
+    }
+    for (int64_t i = 0; !status && pick && i < f->rows; i++) out->value[i] = from[pick[i]];
     for (int k = 0; k < s->words.count && !status; k++)
-        status = gd__words_add(ctx, &out->words, s->words.word[k], strlen(s->words.word[k]));
+        status = gd__words_add(f->ctx, &out->words, s->words.word[k], strlen(s->words.word[k]));
     out->day = s->day;
     out->clock = s->clock;
     return status;
 }
 
-/* A column of numbers that is in memory may have infinities; reading the cells tells where. */
+static gd_status refuse_infinity(const gd_csv *csv, int column, const double *value)
+{
+    int64_t row = 0;
+    while (!isinf(value[row])) row++;
+    return gd_fail(csv->ctx, GD_FORMAT, "%s: row %lld of '%.60s': %g is not finite",
+                   gd__csv_source_of(csv, row), (long long)gd__csv_line(csv, row), gd__csv_name(csv, column),
+                   value[row]);
+}
+
+/* A column of numbers that is in memory may have infinities. */
 static bool is_finite_or_missing(const gd_frame_column *column, int64_t rows)
 {
     for (int64_t i = 0; i < rows; i++)
@@ -143,9 +162,11 @@ static gd_status read_column(gd_frame *f, const gd_csv *csv, int column, gd_fram
     if (status) return status;
     if (s && s->kind == out->kind &&
         !(pick && s->words.count)) { /* words of rows that are left out are none */
-        status = copy_column(f->ctx, s, pick, f->rows, out);
+        status = take_column(f, s, pick, out);
         if (status || out->kind != GD_CELLS_NUMBERS || is_finite_or_missing(out, f->rows)) return status;
+        return refuse_infinity(csv, column, out->value);
     }
+    if ((status = own_values(f->ctx, f, out))) return status;
     switch (out->kind) {
     case GD_CELLS_WORDS: return read_words(f->ctx, csv, column, out);
     case GD_CELLS_DATES: return read_dates(f->ctx, csv, column, out);
@@ -153,32 +174,36 @@ static gd_status read_column(gd_frame *f, const gd_csv *csv, int column, gd_fram
     }
 }
 
-gd_status gd__frame_new(gd_ctx *ctx, int64_t rows, const gd_cells *kind, int count, gd_frame *out)
+/* Columns without values. */
+static gd_status new_columns(gd_ctx *ctx, int64_t rows, const gd_cells *kind, int count, gd_frame *out)
 {
     *out = (gd_frame){.ctx = ctx, .rows = rows, .row_room = rows > 0 ? rows : 1};
     out->column = gd__calloc(ctx, (size_t)count * sizeof *out->column);
     if (!out->column) return GD_NOMEM;
     out->count = out->room = count;
-    for (int i = 0; i < count; i++) {
-        gd_frame_column *c = &out->column[i];
-        if (kind) c->kind = kind[i];
-        c->value = gd__alloc_array(ctx, (size_t)out->row_room, sizeof *c->value);
-        if (!c->value) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
-    }
+    for (int i = 0; i < count && kind; i++) out->column[i].kind = kind[i];
     return GD_OK;
+}
+
+gd_status gd__frame_new(gd_ctx *ctx, int64_t rows, const gd_cells *kind, int count, gd_frame *out)
+{
+    gd_status status = new_columns(ctx, rows, kind, count, out);
+    for (int i = 0; i < count && !status; i++) status = own_values(ctx, out, &out->column[i]);
+    return status;
 }
 
 gd_status gd__frame_read(gd_ctx *ctx, const gd_csv *csv, const int *columns, int count, const gd_cells *kind,
                          gd_frame *out)
 {
-    gd_status status = gd__frame_new(ctx, gd__csv_rows(csv), kind, count, out);
+    gd_status status = new_columns(ctx, gd__csv_rows(csv), kind, count, out);
     for (int i = 0; i < count && !status; i++) status = read_column(out, csv, columns[i], &out->column[i]);
     return status;
 }
 
 static void close_column(gd_frame *f, gd_frame_column *c)
 {
-    gd__free(f->ctx, c->value, c->value ? (size_t)f->row_room * sizeof *c->value : 0);
+    if (!c->lent) gd__free(f->ctx, c->value, c->value ? (size_t)f->row_room * sizeof *c->value : 0);
+    gd_release(c->lent);
     gd__words_free(f->ctx, &c->words);
 }
 

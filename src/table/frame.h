@@ -12,7 +12,8 @@
 typedef struct gd_frame_column {
     const char *name; /* interned */
     gd_cells kind;
-    double *value; /* numbers; places among the words; seconds of dates; NAN: missing */
+    double *value;   /* numbers; places among the words; seconds of dates; NAN: missing */
+    gd_tensor *lent; /* whose memory `value` is, which is then only read; NULL: it is the column's own */
     gd_words words;
     bool day, clock;         /* of dates: what they have */
     const gd_words *missing; /* what else stands for a missing cell while it is read; NULL: nothing */

@@ -39,8 +39,11 @@ typedef struct table {
     const char *plain; /* the end, where digits are always a number and never stand for a missing one */
     char separator, second, point; /* second: another byte between cells, or the first again */
     bool blanks, quotes;
+    bool lax; /* a cell that is no number ends its column, not the reading */
     gd_frame_column *
         *column; /* of each column of a row: where it goes, NULL: nowhere; NULL: only rows are looked for */
+    size_t *row_at; /* where rows begin, and their lines; NULL: nobody asks */
+    int64_t *row_line;
 } table;
 
 typedef struct piece {
@@ -49,6 +52,7 @@ typedef struct piece {
     const char *chunk; /* the bytes that `stops` is about */
     uint64_t stops;    /* where cells may end, of those that are still to come */
     int64_t line, row, rows;
+    gd_frame_column **column; /* as in the table; a copy if columns may end */
     fault fault;
 } piece;
 
@@ -352,6 +356,10 @@ static bool careful_number(piece *p, const cell *c, int column, double *out)
     gd_csv csv = {.decimal = p->t->layout->decimal};
     if (p->t->layout->missing) csv.missing = *p->t->layout->missing;
     size_t length = (size_t)(c->end - c->begin);
+    if (!length) { /* the usual hole */
+        *out = NAN;
+        return true;
+    }
     if (length >= sizeof text) return cell_fault(p, c, column, "is not a number");
     copy_cell(c->begin, length, text);
     int kind = gd__csv_text_number(&csv, text, out);
@@ -383,13 +391,17 @@ static bool put_trimmed(piece *p, cell *c, int column, double *out)
     while (end > begin && is_blank(end[-1])) end--;
     bool trimmed = begin != c->begin || end != c->end;
     *c = (cell){begin, end, c->stop};
-    if (p->t->column[column]->kind != GD_CELLS_NUMBERS) return place_word(p, c, column, out);
-    return (trimmed && is_plain_number(p->t, c, out)) || careful_number(p, c, column, out);
+    if (p->column[column]->kind != GD_CELLS_NUMBERS) return place_word(p, c, column, out);
+    if ((trimmed && is_plain_number(p->t, c, out)) || careful_number(p, c, column, out)) return true;
+    if (!p->t->lax) return false;
+    p->fault = (fault){0};
+    p->column[column] = NULL;
+    return true;
 }
 
 static inline __attribute__((always_inline)) bool put_cell(piece *p, cell *c, int column, int64_t row)
 {
-    const gd_frame_column *to = p->t->column[column];
+    const gd_frame_column *to = p->column[column];
     if (!to || (to->kind == GD_CELLS_NUMBERS && is_plain_number(p->t, c, &to->value[row]))) return true;
     return put_trimmed(p, c, column, &to->value[row]);
 }
@@ -439,11 +451,17 @@ static bool skip_empty(piece *p)
 {
     const char *at = p->at;
     if (*at > ' ') return false;
-    while (at < p->end && (is_blank(*at) || *at == '\r')) at++;
+    while (at < p->end && (*at == '\r' || (is_blank(*at) && (p->t->blanks || *at != p->t->separator)))) at++;
     if (at < p->end && *at != '\n') return false;
     go_to(p, at < p->end ? at + 1 : at);
     p->line++;
     return true;
+}
+
+static void note_row(const piece *p)
+{
+    p->t->row_at[p->row + p->rows] = (size_t)(p->at - p->t->text);
+    p->t->row_line[p->row + p->rows] = p->line;
 }
 
 static inline __attribute__((always_inline)) void take_rows(piece *p, bool care)
@@ -451,6 +469,7 @@ static inline __attribute__((always_inline)) void take_rows(piece *p, bool care)
     int64_t lines = 0;
     while (p->at < p->end) {
         if (skip_empty(p)) continue;
+        if (p->t->row_at) note_row(p);
         if (!take_row(p, care, &lines)) return;
         p->line += lines;
         p->rows++;
@@ -499,6 +518,10 @@ static int64_t join_pieces(const table *t, const piece *pieces, int count, fault
         size_t bytes = (size_t)(p->rows + (p->fault.what != NULL)) * sizeof(double);
         for (int i = 0; i < t->layout->columns && rows != p->row; i++)
             if (t->column[i]) memmove(t->column[i]->value + rows, t->column[i]->value + p->row, bytes);
+        if (t->row_at && rows != p->row) {
+            memmove(t->row_at + rows, t->row_at + p->row, (size_t)p->rows * sizeof *t->row_at);
+            memmove(t->row_line + rows, t->row_line + p->row, (size_t)p->rows * sizeof *t->row_line);
+        }
         rows += p->rows;
         *first = p->fault;
     }
@@ -588,6 +611,7 @@ static table table_of(const gd_table_layout *layout, const char *text, size_t si
 static gd_status read_pieces(namer *n, piece *pieces, int count, gd_frame *out)
 {
     fault first = {0};
+    for (int k = 0; k < count; k++) pieces[k].column = n->t->column;
     gd__parallel(n->ctx, count, read_piece, pieces);
     out->rows = join_pieces(n->t, pieces, count, &first);
     gd_status status = name_cells(n, out->rows, &first);
@@ -619,6 +643,116 @@ gd_status gd__scan_rows(gd_ctx *ctx, const gd_table_layout *layout, const char *
     gd__free(ctx, t.column, t.column ? columns * sizeof *t.column : 0);
     return status;
 }
+
+/* Columns that ended in one piece have ended. */
+static void end_columns(const table *t, const piece *pieces, int count)
+{
+    for (int k = 0; k < count; k++)
+        for (int i = 0; i < t->layout->columns; i++)
+            if (!pieces[k].column[i]) t->column[i] = NULL;
+}
+
+gd_status gd__scan_numbers(gd_ctx *ctx, const gd_table_layout *layout, const char *text, size_t size,
+                           int64_t first_line, gd_frame_column **column, size_t *row_at, int64_t *row_line,
+                           int64_t *rows)
+{
+    table t = table_of(layout, text, size);
+    piece pieces[MOST_PIECES];
+    int64_t lines;
+    t.lax = true;
+    t.column = column;
+    t.row_at = row_at;
+    t.row_line = row_line;
+    size_t columns = (size_t)layout->columns;
+    int made = cut(&t, first_line, pieces, &lines);
+    size_t bytes = (size_t)made * columns * sizeof(gd_frame_column *);
+    gd_frame_column **own = gd__alloc(ctx, bytes + 1);
+    if (!own) return GD_NOMEM;
+    for (int k = 0; k < made; k++) {
+        pieces[k].column = own + (size_t)k * columns;
+        memcpy(pieces[k].column, column, columns * sizeof *own);
+    }
+    gd__parallel(ctx, made, read_piece, pieces);
+    end_columns(&t, pieces, made);
+    gd__free(ctx, own, bytes + 1);
+    fault first = {0};
+    *rows = join_pieces(&t, pieces, made, &first);
+    if (first.what) *rows = -1;
+    return GD_OK;
+}
+
+int64_t gd__scan_lines(const char *text, size_t size) { return count_line_ends(text, size) + 1; }
+
+/* ---- cells of rows that were read ---- */
+
+typedef struct cell_finder {
+    table t;
+    const size_t *row_at;
+    const int *slot; /* of each column its number among the wanted, or -1 */
+    int last;        /* the last column wanted */
+    int64_t rows;
+    size_t *place; /* [count, rows, 2]: where a cell begins, and its bytes */
+} cell_finder;
+
+#define FIND_ROWS 4096 /* of a task */
+
+/* The next cell of a row, without blanks and line end. */
+static void next_cell(piece *p, cell *c)
+{
+    int64_t line = 0;
+    if (!find_cell(p, true, c, &line))
+        *c = (cell){p->at, p->at, p->at}; /* cannot be: the row was read before */
+    if ((c->stop >= p->t->end || *c->stop == '\n') && c->end > c->begin && c->end[-1] == '\r') c->end--;
+    while (c->end > c->begin && is_blank(c->end[-1])) c->end--;
+    if (c->end < c->begin) c->end = c->begin;
+}
+
+static void put_place(const table *t, const cell *c, size_t place[2])
+{
+    place[0] = (size_t)(c->begin - t->text);
+    place[1] = (size_t)(c->end - c->begin);
+}
+
+static void find_in_row(const cell_finder *f, int64_t row)
+{
+    piece p = {.t = &f->t};
+    cell c;
+    go_to(&p, f->t.text + f->row_at[row]);
+    for (int i = 0; i <= f->last; i++) {
+        next_cell(&p, &c);
+        if (f->slot[i] >= 0)
+            put_place(&f->t, &c, f->place + 2 * ((size_t)f->slot[i] * (size_t)f->rows + (size_t)row));
+    }
+}
+
+static void find_rows(void *arg, int64_t index)
+{
+    const cell_finder *f = arg;
+    int64_t end = (index + 1) * FIND_ROWS < f->rows ? (index + 1) * FIND_ROWS : f->rows;
+    for (int64_t row = index * FIND_ROWS; row < end; row++) find_in_row(f, row);
+}
+
+void gd__scan_find(gd_ctx *ctx, const gd_table_layout *layout, const char *text, size_t size,
+                   const size_t *row_at, int64_t rows, const int *slot, size_t *place)
+{
+    cell_finder f = {
+        .t = table_of(layout, text, size), .row_at = row_at, .slot = slot, .rows = rows, .place = place};
+    for (int i = 0; i < layout->columns; i++) f.last = slot[i] >= 0 ? i : f.last;
+    gd__parallel(ctx, (rows + FIND_ROWS - 1) / FIND_ROWS, find_rows, &f);
+}
+
+void gd__scan_find_one(const gd_table_layout *layout, const char *text, size_t size, size_t row_at,
+                       int column, size_t place[2])
+{
+    table t = table_of(layout, text, size);
+    piece p = {.t = &t};
+    cell c;
+    go_to(&p, text + row_at);
+    for (int i = 0; i <= column; i++) next_cell(&p, &c);
+    put_place(&t, &c, place);
+}
+
+void gd__scan_copy(const char *from, size_t length, char *out) { copy_cell(from, length, out); }
 
 size_t gd__scan_whole_rows(const gd_table_layout *layout, const char *text, size_t size, int64_t *lines)
 {

@@ -22,6 +22,25 @@ GD_NODISCARD gd_status gd__scan_rows(gd_ctx *ctx, const gd_table_layout *layout,
                                      size_t size, int64_t first_line, const int *wanted, const gd_cells *kind,
                                      int count, gd_frame *out);
 
+/* ---- whole tables (whole_text.c) ---- */
+
+/* All columns as numbers, as far as they are: column[i]->value (column[i] NULL: not wanted) gets those of the rows from 0 on, and column[i]
+ * becomes NULL if a cell is neither a number nor missing.  There is room for gd__scan_lines rows.  Where rows begin in the text, and
+ * their lines.  *rows: -1, and no error: a row is wrong, and a slower reader says how.  NOMEM. */
+GD_NODISCARD gd_status gd__scan_numbers(gd_ctx *ctx, const gd_table_layout *layout, const char *text,
+                                        size_t size, int64_t first_line, gd_frame_column **column,
+                                        size_t *row_at, int64_t *row_line, int64_t *rows);
+int64_t gd__scan_lines(const char *text, size_t size);
+/* Cells of rows that gd__scan_numbers has read: slot[i] is the number k of a column among those wanted, or -1; place[2 (k rows + row)]
+ * is where its cell begins, the number behind it how many bytes it has, with its quotes. */
+void gd__scan_find(gd_ctx *ctx, const gd_table_layout *layout, const char *text, size_t size,
+                   const size_t *row_at, int64_t rows, const int *slot, size_t *place);
+/* The same for one cell of the row that begins at text[row_at]. */
+void gd__scan_find_one(const gd_table_layout *layout, const char *text, size_t size, size_t row_at,
+                       int column, size_t place[2]);
+/* The text of a cell without its quotes and with a NUL: at most length + 1 bytes. */
+void gd__scan_copy(const char *cell, size_t length, char *out);
+
 /* How much of text[0..size) is whole rows, each with its line end: 0 where the first one goes on.  *lines: theirs. */
 size_t gd__scan_whole_rows(const gd_table_layout *layout, const char *text, size_t size, int64_t *lines);
 

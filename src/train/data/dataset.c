@@ -210,8 +210,11 @@ static const char *cell_of(void *user, int64_t row)
 static gd_status check_cells(const gd_dataset *d, const table *t)
 {
     char text[GD_CELL_SIZE];
+    double value;
+    bool numbers = gd__csv_told(t->csv, t->target) == GD_CELLS_NUMBERS; /* read already: no text is needed */
     for (int64_t i = 0; i < d->rows; i++)
-        if (!*gd__csv_text(t->csv, i, t->target, text))
+        if (!(numbers && gd__csv_number(t->csv, i, t->target, &value) > 0) &&
+            !*gd__csv_text(t->csv, i, t->target, text))
             return gd_fail(d->ctx, GD_FORMAT, "%s: line %lld, column '%.60s': the cell is empty",
                            gd__csv_source(t->csv), (long long)gd__csv_line(t->csv, i),
                            gd__csv_name(t->csv, t->target));

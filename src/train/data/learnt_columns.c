@@ -1,5 +1,6 @@
 /* Columns as numbers; see learnt_columns.h. */
 #include "train/data/learnt_columns.h"
+#include "train/data/median.h"
 #include "base/text/json.h"
 
 #include <math.h>
@@ -66,12 +67,6 @@ static double cell_at(const gd_frame_column *f, const chosen *rows, int64_t i)
     return f->value[rows->row ? rows->row[i] : i];
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static gd_status learn_median(gd_ctx *ctx, const gd_frame_column *f, const chosen *rows, gd_column *c)
 {
     size_t bytes = (size_t)rows->count * sizeof(double);
@@ -80,9 +75,8 @@ static gd_status learn_median(gd_ctx *ctx, const gd_frame_column *f, const chose
     int64_t count = 0;
     for (int64_t i = 0; i < rows->count; i++)
         if (!isnan(cell_at(f, rows, i))) there[count++] = cell_at(f, rows, i);
-    qsort(there, (size_t)count, sizeof *there, compare_numbers);
     c->missing = count < rows->count;
-    if (count) c->median = (there[(count - 1) / 2] + there[count / 2]) / 2;
+    if (count) c->median = gd__median(there, count);
     gd__free(ctx, there, bytes);
     return GD_OK;
 }
