@@ -1,12 +1,14 @@
 """minimize, curve_fit and fit: whole runs in one call."""
 from __future__ import annotations
 
-from math import inf, nan
+from functools import partial
+from math import inf, log2, nan
+from time import monotonic
 
 from . import _core
 from ._core import Tensor
 from ._links import definitions, known_in
-from ._tensor import tensor
+from ._tensor import no_grad, tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ class Result(dict):  # type: ignore[type-arg]
     fun            the loss there
     success        was a minimum reached?
     message, stop  why it stopped, in words and as a name
+    derivatives    "operators"; where fun is one of numbers "differences", and message says why, or "values" if the chain takes those
     nit, nfev      steps and evaluations
     gradient_norm  the largest element of the gradient, with bounds or constraints of the KKT residual
     violation      the largest violation of a constraint
@@ -32,6 +35,7 @@ class Result(dict):  # type: ignore[type-arg]
         success: bool
         message: str
         stop: str
+        derivatives: str
         nit: int
         nfev: int
         gradient_norm: float
@@ -73,12 +77,12 @@ class _Point:
             self.tensors.append((t.copy() if isinstance(part, Tensor) else t).detach().require_grad())
         self.sizes = [t.size for t in self.tensors]
 
-    def call(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], Any]:
+    def call(self, fn: Callable[..., Any], args: tuple[Any, ...], tensors: list[Tensor] | None = None) -> Callable[[], Any]:
+        given = self.tensors if tensors is None else tensors
         if self.form == "dict":
-            named = dict(zip(self.names, self.tensors))
+            named = dict(zip(self.names, given))
             return lambda: _as_tensor(fn(**named, **({"args": args} if args else {})))
-        tensors = tuple(self.tensors)
-        return lambda: _as_tensor(fn(*tensors, *args))
+        return lambda: _as_tensor(fn(*given, *args))
 
     def value(self) -> Any:
         out = [t.detach().copy() for t in self.tensors]
@@ -182,6 +186,59 @@ def _as_tensor(value: Any) -> Any:
     return value.value if hasattr(value, "_reference") else value
 
 
+class _Differences:
+    """A function of numbers as one of operators: r + J (x - here), with J by central differences, inside bounds."""
+
+    def __init__(self, params: list[Tensor], low: Any, high: Any, call: Callable[[list[Tensor]], Callable[[], Any]]) -> None:
+        self.params, self.low, self.high = params, low, high
+        self.held = [p.detach().copy() for p in params]  # what the function gets
+        self.fn = call(self.held)
+        self.calls = 0  # beside one an evaluation
+
+    def value_at(self, x: list[list[float]]) -> Tensor:
+        for t, values in zip(self.held, x):
+            t.assign(tensor(values, dtype="f64").to(t.dtype).reshape(t.shape))
+        self.calls += 1
+        with no_grad():
+            value = self.fn()
+            return (value if isinstance(value, Tensor) else tensor(value)).detach().to("f64").copy()
+
+    def __call__(self) -> Tensor:
+        x = [p.detach().reshape(-1).to("f64").tolist() for p in self.params]
+        r = self.value_at(x)
+        self.calls -= 1
+        if not _core.grad_enabled():
+            return r
+        eps = 2**-23 if any(p.dtype == "f32" for p in self.params) else 2**-52
+        slopes, k = [], 0
+        for values in x:
+            for i, here in enumerate(values):
+                ends = (-inf, inf) if self.low is None else (self.low[k], self.high[k])
+                weights = _difference(here, eps, *ends)
+                total = r * 0
+                for at, weight in weights:
+                    values[i] = at
+                    total = total + weight * (r if at == here else self.value_at(x))
+                values[i] = here
+                slopes.append(total.reshape(-1))
+                k += 1
+        moved = _core.cat([(p - p.detach()).reshape(-1).to("f64") for p in self.params], 0)
+        linear: Tensor = r + (moved @ _core.stack(slopes)).reshape(r.shape)
+        return linear
+
+
+def _difference(x: float, eps: float, low: float, high: float) -> list[tuple[float, float]]:
+    """Points and weights of a slope of second order at x: central, or to the side where there is room."""
+    h: float = 2.0 ** round(log2(eps ** (1 / 3) * max(abs(x), 1.0)))
+    if low <= x - h and x + h <= high:
+        return [(x - h, -1 / (2 * h)), (x + h, 1 / (2 * h))]
+    room = max(high - x, x - low)
+    if room <= 0:  # held
+        return []
+    h = min(h, room / 2) * (1 if high - x >= x - low else -1)
+    return [(x, -3 / (2 * h)), (x + h, 4 / (2 * h)), (x + 2 * h, -1 / (2 * h))]
+
+
 def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_wolfe", *, args: Any = (),
              bounds: Any = None, equal: Callable[..., Tensor] | None = None, below: Callable[..., Tensor] | None = None,
              callback: Callable[[dict[str, Any]], Any] | None = None, dtype: str | None = None, max_steps: int = 1000,
@@ -201,26 +258,66 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
     curvature_products   products with the Hessian, at most, to tell a minimum from a saddle where the gradient vanishes: a run that
              ends on one has success False, stop "SADDLE".  0: do not look; None: 30, fewer after short runs of many numbers
 
-    A vector of more than one element counts as residuals: the sum of their squares is minimised.  The result has x, fun, success,
+    A vector of more than one element counts as residuals: the sum of their squares is minimised.  Where fun returns a number, or
+    reads a value of its arguments on the host (float(x[0]), math.sin(x[1]), np.asarray(x)), no gradient flows through that: it is then
+    one of numbers, its derivatives are differences, and the result's derivatives and message say so.  detach() of a value that is only
+    looked at leaves them to the operators.  The result has x, fun, success,
     message, stop, nit, nfev, constraint_evals (points at which the constraints were computed), gradient_norm, violation, seconds.
     x is the best point that was evaluated.  Ctrl-C, and what fun raises, comes out of here."""
     point = _Point(x0, dtype)
     args = args if isinstance(args, tuple) else (args,)
     low, high = point.pairs(bounds, "minimize")
-    text = str(chain)
+    text = by_value = str(chain)
     if definitions:
         known_in(point.tensors[0].context)
     if (equal or below) and "augmented_lagrangian" not in text:
         text = _core._link_text("augmented_lagrangian", (("inner", (text,)),), {})
+        by_value = _core._link_text("augmented_lagrangian", (("inner", (f"fdm | {by_value}",)),), {})
     options = {"max_steps": max_steps, "max_evals": max_evals, "max_seconds": max_seconds, "gradient_tol": gradient_tol,
                "step_tol": step_tol, "loss_tol": loss_tol, "patience": patience, "noisy": noisy, "plain": plain,
                "curvature_products": curvature_products}
     if dtype == "f32" or any(t.dtype == "f32" for t in point.tensors):
         options["gradient_tol"] = 1e-4 if gradient_tol is None else gradient_tol
-    r = _core._minimize(tuple(point.tensors), point.call(fun, args), text, low, high,
-                        point.call(equal, args) if equal else None, point.call(below, args) if below else None, callback, options)
-    return Result(x=point.value(), fun=r["loss"], success=r["success"], message=r["message"], stop=r["stop"], nit=r["steps"],
-                  nfev=r["evals"], constraint_evals=r["constraint_evals"], gradient_norm=r["gradient_norm"], violation=r["violation"], seconds=r["seconds"])
+
+    def solve(chain: str, functions: list[Any], values: bool = False) -> dict[str, Any]:
+        return _core._minimize(tuple(point.tensors), functions[0], chain, low, high, functions[1], functions[2], callback, options, values)
+
+    functions = [fun, equal, below]
+    start, began = [t.detach().copy() for t in point.tensors], monotonic()
+    r = solve(text, [f and point.call(f, args) for f in functions])
+    why, calls, derivatives = r.get("numbers"), r.get("calls", 0), "operators"
+    if why:
+        for t, value in zip(point.tensors, start):
+            t.assign(value)
+        if max_seconds:
+            options["max_seconds"] = max(max_seconds - (monotonic() - began), 1e-3)
+        linear = [f and _Differences(point.tensors, low, high, partial(point.call, f, args)) for f in functions]
+        loss = linear[0]
+        assert loss
+        if equal or below or loss.value_at([t.reshape(-1).to("f64").tolist() for t in start]).size > 1:  # or residuals
+            r, derivatives = solve(by_value, linear), "differences"
+        else:
+            r, derivatives = _of_values(solve, text, point.call(fun, args), why)
+        calls += loss.calls
+    return Result(x=point.value(), fun=r["loss"], success=r["success"], stop=r["stop"], derivatives=derivatives,
+                  message=_told(r["message"], why if derivatives == "differences" else None), nit=r["steps"], nfev=r["evals"] + calls,
+                  constraint_evals=r["constraint_evals"], gradient_norm=r["gradient_norm"], violation=r["violation"], seconds=r["seconds"])
+
+
+def _of_values(solve: Callable[..., dict[str, Any]], chain: str, fun: Callable[[], Any], why: str) -> tuple[dict[str, Any], str]:
+    """A chain that asks for values only, or takes its own differences, as it is; else behind differences."""
+    functions = [fun, None, None]
+    try:
+        return solve(chain, functions, True), "values"
+    except _core.UnsupportedError as first:
+        try:
+            return solve(f"fdm | {chain}", functions, True), "differences"
+        except _core.UnsupportedError:
+            raise _core.UnsupportedError(f"{first}; {why}") from None
+
+
+def _told(message: str, why: str | None) -> str:
+    return f"{message}; derivatives by differences: {why}" if why else message
 
 
 # ---- fits ----
@@ -236,6 +333,7 @@ class CurveFit(Result):
     r2              share of the variance that is explained
     success         has it converged, with all parameters determined?
     message, stop   why it stopped, in words and as a name
+    derivatives     "operators", or "differences" where f is a function of numbers; message says why
     nit, nfev       steps and evaluations"""
 
     if TYPE_CHECKING:
@@ -282,7 +380,9 @@ class CurveFit(Result):
 def _parameter_names(f: Callable[..., Any], given: Any) -> list[str]:
     import inspect
 
-    parameters = list(inspect.signature(f).parameters.values())[1:]
+    parameters = list(inspect.signature(f).parameters.values())
+    if not parameters or parameters[0].kind != inspect.Parameter.VAR_POSITIONAL:  # f(*args) takes x there too
+        parameters = parameters[1:]
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if given is None:
         if not names or len(names) != len(parameters):
@@ -343,21 +443,35 @@ def curve_fit(f: Callable[..., Tensor], xdata: Any, ydata: Any, p0: Any = None, 
     error = None if sigma is None else _deviations(sigma, y)
     params = tuple(point.tensors)
 
-    def residuals() -> Tensor:
-        made: Tensor = _as_tensor(f(x, *params))
+    def residuals(at: Any = params) -> Any:
+        made = _as_tensor(f(x, *at))
+        if not isinstance(made, Tensor):  # a function of numbers
+            if _core.grad_enabled():
+                return made
+            made = tensor(made).to("f64")
         r = made - y
         if r.shape != y.shape:  # broadcasting would compare each point with all others
             raise ValueError(f"curve_fit: the function gives the shape {made.shape}, ydata has {y.shape}")
         return r if error is None else r / error
 
     options = {"max_steps": max_steps, "max_evals": max_evals, "max_seconds": max_seconds, "loss": loss, "loss_scale": loss_scale, "sigma": 1.0 if absolute_sigma else 0.0}
+    begin, began = [p.detach().copy() for p in params], monotonic()
     r = _core._least_squares(params, residuals, low, high, tuple(names), callback, options)
+    why, calls = r.get("numbers"), r.get("calls", 0)
+    if why:
+        for p, value in zip(params, begin):
+            p.assign(value)
+        if max_seconds:
+            options["max_seconds"] = max(max_seconds - (monotonic() - began), 1e-3)
+        alike = _Differences(list(params), low, high, lambda held: lambda: residuals(held))
+        r = _core._least_squares(params, alike, low, high, tuple(names), callback, options)
     popt = _core.stack([p.detach() for p in params])
     mean = y.mean().item()
     total = ((y - mean) if error is None else (y - mean) / error).square().sum().item()
     return CurveFit(popt=popt, pcov=r["covariance"], stderr=r["standard_errors"], names=names, rss=r["rss"], sigma=r["sigma"],
-                    dof=r["dof"], r2=1 - r["rss"] / total if total > 0 else nan, success=r["success"], message=r["says"] or r["message"],
-                    stop=r["stop"], nit=r["steps"], nfev=r["evals"], rank=r["rank"],
+                    dof=r["dof"], r2=1 - r["rss"] / total if total > 0 else nan, success=r["success"],
+                    message=_told(r["says"] or r["message"], why), derivatives="differences" if why else "operators",
+                    stop=r["stop"], nit=r["steps"], nfev=r["evals"] + calls + (alike.calls if why else 0), rank=r["rank"],
                     params=dict(zip(names, popt.tolist())))
 
 

@@ -131,6 +131,7 @@ def numpy(self: Tensor) -> Any:
 
 def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     """For numpy.asarray."""
+    self._note_read()
     array = self.detach().numpy()
     if dtype is not None and array.dtype != dtype:
         if copy is False:
@@ -247,7 +248,7 @@ def _repr_html_(self: Tensor) -> str:
 
 
 def __format__(self: Tensor, spec: str) -> str:
-    return format(self.item() if spec and self.size == 1 else repr(self), spec if self.size == 1 else "")
+    return format(self.detach().item() if spec and self.size == 1 else repr(self), spec if self.size == 1 else "")
 
 
 for _method in (numpy, __array__, __iter__, sel, clone, __reduce__, __deepcopy__, __repr__, _repr_html_, __format__):

@@ -270,7 +270,7 @@ static int show_line(const char *text)
 }
 
 /* Is it code of the package? */
-static int is_ours(PyObject *frame)
+int gd_py_is_ours(PyObject *frame)
 {
     PyObject *globals = PyObject_GetAttrString(frame, "f_globals");
     PyObject *name = globals ? PyMapping_GetItemString(globals, "__name__") : NULL;
@@ -288,7 +288,7 @@ static Py_ssize_t level_of_caller(void)
     Py_ssize_t level = 1;
     PyObject *frame = (PyObject *)PyEval_GetFrame();
     Py_XINCREF(frame);
-    for (; frame && frame != Py_None && is_ours(frame); level++) {
+    for (; frame && frame != Py_None && gd_py_is_ours(frame); level++) {
         PyObject *back = PyObject_GetAttrString(frame, "f_back");
         Py_DECREF(frame);
         frame = back;

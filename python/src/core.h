@@ -7,6 +7,7 @@
  *   torch.c     memory of PyTorch, torch_state.c what links keep for it
  *   module.c    modules and virtual tensors                          solve.c    minimize, least squares
  *   file.c      files and bytes                                      links.c    links and rules in Python, var.c their steps
+ *   reads.c     what functions that record read on the host
  *   core.c      the module, tables of the library                    settings.c settings of links and groups as values
  *
  * Written against CPython's limited API of 3.11: one file for every version from that on.
@@ -64,6 +65,13 @@ typedef struct gd_py_grave {
     void *object;
 } gd_py_grave;
 
+/* While a function of the user records: what it reads on the host no gradient flows through. */
+typedef struct gd_py_reads {
+    struct gd_py_reads *outer;
+    PyObject *where; /* new: file and line of the first read, as text; NULL: none */
+    int *warn;       /* 1: the read warns, once; NULL: nobody warns */
+} gd_py_reads;
+
 typedef struct gd_py_context {
     PyObject_HEAD gd_ctx *ctx; /* NULL: closed */
     gd_ctx *lingering;         /* closed, but somebody still holds memory of it through DLPack */
@@ -74,6 +82,7 @@ typedef struct gd_py_context {
     int has_modes;             /* is any thread inside no_grad()? */
     gd_py_mode *modes;         /* of the other threads */
     int callbacks;             /* functions of the user that run now, one inside the other */
+    gd_py_reads *reads;        /* of the innermost that records; NULL: nobody looks */
     PyThread_type_lock lock;
     gd_py_grave *graves;     /* dropped while another thread had the context */
     gd_py_message *messages; /* newest first */
@@ -307,6 +316,16 @@ typedef struct gd_py_numbers {
 int gd_py_add_number(gd_py_numbers *numbers, const char *name, PyObject *value);
 /* TypeError where no link of the optimizer can read them. */
 int gd_py_check_numbers(const gd_optimizer *optimizer, const gd_py_numbers *numbers);
+
+/* ---- reads.c ---- */
+
+/* Is it code of the package? */
+int gd_py_is_ours(PyObject *frame); /* context.c */
+/* Around the call of a function that records. */
+void gd_py_reads_begin(gd_py_context *c, gd_py_reads *reads, int *warn);
+void gd_py_reads_end(gd_py_context *c, gd_py_reads *reads);
+/* Before the value of a tensor goes to the host; false with an exception where a warning became one. */
+int gd_py_note_read(PyObject *tensor);
 
 /* ---- settings.c ---- */
 

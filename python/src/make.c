@@ -603,7 +603,7 @@ PyObject *gd_py_item(gd_py_tensor *self)
 {
     gd_tensor *t = gd_py_tensor_of((PyObject *)self);
     double room;
-    if (!t) return NULL;
+    if (!t || !gd_py_note_read((PyObject *)self)) return NULL;
     if (gd_numel(t) != 1)
         return gd_py_fail(GD_SHAPE, "item: the tensor has %lld elements, not one", (long long)gd_numel(t));
     gd_dtype dtype = gd_tensor_dtype(t);
@@ -630,7 +630,7 @@ static PyObject *list_level(const gd_tensor *t, int level, const char **at)
 PyObject *gd_py_tolist(gd_py_tensor *self)
 {
     gd_tensor *t = gd_py_tensor_of((PyObject *)self);
-    if (!t) return NULL;
+    if (!t || !gd_py_note_read((PyObject *)self)) return NULL;
     size_t bytes = (size_t)gd_numel(t) * gd_dtype_size(gd_tensor_dtype(t));
     char *data = PyMem_Malloc(bytes + 1);
     if (!data) return PyErr_NoMemory();

@@ -13,6 +13,7 @@ typedef struct py_optimizer {
     PyObject *
         code; /* of the last closure that was looked at, and whether it takes `backward`; a reference or NULL */
     int takes_backward;
+    int warn_of_reads; /* closures have read nothing on the host yet */
 } py_optimizer;
 
 /* ---- closures ---- */
@@ -23,6 +24,7 @@ typedef struct closure {
     PyObject *last; /* the loss of the last call: alive until the step is back */
     gd_optimizer *optimizer;
     int residuals; /* fn gives those, not a loss */
+    int *warn_of_reads;
 } closure;
 
 /* A vector could be residuals or losses that were to be added: whoever calls says which. */
@@ -54,7 +56,11 @@ static gd_tensor *call_closure(void *user)
 {
     closure *f = user;
     PyGILState_STATE state = gd_py_callback_begin(f->c);
+    gd_py_reads reads;
+    gd_py_reads_begin(f->c, &reads, f->warn_of_reads);
     PyObject *value = PyErr_CheckSignals() < 0 ? NULL : PyObject_CallNoArgs(f->fn);
+    gd_py_reads_end(f->c, &reads);
+    Py_XDECREF(reads.where);
     gd_tensor *t = gd_py_returned(f->c, &value,
                                   f->residuals ? "residuals are a Tensor made of the parameters"
                                                : "a closure returns the loss as a Tensor");
@@ -258,6 +264,7 @@ static int optimizer_init(PyObject *o, PyObject *args, PyObject *keywords)
         return -1;
     }
     self->optimizer = optimizer;
+    self->warn_of_reads = 1;
     gd_py_join(c, self, drop_optimizer);
     return gd_py_done(c) ? 0 : -1;
 }
@@ -508,7 +515,7 @@ static PyObject *optimizer_step(PyObject *o, PyObject *const *args, Py_ssize_t n
         !take_loss(c, g.loss, &loss))
         return NULL;
     int residuals = g.residuals != Py_None;
-    closure f = {residuals ? g.residuals : g.fn, c, NULL, optimizer, residuals};
+    closure f = {residuals ? g.residuals : g.fn, c, NULL, optimizer, residuals, &self->warn_of_reads};
     gd_objective objective = {.user = &f, .loss = call_closure};
     int takes = g.fn == Py_None ? 0 : takes_backward(self, g.fn);
     if (takes < 0) return NULL;

@@ -10,13 +10,55 @@ typedef struct functions {
     gd_py_context *c;
     PyObject *loss, *equal, *below, *callback;
     PyObject *last[3]; /* what they returned last: alive until the solver is back */
+    PyObject *why;     /* new: why there is no gradient through operators; NULL: there is */
+    long long calls;   /* of the loss */
 } functions;
+
+static const char wanted[] = "the function must return a Tensor made of its arguments, or a number";
+
+static int is_number(PyObject *value)
+{
+    return !PyBool_Check(value) && !PyComplex_Check(value) &&
+           (PyFloat_Check(value) || PyLong_Check(value) || PyObject_HasAttrString(value, "__array__"));
+}
+
+/* By gradus.tensor: new, or NULL with an exception. */
+static PyObject *as_tensor(PyObject *value)
+{
+    PyObject *module = PyImport_ImportModule("gradus._tensor");
+    PyObject *made = module ? PyObject_CallMethod(module, "tensor", "O", value) : NULL;
+    Py_XDECREF(module);
+    return made;
+}
+
+/* A function that records, and reads a value on the host or gives a number, has no gradient through operators: the solver is ended with
+ * the reason, and gradus._solve begins again with differences.  What it raised besides may come of the read. */
+static void take_for_numbers(functions *f, PyObject **value, gd_py_reads *reads)
+{
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return; /* Ctrl-C */
+    int plain = *value && !gd_py_is_tensor_like(*value) && is_number(*value);
+    if (plain && !gd_grad_enabled(f->c->ctx)) {
+        gd_py_set(value, as_tensor(*value));
+        return;
+    }
+    if (!reads->where && !plain) return;
+    PyErr_Clear();
+    f->why = reads->where ? PyUnicode_FromFormat("the function reads a value on the host (%U)", reads->where)
+                          : PyUnicode_FromString("the function returns a number, not a tensor");
+    gd_py_set(value, NULL);
+    if (f->why) PyErr_SetString(PyExc_ValueError, "the function is one of numbers");
+}
 
 static gd_tensor *ask(functions *f, PyObject *fn, PyObject **last)
 {
+    gd_py_reads reads;
     PyGILState_STATE state = gd_py_callback_begin(f->c);
+    gd_py_reads_begin(f->c, &reads, NULL);
     PyObject *value = PyErr_CheckSignals() < 0 ? NULL : PyObject_CallNoArgs(fn);
-    gd_tensor *t = gd_py_returned(f->c, &value, "the function must return a Tensor made of its arguments");
+    gd_py_reads_end(f->c, &reads);
+    take_for_numbers(f, &value, &reads);
+    Py_XDECREF(reads.where);
+    gd_tensor *t = gd_py_returned(f->c, &value, wanted);
     gd_py_set(last, value);
     gd_py_callback_end(f->c, state);
     return t;
@@ -24,7 +66,26 @@ static gd_tensor *ask(functions *f, PyObject *fn, PyObject **last)
 static gd_tensor *ask_loss(void *user)
 {
     functions *f = user;
+    f->calls++;
     return ask(f, f->loss, &f->last[0]);
+}
+
+/* Without a graph: the loss, or the sum of squares of what it gives. */
+static gd_status ask_value(void *user, double *value)
+{
+    functions *f = user;
+    gd_ctx *ctx = f->c->ctx;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *t = ask_loss(f);
+    if (t && gd_tensor_dtype(t) == GD_BOOL)
+        (void)gd_fail(ctx, GD_DTYPE, "the objective returned true or false, which is no loss");
+    else if (t && gd_numel(t) != 1)
+        t = gd_sum(gd_square(gd_drop_names(t)), NULL, false);
+    if (t && !gd_error(ctx)) *value = gd_item(t);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return gd_error(ctx);
 }
 static gd_tensor *ask_equal(void *user)
 {
@@ -66,6 +127,16 @@ static bool after_step(void *user, const gd_progress *progress)
 static void functions_clear(functions *f)
 {
     for (int i = 0; i < 3; i++) Py_CLEAR(f->last[i]);
+    Py_CLEAR(f->why);
+}
+
+/* What was in the way of gradients, in place of a result: {"numbers": why, "calls": so far}. */
+static PyObject *numbers_dict(functions *f)
+{
+    PyErr_Clear();
+    Py_CLEAR(f->c->raised);
+    gd_clear_error(f->c->ctx);
+    return Py_BuildValue("{sOsL}", "numbers", f->why, "calls", f->calls);
 }
 
 /* ---- parameters and bounds ---- */
@@ -202,16 +273,17 @@ static int was_raised(gd_py_context *c)
     return 1;
 }
 
-/* minimize(tensors, loss, chain, low, high, equal, below, callback, options) */
+/* minimize(tensors, loss, chain, low, high, equal, below, callback, options, by_value) */
 static PyObject *minimize(PyObject *module, PyObject *args)
 {
     PyObject *tensors, *low, *high, *options, *result = NULL;
     const char *chain;
     functions f = {0};
     parameters p;
+    int by_value = 0;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!OsOOOOOO!:_minimize", &PyTuple_Type, &tensors, &f.loss, &chain, &low,
-                          &high, &f.equal, &f.below, &f.callback, &PyDict_Type, &options) ||
+    if (!PyArg_ParseTuple(args, "O!OsOOOOOO!|p:_minimize", &PyTuple_Type, &tensors, &f.loss, &chain, &low,
+                          &high, &f.equal, &f.below, &f.callback, &PyDict_Type, &options, &by_value) ||
         !read_parameters(&p, tensors, low, high))
         return NULL;
     f.c = p.c;
@@ -219,7 +291,8 @@ static PyObject *minimize(PyObject *module, PyObject *args)
     o.callback = after_step;
     o.callback_user = &f;
     gd_objective objective = {.user = &f,
-                              .loss = ask_loss,
+                              .loss = by_value ? NULL : ask_loss,
+                              .value = by_value ? ask_value : NULL,
                               .equal = f.equal == Py_None ? NULL : ask_equal,
                               .below = f.below == Py_None ? NULL : ask_below};
     gd_solve_result r;
@@ -231,7 +304,10 @@ static PyObject *minimize(PyObject *module, PyObject *args)
             status = gd_minimize_link(p.t, p.count, &objective, link, &o, &r);
             gd_py_end(p.c, state);
         }
-        if (!was_raised(p.c)) result = status ? gd_py_raise(p.c) : solve_dict(&r);
+        if (f.why)
+            result = numbers_dict(&f);
+        else if (!was_raised(p.c))
+            result = status ? gd_py_raise(p.c) : solve_dict(&r);
         gd_py_disown(p.c);
     }
     functions_clear(&f);
@@ -307,7 +383,10 @@ static PyObject *least_squares(PyObject *module, PyObject *args)
         PyThreadState *state = gd_py_begin(p.c);
         gd_status status = gd_least_squares(p.t, p.count, ask_loss, &f, &o, &r);
         gd_py_end(p.c, state);
-        if (!was_raised(p.c)) result = status ? gd_py_raise(p.c) : fit_dict(p.c, &r);
+        if (f.why)
+            result = numbers_dict(&f);
+        else if (!was_raised(p.c))
+            result = status ? gd_py_raise(p.c) : fit_dict(p.c, &r);
         gd_lsq_result_clear(&r);
         gd_py_disown(p.c);
     } else if (!PyErr_Occurred())

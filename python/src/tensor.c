@@ -405,7 +405,7 @@ static PyObject *tensor_pos(PyObject *o)
 static int one_number(PyObject *o, double *value)
 {
     gd_tensor *t = gd_py_tensor_of(o);
-    if (!t) return 0;
+    if (!t || !gd_py_note_read(o)) return 0;
     *value = gd_item(t);
     if (!gd_error(((gd_py_tensor *)o)->head.owner->ctx)) return 1;
     (void)gd_py_raise(((gd_py_tensor *)o)->head.owner);
@@ -657,6 +657,13 @@ static PyObject *tensor_item(PyObject *o, PyObject *unused)
     (void)unused;
     return gd_py_item((gd_py_tensor *)o);
 }
+/* For __array__, which looks at what is detached. */
+static PyObject *tensor_note_read(PyObject *o, PyObject *unused)
+{
+    (void)unused;
+    if (!gd_py_tensor_of(o) || !gd_py_note_read(o)) return NULL;
+    Py_RETURN_NONE;
+}
 static PyObject *tensor_tolist(PyObject *o, PyObject *unused)
 {
     (void)unused;
@@ -778,6 +785,7 @@ static PyObject *tensor_to(PyObject *o, PyObject *const *args, Py_ssize_t n, PyO
 
 static PyMethodDef tensor_methods[] = {
     {"item", tensor_item, METH_NOARGS, "item($self)\n--\n\nIts one element as a Python number."},
+    {"_note_read", tensor_note_read, METH_NOARGS, NULL},
     {"tolist", tensor_tolist, METH_NOARGS,
      "tolist($self)\n--\n\nAll elements in lists, one a level an axis."},
     {"backward", (PyCFunction)(void (*)(void))tensor_backward, METH_FASTCALL | METH_KEYWORDS,

@@ -106,7 +106,7 @@ def test_what_the_function_raises_comes_out():
     with pytest.raises(LookupError, match="inside"):
         gd.minimize(fails, [1.0])
     with pytest.raises(TypeError, match="Tensor"):
-        gd.minimize(lambda x: 1.0, [1.0])
+        gd.minimize(lambda x: "1", [1.0])
     with pytest.raises(KeyboardInterrupt):
         gd.minimize(rosenbrock, [-1.1, 2.5], callback=lambda p: (_ for _ in ()).throw(KeyboardInterrupt()))
     with pytest.raises(gd.ParseError, match="adm"):
