@@ -9,12 +9,6 @@ double gd__lgamma(double x)
     return lgamma_r(x, &sign);
 }
 
-double gd__mod(double x, double y)
-{
-    double r = fmod(x, y);
-    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
-}
-
 /* ---- polygamma ---- */
 
 static double factorial(int n)

@@ -8,8 +8,6 @@
 double gd__lgamma(double x); /* log |Gamma(x)| */
 /* The derivative of order 0 to GD_POLYGAMMA_ORDERS of the digamma function; NaN at its poles 0, -1, -2, ... */
 double gd__polygamma(int order, double x);
-/* The remainder with the sign of y, as Python's x % y. */
-double gd__mod(double x, double y);
 
 /* ---- distributions ---- */
 

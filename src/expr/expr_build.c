@@ -1,6 +1,6 @@
 /* Building the program of an expression: constant folding, cheaper forms of common operations, equal parts once. */
 #include "expr/expr_program.h"
-#include "base/special.h"
+#include "tensor/device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -97,10 +97,13 @@ bool gd__expr_value(const gd_expr *e, int node, double *value)
     return true;
 }
 
-int gd__expr_unary_node(gd_expr *e, int at, gd_expr_unary fn, double (*fold)(double), int x)
+/* Numbers are folded by the operator's kernel: 1.7 written out or given gives the same bits. */
+int gd__expr_unary_node(gd_expr *e, int at, gd_expr_unary fn, int x)
 {
     double value;
-    if (fold && gd__expr_value(e, x, &value)) return gd__expr_number(e, at, fold(value));
+    gd_op_id op = gd__expr_unary_op(fn);
+    if (op != GD_OP_COUNT && gd__expr_value(e, x, &value))
+        return gd__expr_number(e, at, gd__element_f64(op, value, 0, 0));
     gd_expr_node node = gd__expr_node(EXPR_UNARY, at);
     node.u.unary = fn;
     return gd__expr_add(e, node, &x, 1, NULL, 0);
@@ -116,6 +119,10 @@ int gd__expr_scalar_node(gd_expr *e, int at, gd_expr_scalar fn, int x, double va
 
 int gd__expr_function_node(gd_expr *e, int at, gd_expr_binary fn, int a, int b)
 {
+    double x, y;
+    gd_op_id op = gd__expr_binary_op(fn);
+    if (op != GD_OP_COUNT && gd__expr_value(e, a, &x) && gd__expr_value(e, b, &y))
+        return gd__expr_number(e, at, gd__element_f64(op, x, y, 0));
     gd_expr_node node = gd__expr_node(EXPR_BINARY, at);
     node.u.binary = fn;
     return gd__expr_add(e, node, (int[]){a, b}, 2, NULL, 0);
@@ -137,25 +144,22 @@ static gd_expr_binary operator_fn(char op)
     return NULL;
 }
 
+/* As with_number and gd__expr_binary_node write a power. */
+static double fold_power(double a, double b)
+{
+    if (a == exp(1)) return gd__element_f64(GD_OP_exp, b, 0, 0);
+    if (b == 2) return gd__element_f64(GD_OP_square, a, 0, 0);
+    if (b == 0.5) return gd__element_f64(GD_OP_sqrt, a, 0, 0);
+    if (b == -1) return gd__element_f64(GD_OP_reciprocal, a, 0, 0);
+    return gd__element_f64(GD_OP_pow_scalar, a, 0, b);
+}
+
 static bool fold_binary(char op, double a, double b, double *out)
 {
-    switch (op) {
-    case '+': *out = a + b; return true;
-    case '-': *out = a - b; return true;
-    case '*': *out = a * b; return true;
-    case '/': *out = a / b; return true;
-    case '%': *out = gd__mod(a, b); return true;
-    case '^': *out = pow(a, b); return true;
-    case '&': *out = a != 0 && b != 0; return true;
-    case '|': *out = a != 0 || b != 0; return true;
-    case '<': *out = a < b; return true;
-    case '>': *out = a > b; return true;
-    case 'l': *out = a <= b; return true;
-    case 'g': *out = a >= b; return true;
-    case '=': *out = a == b; return true;
-    case '!': *out = a != b; return true;
-    default: return false;
-    }
+    gd_op_id id = gd__expr_binary_op(operator_fn(op));
+    if (id == GD_OP_COUNT) return false; /* a product of matrices */
+    *out = op == '^' ? fold_power(a, b) : gd__element_f64(id, a, b, 0);
+    return true;
 }
 
 /* Dividing by a power of two is multiplying by its reciprocal, bit for bit. */
@@ -175,9 +179,9 @@ static int with_number(gd_expr *e, int at, char op, int x, double value)
     case '/':
         return reciprocal_is_exact(value) ? gd__expr_scalar_node(e, at, gd_mul_scalar, x, 1 / value) : -1;
     case '^':
-        if (value == 2) return gd__expr_unary_node(e, at, gd_square, NULL, x);
-        if (value == 0.5) return gd__expr_unary_node(e, at, gd_sqrt, NULL, x);
-        if (value == -1) return gd__expr_unary_node(e, at, gd_reciprocal, NULL, x);
+        if (value == 2) return gd__expr_unary_node(e, at, gd_square, x);
+        if (value == 0.5) return gd__expr_unary_node(e, at, gd_sqrt, x);
+        if (value == -1) return gd__expr_unary_node(e, at, gd_reciprocal, x);
         return gd__expr_scalar_node(e, at, gd_pow_scalar, x, value);
     default: return -1;
     }
@@ -192,7 +196,7 @@ int gd__expr_binary_node(gd_expr *e, int at, char op, int a, int b)
     int node = -1;
     if (right) node = with_number(e, at, op, a, y);
     if (left && (op == '+' || op == '*')) node = with_number(e, at, op, b, x);
-    if (left && op == '^' && x == exp(1)) node = gd__expr_unary_node(e, at, gd_exp, NULL, b);
+    if (left && op == '^' && x == exp(1)) node = gd__expr_unary_node(e, at, gd_exp, b);
     if (node >= 0 || gd_error(e->ctx)) return node;
     return gd__expr_function_node(e, at, operator_fn(op), a, b);
 }

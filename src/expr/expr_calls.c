@@ -1,27 +1,17 @@
 /* The functions of the expression language: one row each. */
 #include "expr/expr_program.h"
 #include "base/text/compose.h"
-#include "base/special.h"
 #include "base/text/suggest.h"
 
-#include <math.h>
 #include <string.h>
 
-static double fold_sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static double fold_relu(double x) { return x > 0 ? x : 0; }
-static double fold_softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
-static double fold_square(double x) { return x * x; }
-static double fold_digamma(double x) { return gd__polygamma(0, x); }
-static double fold_sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
-
-static gd_tensor *gd_digamma(gd_tensor *x) { return gd_polygamma(x, 0); }
+static gd_tensor *digamma(gd_tensor *x) { return gd_polygamma(x, 0); }
 
 #define CALL(title, what, least_, most_, ...)                                     \
     {                                                                             \
         .name = #title, .kind = what, .least = least_, .most = most_, __VA_ARGS__ \
     }
-#define UNARY(name, folded, text) \
-    CALL(name, CALL_UNARY, 1, 1, .unary = gd_##name, .fold = folded, .help = text)
+#define UNARY(name, fn, text)   CALL(name, CALL_UNARY, 1, 1, .unary = fn, .help = text)
 #define BINARY(name, fn, text)  CALL(name, CALL_BINARY, 2, 2, .binary = fn, .help = text)
 #define REDUCE(name, text)      CALL(name, CALL_REDUCE, 1, 2, .reduce = gd_##name, .help = text)
 #define RANGE(name, sign, text) CALL(name, CALL_REDUCE, 1, 2, .reduce = gd_##name, .over = sign, .help = text)
@@ -29,39 +19,19 @@ static gd_tensor *gd_digamma(gd_tensor *x) { return gd_polygamma(x, 0); }
     CALL(name, CALL_EXTREME, 1, 8, .binary = pair, .reduce = gd_##name, .help = text)
 #define ALONG(name, text)             CALL(name, CALL_ALONG, 1, 2, .along = gd_##name, .help = text)
 #define OTHER(name, kind, a, b, text) CALL(name, kind, a, b, .help = text)
-#define MATRIX(name, text)            UNARY(name, NULL, text)
+#define MATRIX(name, text)            UNARY(name, gd_##name, text)
 
 static const gd_expr_call calls[] = {
-    UNARY(exp, exp, "exponential"),
-    UNARY(log, log, "natural logarithm"),
-    UNARY(log2, log2, "logarithm to the base 2"),
-    UNARY(log10, log10, "logarithm to the base 10"),
-    UNARY(sqrt, sqrt, "square root"),
-    UNARY(abs, fabs, "absolute value"),
-    UNARY(sin, sin, "sine"),
-    UNARY(cos, cos, "cosine"),
-    UNARY(tan, tan, "tangent"),
-    UNARY(asin, asin, "inverse sine"),
-    UNARY(acos, acos, "inverse cosine"),
-    UNARY(atan, atan, "inverse tangent"),
-    BINARY(atan2, gd_atan2, "atan2(y, x): the angle of the point (x, y)"),
-    UNARY(sinh, sinh, "hyperbolic sine"),
-    UNARY(cosh, cosh, "hyperbolic cosine"),
-    UNARY(tanh, tanh, "hyperbolic tangent"),
-    UNARY(sigmoid, fold_sigmoid, "1 / (1 + exp(-x))"),
-    UNARY(relu, fold_relu, "x where positive, else 0"),
-    UNARY(softplus, fold_softplus, "log(1 + exp(x))"),
-    UNARY(square, fold_square, "x * x"),
-    UNARY(expm1, expm1, "exp(x) - 1, exact for small x"),
-    UNARY(log1p, log1p, "log(1 + x), exact for small x"),
-    UNARY(erf, erf, "error function"),
-    UNARY(erfc, erfc, "1 - erf(x), exact for large x"),
-    UNARY(lgamma, gd__lgamma, "logarithm of |Gamma(x)|"),
-    UNARY(digamma, fold_digamma, "slope of lgamma"),
+#define FUNCTION(text, ...)     .help = text
+#define SIGN(...)               .help = NULL
+#define UNSPELT                 .help = NULL
+#define ROW(title, inputs, ...) CALL(title, CALL_ELEMENT, inputs, inputs, .op = GD_OP_##title, __VA_ARGS__),
+#define ELEMENT(name, inputs, settings, kind, needs, takes, batch, element, whole, gradient, ...) \
+    ROW(name, inputs, __VA_ARGS__)
+#define ELEMENT0(name, inputs, settings, kind, takes, element, whole, ...) ROW(name, inputs, __VA_ARGS__)
+#include "tensor/ops.def"
+    UNARY(digamma, digamma, "slope of lgamma"),
     OTHER(besselj, CALL_BESSEL, 2, 2, "besselj(n, x): Bessel function of the first kind, n a whole number"),
-    UNARY(gelu, NULL, "x times the normal distribution function of x"),
-    UNARY(sign, fold_sign, "-1, 0 or 1"),
-    UNARY(floor, floor, "the whole number below"),
     RANGE(sum, '+', "sum of all elements, or sum(x, axis=0), or sum(k=1..3, a[k]*x^k)"),
     REDUCE(mean, "mean of all elements, or mean(x, axis=0)"),
     RANGE(prod, '*', "product of all elements, or prod(x, axis=0), or prod(k=1..3, x-k)"),
@@ -94,19 +64,23 @@ static const gd_expr_call calls[] = {
 const gd_expr_call *gd__expr_find_call(const char *name, size_t length)
 {
     for (int i = 0; i < CALLS; i++)
-        if (strlen(calls[i].name) == length && !memcmp(calls[i].name, name, length)) return &calls[i];
+        if (calls[i].help && strlen(calls[i].name) == length && !memcmp(calls[i].name, name, length))
+            return &calls[i];
     return NULL;
 }
 
 void gd__expr_suggest_call(gd_suggest *nearest, char hint[GD_HINT_SIZE])
 {
-    for (int i = 0; i < CALLS; i++) gd__suggest_try(nearest, calls[i].name);
+    for (int i = 0; i < CALLS; i++)
+        if (calls[i].help) gd__suggest_try(nearest, calls[i].name);
     (void)gd__suggest_hint(nearest, hint);
 }
 
 const char *gd_expr_function(int i, const char **help)
 {
-    if (i < 0 || i >= CALLS) return NULL;
-    if (help) *help = calls[i].help;
-    return calls[i].name;
+    int k = 0;
+    while (k < CALLS && (!calls[k].help || i-- > 0)) k++;
+    if (k == CALLS || i < -1) return NULL;
+    if (help) *help = calls[k].help;
+    return calls[k].name;
 }

@@ -1,7 +1,6 @@
 /* An expression as text in other languages: C, Python, LaTeX.
  *
- * Each operator has a form in each language: a text in which $ and # stand for its operands, and how tightly it binds, so that
- * only the parentheses that are needed are written.  What several parts use becomes a variable of its own in C and Python.  Only
+ * Each operator has a form in each language (expr_elements.c).  What several parts use becomes a variable of its own in C and Python.  Only
  * expressions of numbers have such forms: sums over arrays and matrices have none. */
 #include "expr/expr_export.h"
 #include "expr/expr_program.h"
@@ -13,126 +12,6 @@
 #include <string.h>
 
 #define STACK_RESERVE 32768 /* bytes that recursion leaves for what it calls */
-
-/* From loose to tight. */
-enum { LOOSE, COMPARED, SUM, PRODUCT, SIGNED, POWER, ATOM };
-
-typedef struct form {
-    const char *text;   /* NULL: there is none */
-    int8_t binds;       /* the whole */
-    int8_t left, right; /* what operands must bind at least as tightly as */
-} form;
-
-#define CALL(text)               \
-    {                            \
-        text, ATOM, LOOSE, LOOSE \
-    }
-#define INFIX(text, binds)              \
-    {                                   \
-        text, binds, binds, (binds) + 1 \
-    }
-/* A call of one name in C and Python, and its own in LaTeX. */
-#define NAMED(c, python, latex)                                \
-    {                                                          \
-        CALL(c "($)"), CALL("math." python "($)"), CALL(latex) \
-    }
-#define BESIDE(word) "\\" word "\\left($\\right)"
-#define TRUTH(c, latex)                                                                \
-    {                                                                                  \
-        {"(double)($ " c " #)", ATOM, SUM, SUM}, {"float($ " c " #)", ATOM, SUM, SUM}, \
-        {                                                                              \
-            "[$ " latex " #]", ATOM, SUM, SUM                                          \
-        }                                                                              \
-    }
-
-typedef struct row {
-    union {
-        gd_expr_unary unary;
-        gd_expr_binary binary;
-        gd_expr_scalar scalar;
-    } fn;
-    form form[GD_EXPR_LANGUAGES];
-} row;
-
-static const row unary_rows[] = {
-    {{.unary = gd_neg}, {{"-$", SIGNED, POWER, 0}, {"-$", SIGNED, POWER, 0}, {"-$", SIGNED, POWER, 0}}},
-    {{.unary = gd_exp}, {CALL("exp($)"), CALL("math.exp($)"), {"e^{$}", POWER, LOOSE, 0}}},
-    {{.unary = gd_log}, NAMED("log", "log", BESIDE("ln"))},
-    {{.unary = gd_log2}, NAMED("log2", "log2", "\\log_{2}\\left($\\right)")},
-    {{.unary = gd_log10}, NAMED("log10", "log10", "\\log_{10}\\left($\\right)")},
-    {{.unary = gd_log1p}, NAMED("log1p", "log1p", "\\ln\\left(1 + $\\right)")},
-    {{.unary = gd_expm1}, {CALL("expm1($)"), CALL("math.expm1($)"), {"e^{$} - 1", SUM, LOOSE, 0}}},
-    {{.unary = gd_sqrt}, NAMED("sqrt", "sqrt", "\\sqrt{$}")},
-    {{.unary = gd_abs}, {CALL("fabs($)"), CALL("abs($)"), CALL("\\left|$\\right|")}},
-    {{.unary = gd_sin}, NAMED("sin", "sin", BESIDE("sin"))},
-    {{.unary = gd_cos}, NAMED("cos", "cos", BESIDE("cos"))},
-    {{.unary = gd_tan}, NAMED("tan", "tan", BESIDE("tan"))},
-    {{.unary = gd_asin}, NAMED("asin", "asin", BESIDE("arcsin"))},
-    {{.unary = gd_acos}, NAMED("acos", "acos", BESIDE("arccos"))},
-    {{.unary = gd_atan}, NAMED("atan", "atan", BESIDE("arctan"))},
-    {{.unary = gd_sinh}, NAMED("sinh", "sinh", BESIDE("sinh"))},
-    {{.unary = gd_cosh}, NAMED("cosh", "cosh", BESIDE("cosh"))},
-    {{.unary = gd_tanh}, NAMED("tanh", "tanh", BESIDE("tanh"))},
-    {{.unary = gd_erf}, NAMED("erf", "erf", "\\operatorname{erf}\\left($\\right)")},
-    {{.unary = gd_erfc}, NAMED("erfc", "erfc", "\\operatorname{erfc}\\left($\\right)")},
-    {{.unary = gd_lgamma}, NAMED("lgamma", "lgamma", "\\ln\\left|\\Gamma\\left($\\right)\\right|")},
-    {{.unary = gd_floor},
-     {CALL("floor($)"), CALL("float(math.floor($))"), CALL("\\left\\lfloor $ \\right\\rfloor")}},
-    {{.unary = gd_square}, {CALL("pow($, 2.0)"), {"$**2", POWER, ATOM, 0}, {"{$}^{2}", POWER, ATOM, 0}}},
-    {{.unary = gd_reciprocal},
-     {{"1.0 / $", PRODUCT, SIGNED, 0}, {"1.0 / $", PRODUCT, SIGNED, 0}, CALL("\\frac{1}{$}")}},
-    {{.unary = gd_sigmoid},
-     {{"1.0 / (1.0 + exp(-$))", PRODUCT, SIGNED, 0},
-      {"1.0 / (1.0 + math.exp(-$))", PRODUCT, SIGNED, 0},
-      {"\\frac{1}{1 + e^{-$}}", ATOM, SIGNED, 0}}},
-    {{.unary = gd_softplus},
-     {CALL("log1p(exp($))"), CALL("math.log1p(math.exp($))"), CALL("\\ln\\left(1 + e^{$}\\right)")}},
-    {{.unary = gd_relu}, {CALL("fmax($, 0.0)"), CALL("max($, 0.0)"), CALL("\\max\\left($, 0\\right)")}},
-    {{.unary = gd_gelu},
-     {{"0.5 * $ * erfc(-0.7071067811865476 * $)", PRODUCT, POWER, 0},
-      {"0.5 * $ * math.erfc(-0.7071067811865476 * $)", PRODUCT, POWER, 0},
-      {"$ \\, \\Phi\\left($\\right)", PRODUCT, POWER, 0}}},
-    {{.unary = gd_sign},
-     {{"(double)(($ > 0) - ($ < 0))", ATOM, SUM, 0},
-      {"float(($ > 0) - ($ < 0))", ATOM, SUM, 0},
-      CALL("\\operatorname{sgn}\\left($\\right)")}},
-    {{.unary = gd_logical_not},
-     {{"(double)($ == 0)", ATOM, SUM, 0}, {"float($ == 0)", ATOM, SUM, 0}, {"[$ = 0]", ATOM, SUM, 0}}},
-};
-
-static const row binary_rows[] = {
-    {{.binary = gd_add}, {{"$ + #", SUM, SUM, SUM}, {"$ + #", SUM, SUM, SUM}, {"$ + #", SUM, SUM, SUM}}},
-    {{.binary = gd_sub}, {INFIX("$ - #", SUM), INFIX("$ - #", SUM), INFIX("$ - #", SUM)}},
-    {{.binary = gd_mul},
-     {INFIX("$ * #", PRODUCT), INFIX("$ * #", PRODUCT), {"$ \\, #", PRODUCT, PRODUCT, POWER}}},
-    {{.binary = gd_div}, {INFIX("$ / #", PRODUCT), INFIX("$ / #", PRODUCT), CALL("\\frac{$}{#}")}},
-    {{.binary = gd_pow}, {CALL("pow($, #)"), {"$**#", POWER, ATOM, POWER}, {"{$}^{#}", POWER, ATOM, LOOSE}}},
-    {{.binary = gd_mod},
-     {CALL("fmod(fmod($, #) + #, #)"), INFIX("$ % #", PRODUCT), {"$ \\bmod #", PRODUCT, SIGNED, SIGNED}}},
-    {{.binary = gd_atan2},
-     {CALL("atan2($, #)"), CALL("math.atan2($, #)"), CALL("\\operatorname{atan2}\\left($, #\\right)")}},
-    {{.binary = gd_maximum}, {CALL("fmax($, #)"), CALL("max($, #)"), CALL("\\max\\left($, #\\right)")}},
-    {{.binary = gd_minimum}, {CALL("fmin($, #)"), CALL("min($, #)"), CALL("\\min\\left($, #\\right)")}},
-    {{.binary = gd_lt}, TRUTH("<", "<")},
-    {{.binary = gd_gt}, TRUTH(">", ">")},
-    {{.binary = gd_le}, TRUTH("<=", "\\le")},
-    {{.binary = gd_ge}, TRUTH(">=", "\\ge")},
-    {{.binary = gd_eq}, TRUTH("==", "=")},
-    {{.binary = gd_ne}, TRUTH("!=", "\\ne")},
-    {{.binary = gd_logical_and},
-     {{"(double)($ != 0 && # != 0)", ATOM, SUM, SUM},
-      {"float($ != 0 and # != 0)", ATOM, SUM, SUM},
-      {"[$ \\wedge #]", ATOM, SUM, SUM}}},
-    {{.binary = gd_logical_or},
-     {{"(double)($ != 0 || # != 0)", ATOM, SUM, SUM},
-      {"float($ != 0 or # != 0)", ATOM, SUM, SUM},
-      {"[$ \\vee #]", ATOM, SUM, SUM}}},
-};
-
-static const form choices[GD_EXPR_LANGUAGES] = {
-    {"$ != 0 ? # : @", LOOSE, SUM, COMPARED},
-    {"# if $ != 0 else @", LOOSE, SUM, COMPARED},
-    {"\\begin{cases} # & $ \\\\ @ & \\text{otherwise} \\end{cases}", ATOM, LOOSE, LOOSE}};
 
 /* ---- numbers and names ---- */
 
@@ -179,25 +58,19 @@ typedef struct writer {
     uintptr_t floor; /* of the stack */
 } writer;
 
-static const form *form_in(const row *rows, size_t count, const gd_expr_node *n, gd_expr_language language)
+/* NULL: there is none. */
+static const gd_expr_form_text *form_of(const writer *w, const gd_expr_node *n)
 {
-    for (size_t i = 0; i < count; i++)
-        if (!memcmp(&rows[i].fn, &n->u.unary, sizeof n->u.unary)) return &rows[i].form[language];
-    return NULL;
-}
-
-static const form *form_of(const writer *w, const gd_expr_node *n)
-{
-    if (n->op == EXPR_UNARY)
-        return form_in(unary_rows, sizeof unary_rows / sizeof *unary_rows, n, w->language);
-    if (n->op == EXPR_BINARY)
-        return form_in(binary_rows, sizeof binary_rows / sizeof *binary_rows, n, w->language);
-    return n->op == EXPR_WHERE ? &choices[w->language] : NULL;
+    gd_op_id op = GD_OP_COUNT;
+    if (n->op == EXPR_UNARY) op = gd__expr_unary_op(n->u.unary);
+    if (n->op == EXPR_BINARY) op = gd__expr_binary_op(n->u.binary);
+    if (n->op == EXPR_WHERE) op = GD_OP_where;
+    return op == GD_OP_COUNT ? NULL : &gd__expr_element(op)->form[w->language];
 }
 
 static void put_node(writer *w, int at, int need);
 
-static void put_form(writer *w, const gd_expr_node *n, const form *f)
+static void put_form(writer *w, const gd_expr_node *n, const gd_expr_form_text *f)
 {
     for (const char *s = f->text; *s; s++) {
         if (*s == '$')
@@ -239,11 +112,11 @@ static bool put_scalar(writer *w, const gd_expr_node *n, int need)
     if (!add && !mul && !pow) return false;
     bool call = pow && w->language == GD_EXPR_C;
     bool latex = w->language == GD_EXPR_LATEX, sign = mul && n->number == -1;
-    int binds = call                                     ? ATOM
-                : add || (mul && latex && n->number < 0) ? SUM
-                : sign                                   ? SIGNED
-                : mul                                    ? PRODUCT
-                                                         : POWER;
+    int binds = call                                     ? GD_EXPR_ATOM
+                : add || (mul && latex && n->number < 0) ? GD_EXPR_SUM
+                : sign                                   ? GD_EXPR_SIGNED
+                : mul                                    ? GD_EXPR_PRODUCT
+                                                         : GD_EXPR_POWER;
     double value = add ? fabs(n->number) : n->number;
     if (binds < need) gd__text_char(w->out, '(');
     if (call) gd__text_add(w->out, "pow(");
@@ -254,7 +127,7 @@ static bool put_scalar(writer *w, const gd_expr_node *n, int need)
         gd__text_add(w->out, latex ? " \\, " : " * ");
     }
     if (pow && latex) gd__text_char(w->out, '{');
-    put_node(w, x, call ? LOOSE : add ? SUM : mul ? POWER : ATOM);
+    put_node(w, x, call ? GD_EXPR_LOOSE : add ? GD_EXPR_SUM : mul ? GD_EXPR_POWER : GD_EXPR_ATOM);
     if (add) gd__text_add(w->out, n->number < 0 ? " - " : " + ");
     if (pow) gd__text_add(w->out, call ? ", " : w->language == GD_EXPR_PYTHON ? "**" : "}^{");
     bool negative = pow && !call && value < 0 && w->language == GD_EXPR_PYTHON;
@@ -272,11 +145,11 @@ static bool put_difference(writer *w, const gd_expr_node *n, int need)
     int right = n->op == EXPR_BINARY && n->u.binary == gd_add ? w->e->operand[n->first + 1] : -1;
     const gd_expr_node *b = right < 0 ? NULL : &w->e->node[right];
     if (!b || w->local[right] || b->op != EXPR_UNARY || b->u.unary != gd_neg) return false;
-    if (SUM < need) gd__text_char(w->out, '(');
-    put_node(w, w->e->operand[n->first], SUM);
+    if (GD_EXPR_SUM < need) gd__text_char(w->out, '(');
+    put_node(w, w->e->operand[n->first], GD_EXPR_SUM);
     gd__text_add(w->out, " - ");
-    put_node(w, w->e->operand[b->first], PRODUCT);
-    if (SUM < need) gd__text_char(w->out, ')');
+    put_node(w, w->e->operand[b->first], GD_EXPR_PRODUCT);
+    if (GD_EXPR_SUM < need) gd__text_char(w->out, ')');
     return true;
 }
 
@@ -284,7 +157,7 @@ static bool put_difference(writer *w, const gd_expr_node *n, int need)
 static void put_whole(writer *w, int at, int need)
 {
     const gd_expr_node *n = &w->e->node[at];
-    const form *f = form_of(w, n);
+    const gd_expr_form_text *f = form_of(w, n);
     bool done = true;
     if (w->failed >= 0 || put_difference(w, n, need)) return;
     if (f && f->text) {
@@ -292,7 +165,7 @@ static void put_whole(writer *w, int at, int need)
         put_form(w, n, f);
         if (f->binds < need) gd__text_add(w->out, w->language == GD_EXPR_LATEX ? "\\right)" : ")");
     } else if (n->op == EXPR_NUMBER) {
-        bool inside = n->number < 0 && need > SIGNED - 1;
+        bool inside = n->number < 0 && need > GD_EXPR_SIGNED - 1;
         if (inside) gd__text_char(w->out, '(');
         gd__export_number(w->out, w->language, n->number);
         if (inside) gd__text_char(w->out, ')');
@@ -325,7 +198,7 @@ static void put_locals(writer *w)
         if (w->uses[i] < 2 || !n->operands || n->op == EXPR_INDEX) continue;
         gd__text_put(w->out,
                      w->language == GD_EXPR_C ? "    const double part%d_ = " : "    part%d_ = ", count + 1);
-        put_whole(w, i, LOOSE);
+        put_whole(w, i, GD_EXPR_LOOSE);
         gd__text_add(w->out, w->language == GD_EXPR_C ? ";\n" : "\n");
         w->local[i] = ++count;
     }
@@ -347,7 +220,7 @@ gd_status gd__expr_export(const gd_expr *e, gd_expr_language language, const gd_
         for (int k = 0; k < e->node[i].operands; k++) w.uses[e->operand[e->node[i].first + k]]++;
     if (language != GD_EXPR_LATEX) put_locals(&w);
     if (language != GD_EXPR_LATEX) gd__text_add(out, "    return ");
-    put_node(&w, e->nodes - 1, LOOSE);
+    put_node(&w, e->nodes - 1, GD_EXPR_LOOSE);
     gd_status status = out->failed ? GD_NOMEM : GD_OK;
     if (!status && w.failed >= 0) {
         static const char *const names[] = {"C", "Python", "LaTeX"};

@@ -354,7 +354,11 @@ static int call_node(gd_expr_parser *p, const gd_expr_call *call, int at, gd_exp
 {
     gd_expr_node node = gd__expr_node(EXPR_NUMBER, at);
     switch (call->kind) {
-    case CALL_UNARY: return gd__expr_unary_node(p->e, at, call->unary, call->fold, a->node[0]);
+    case CALL_ELEMENT:
+        if (call->most == 2)
+            return gd__expr_function_node(p->e, at, gd__expr_binary_of(call->op), a->node[0], a->node[1]);
+        return gd__expr_unary_node(p->e, at, gd__expr_unary_of(call->op), a->node[0]);
+    case CALL_UNARY: return gd__expr_unary_node(p->e, at, call->unary, a->node[0]);
     case CALL_BINARY: return gd__expr_function_node(p->e, at, call->binary, a->node[0], a->node[1]);
     case CALL_EXTREME:
         if (a->count > 1) return extreme_node(p, call, at, a);
@@ -487,9 +491,6 @@ static int postfix(gd_expr_parser *p)
     return node;
 }
 
-static double negative(double x) { return -x; }
-static double is_zero(double x) { return x == 0; }
-
 static int unary(gd_expr_parser *p);
 
 /* x ^ y: y may have a sign and is itself a power. */
@@ -511,8 +512,8 @@ static int unary(gd_expr_parser *p)
     if (c == '-' || c == '+' || (c == '!' && gd__parser_after(p) != '=')) {
         p->at++;
         node = unary(p);
-        if (node >= 0 && c == '-') node = gd__expr_unary_node(p->e, (int)at, gd_neg, negative, node);
-        if (node >= 0 && c == '!') node = gd__expr_unary_node(p->e, (int)at, gd_logical_not, is_zero, node);
+        if (node >= 0 && c == '-') node = gd__expr_unary_node(p->e, (int)at, gd_neg, node);
+        if (node >= 0 && c == '!') node = gd__expr_unary_node(p->e, (int)at, gd_logical_not, node);
     } else {
         node = power(p);
     }

@@ -10,6 +10,7 @@
 #include "expr/expr.h"
 #include "expr/expr_ode.h"
 #include "base/text/suggest.h"
+#include "tensor/op.h"
 
 typedef gd_tensor *(*gd_expr_unary)(gd_tensor *);
 typedef gd_tensor *(*gd_expr_binary)(gd_tensor *, gd_tensor *);
@@ -90,6 +91,7 @@ struct gd_expr {
 
 /* Functions by name. */
 typedef enum gd_expr_kind {
+    CALL_ELEMENT, /* element-wise, of one or two numbers */
     CALL_UNARY,
     CALL_BINARY,
     CALL_REDUCE,
@@ -104,14 +106,14 @@ typedef enum gd_expr_kind {
 } gd_expr_kind;
 
 typedef struct gd_expr_call {
-    const char *name;
+    const char *name; /* of a function if there is a help */
     gd_expr_kind kind;
     int least, most; /* arguments without axis= */
     gd_expr_unary unary;
     gd_expr_binary binary;
     gd_expr_reduce reduce;
     gd_expr_along along;
-    double (*fold)(double); /* of a number */
+    gd_op_id op; /* CALL_ELEMENT */
     const char *help;
     char over; /* sum(k = 1..5, ...): how terms are joined; 0: it takes no range */
 } gd_expr_call;
@@ -125,7 +127,8 @@ int gd__expr_variable_node(gd_expr *e, int at, int variable);
 /* A node as given, with its operands and integers; an equal one that is there already is used again. */
 int gd__expr_add(gd_expr *e, gd_expr_node node, const int *operand, int operands, const int64_t *integer,
                  int integers);
-int gd__expr_unary_node(gd_expr *e, int at, gd_expr_unary fn, double (*fold)(double), int x);
+/* Of numbers: a number, of the operator's own bits in f64. */
+int gd__expr_unary_node(gd_expr *e, int at, gd_expr_unary fn, int x);
 /* op: + - * / % ^ @ & | < > and l for <=, g for >=, = for ==, ! for != */
 int gd__expr_binary_node(gd_expr *e, int at, char op, int a, int b);
 int gd__expr_scalar_node(gd_expr *e, int at, gd_expr_scalar fn, int x, double value);
@@ -143,6 +146,41 @@ gd_status gd__expr_finish(gd_expr *e, int root);
 
 /* Is the value true or false rather than a number?  operand: numbers of nodes that are there. */
 bool gd__expr_truth(const gd_expr *e, const gd_expr_node *node, const int *operand, int operands);
+
+/* ---- element-wise operators ---- */
+
+/* How tightly a text in another language binds. */
+enum {
+    GD_EXPR_LOOSE,
+    GD_EXPR_COMPARED,
+    GD_EXPR_SUM,
+    GD_EXPR_PRODUCT,
+    GD_EXPR_SIGNED,
+    GD_EXPR_POWER,
+    GD_EXPR_ATOM
+};
+
+typedef struct gd_expr_form_text {
+    const char *text;   /* NULL: there is none */
+    int8_t binds;       /* the whole */
+    int8_t left, right; /* what operands must bind at least as tightly as */
+} gd_expr_form_text;
+
+typedef struct gd_expr_element {
+    const char *name;
+    int inputs;
+    const char *help; /* of a function of that name, NULL: it is written otherwise */
+    gd_expr_form_text form[GD_EXPR_LANGUAGES];
+} gd_expr_element;
+
+/* Of an element-wise operator; others have neither help nor forms. */
+const gd_expr_element *gd__expr_element(gd_op_id op);
+/* The operator of a function of tensors, GD_OP_COUNT: it is none of the element-wise ones; and the other way, NULL: none. */
+gd_op_id gd__expr_unary_op(gd_expr_unary fn);
+gd_op_id gd__expr_binary_op(gd_expr_binary fn);
+gd_expr_unary gd__expr_unary_of(gd_op_id op);
+gd_expr_binary gd__expr_binary_of(gd_op_id op);
+bool gd__expr_tests(gd_op_id op); /* Is its result true or false? */
 
 /* ---- functions ---- */
 

@@ -8,15 +8,6 @@
 
 /* ---- true or false ---- */
 
-static bool compares(gd_expr_binary fn)
-{
-    static const gd_expr_binary all[] = {gd_lt, gd_gt, gd_le,          gd_ge,
-                                         gd_eq, gd_ne, gd_logical_and, gd_logical_or};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i] == fn) return true;
-    return false;
-}
-
 bool gd__expr_truth(const gd_expr *e, const gd_expr_node *n, const int *operand, int operands)
 {
     bool any = false, all = true, first = operands && e->node[operand[0]].truth;
@@ -25,10 +16,11 @@ bool gd__expr_truth(const gd_expr *e, const gd_expr_node *n, const int *operand,
         all = all && e->node[operand[k]].truth;
     }
     switch ((gd_expr_op)n->op) {
-    case EXPR_UNARY: return n->u.unary == gd_logical_not || (n->u.unary == gd_diagonal && first);
+    case EXPR_UNARY:
+        return gd__expr_tests(gd__expr_unary_op(n->u.unary)) || (n->u.unary == gd_diagonal && first);
     case EXPR_BINARY:
         if (n->u.binary == gd_maximum || n->u.binary == gd_minimum) return all;
-        return compares(n->u.binary);
+        return gd__expr_tests(gd__expr_binary_op(n->u.binary));
     case EXPR_REDUCE: return first && (n->u.reduce == gd_max || n->u.reduce == gd_min);
     case EXPR_INDEX:
     case EXPR_GATHER:
@@ -125,7 +117,7 @@ static int difference(gd_expr *e, const gd_expr_relation *r, int a, int b)
         a = b, b = swap;
     }
     if (gd__expr_value(e, b, &zero) && zero == 0) return a;
-    if (gd__expr_value(e, a, &zero) && zero == 0) return gd__expr_unary_node(e, r->at, gd_neg, NULL, b);
+    if (gd__expr_value(e, a, &zero) && zero == 0) return gd__expr_unary_node(e, r->at, gd_neg, b);
     return gd__expr_binary_node(e, r->at, '-', a, b);
 }
 

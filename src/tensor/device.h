@@ -103,4 +103,7 @@ typedef gd_status (*gd_plugin_open_fn)(gd_device *device);
 typedef int (*gd_plugin_count_fn)(gd_ctx *ctx);
 typedef bool (*gd_plugin_describe_fn)(int index, char *text, size_t size);
 
+/* What the CPU's kernel of an element-wise operator gives for one element in f64; setting: of those that have one. */
+double gd__element_f64(gd_op_id op, double a, double b, double setting);
+
 #endif

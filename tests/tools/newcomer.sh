@@ -45,7 +45,7 @@ touched()
 
 # ---- an operator: gd_cube ----
 users=(src/tensor/node.c src/tensor/elementwise.c src/tensor/cpu/device.c src/tensor/cpu/vec/kernels.c src/autograd/backward.c
-    src/autograd/batch_rules.c src/autograd/rules_math.c src/program/program.c src/program/vec/blocks.c src/optim/rule/rule.c)
+    src/autograd/batch_rules.c src/autograd/rules_math.c src/program/program.c src/program/vec/blocks.c src/optim/rule/rule.c src/expr/expr_calls.c src/expr/expr_elements.c)
 row()
 {
     sed -i 's/^ELEMENT (square,.*/ELEMENT (cube, 1, 0, MAP, A, FLOATS, slope,\n         a * a * a, NONE, SLOPE(gd_mul(gd_mul_scalar(G, 3), gd_square(X))),\n         FUNCTION("x * x * x", CALL("pow($, 3.0)"), FORM("$**3", POWER, ATOM, 0), FORM("{$}^{3}", POWER, ATOM, 0)))\n&/' \
@@ -60,6 +60,8 @@ has src_tensor_elementwise.c gd_cube
 has src_autograd_rules_math.c gd__grad_cube
 has src_tensor_cpu_vec_kernels.c cube_f64
 has src_optim_rule_rule.c gd_rule_cube
+nm o/src_expr_expr_elements.c.o | grep -q ' U gd_cube$' || wrong "expressions do not know gd_cube"
+grep -q 'x \* x \* x' o/src_expr_expr_calls.c.o || wrong "expressions do not explain cube"
 touched 2 "an operator"
 
 # ---- an element-wise link ----

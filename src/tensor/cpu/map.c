@@ -4,6 +4,7 @@
  *   piece of 16384 outputs -> blocks of at most 1024 -> [a as f32][b as f32] -> kernel -> [o as f32] -> stored */
 #include "tensor/cpu/cpu.h"
 
+#include <math.h>
 #include <string.h>
 
 #define BLOCK 1024
@@ -261,6 +262,16 @@ gd_status gd__cpu_map(gd_device *device, const gd_call *call)
     j.share = share_of(device->ctx, out->numel);
     gd__run_tasks(device->ctx, out->numel, (out->numel + j.share - 1) / j.share, piece_task, &j);
     return GD_OK;
+}
+
+double gd__element_f64(gd_op_id op, double a, double b, double setting)
+{
+    gd_vec_fn fn = gd__vec_base.map[op][GD_AS_F64];
+    double number = NAN;
+    uint8_t truth = 0;
+    bool test = gd__ops[op].kind == GD_KIND_TEST;
+    if (fn) fn(test ? (void *)&truth : &number, &a, &b, NULL, 1, &setting);
+    return test ? truth : number;
 }
 
 /* ---- copies: strided to strided, with cast and broadcast ---- */
