@@ -147,11 +147,12 @@ class Value:
         raise AttributeError(f"a value of a rule has no '{name}'")
 
 
-ONE = ("neg", "abs", "sign", "sqrt", "square", "reciprocal", "exp", "log", "tanh", "floor", "isfinite")
+ONE, TWO = _core._rule_functions()  # every operator of real numbers
 
 
 class Rule:
-    """What a rule asks while it is made: state, the step, reductions, functions of values (r.sqrt(x), r.where(c, a, b))."""
+    """What a rule asks while it is made: state, the step, reductions, functions of values (r.sqrt(x), r.where(c, a, b)): those of
+    tensors of real numbers, by their names."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
@@ -170,9 +171,11 @@ class Rule:
     def _two(self, name: str, a: Any, b: Any) -> Value:
         return self._call(name, self._value(a), self._value(b))
 
-    def __getattr__(self, name: str) -> Callable[[Any], Value]:
+    def __getattr__(self, name: str) -> Callable[..., Value]:
         if name in ONE:
             return lambda a: self._one(name, a)
+        if name in TWO:
+            return lambda a, b: self._two(name, a, b)
         raise AttributeError(f"rules have no '{name}'")
 
     @property

@@ -114,6 +114,27 @@ static PyObject *call_by_values(gd_rule *r, const char *name, PyObject *args)
     return PyErr_Format(PyExc_AttributeError, "rules have no '%s'", name);
 }
 
+/* _rule_functions(): names of the functions of one and of two values. */
+static PyObject *rule_names(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    PyObject *one = PyTuple_New(ONES), *two = PyTuple_New(TWOS);
+    bool made = one && two;
+    for (int i = 0; made && i < ONES; i++) {
+        PyObject *name = PyUnicode_FromStringAndSize(ones[i].name, (Py_ssize_t)strcspn(ones[i].name, " "));
+        made = name && !PyTuple_SetItem(one, i, name);
+    }
+    for (int i = 0; made && i < TWOS; i++) {
+        PyObject *name = PyUnicode_FromString(twos[i].name);
+        made = name && !PyTuple_SetItem(two, i, name);
+    }
+    PyObject *both = made ? PyTuple_Pack(2, one, two) : NULL;
+    Py_XDECREF(one);
+    Py_XDECREF(two);
+    return both;
+}
+
 /* _rule_call(rule, name, arguments): values are numbers. */
 static PyObject *rule_call(PyObject *module, PyObject *all)
 {
@@ -430,6 +451,7 @@ static PyObject *register_link(PyObject *module, PyObject *args)
 
 PyMethodDef gd_py_link_functions[] = {{"_register_link", register_link, METH_VARARGS, NULL},
                                       {"_rule_call", rule_call, METH_VARARGS, NULL},
+                                      {"_rule_functions", rule_names, METH_NOARGS, NULL},
                                       {"_transform_state", transform_state, METH_VARARGS, NULL},
                                       {"_transform_setting", transform_setting, METH_VARARGS, NULL},
                                       {"_transform_steps", transform_steps, METH_O, NULL},

@@ -54,6 +54,21 @@ def run(chain, steps=20, dtype="f64", groups=False):
     return losses, x.tolist(), y.tolist(), optimizer
 
 
+@pytest.mark.parametrize("name", ["sin", "sigmoid", "erf", "log1p", "ceil", "rsqrt", "atan2", "mod", "relu", "lgamma"])
+def test_a_rule_has_the_functions_of_tensors(name):
+    x = gd.tensor([0.5, 1.25, 2.0], dtype="f64", requires_grad=True)
+    two = name in ("atan2", "mod")
+
+    @gd.rule
+    def of_the_update(r, update):
+        return getattr(r, name)(update, 0.75) if two else getattr(update, name)()
+
+    gd.Optimizer([x], of_the_update() | m.lr(1.0)).step(lambda: (x**2).sum() / 2)
+    start = gd.tensor([0.5, 1.25, 2.0], dtype="f64")
+    expected = getattr(gd, name)(start, gd.tensor(0.75, dtype="f64")) if two else getattr(gd, name)(start)
+    assert x.tolist() == (start - expected).tolist()
+
+
 def test_a_rule_is_what_its_loop_says():
     _, x, _, _ = run(py_momentum(0.8) | m.lr(0.01), steps=5)
     p, v, q, w = [1.0, -2.0, 0.5], [0.0] * 3, 3.0, 0.0
