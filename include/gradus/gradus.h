@@ -35,6 +35,7 @@
 #include "gradus/table.h"
 #include "gradus/tensor.h"
 #include "gradus/trace.h"
+#include "gradus/train.h"
 #include "gradus/trust_region.h"
 #include "gradus/var.h"
 #include "gradus/version.h"

@@ -48,19 +48,20 @@ static gd_object *method(gd_object *self, const gd_kwargs *kwargs, void *user)
 
 /* What those of the world do not serve for; made and ended with it. */
 static struct {
-    gd_tensor *image, *vector, *index, *indices, *mask, *labelled;
+    gd_tensor *image, *vector, *column, *index, *indices, *mask, *labelled;
     gd_object *functional;
     gd_link *newton, *bfgs, *lbfgs, *spsa, *mezo;
     gd_archive *packed; /* the state of the optimizer */
 } more;
 
-static char tensors_path[64], array_path[64], optimizer_path[64];
+static char tensors_path[64], array_path[64], optimizer_path[64], model_path[64];
 
 static void make_more(void)
 {
     gd_ctx *ctx = C;
     more.image = gd_ones(ctx, GD_F64, 4, (int64_t[]){1, 2, 3, 3});
     more.vector = VECTOR(ctx, 1, 2);
+    more.column = MATRIX(ctx, 2, 1, 1, 2);
     more.index = INDEX(ctx, 0, 1);
     more.indices = gd_from_data(ctx, GD_I64, 2, (int64_t[]){2, 2}, (int64_t[]){0, 1, 1, 0});
     more.mask = gd_from_f64(ctx, GD_BOOL, 2, (int64_t[]){2, 2}, (double[]){0, 1, 1, 0});
@@ -86,6 +87,7 @@ static void end_more(void)
 {
     gd_release(more.image);
     gd_release(more.vector);
+    gd_release(more.column);
     gd_release(more.index);
     gd_release(more.indices);
     gd_release(more.mask);
@@ -172,6 +174,9 @@ static void own_gd_fit_predict(void)
 }
 GIVES(gd_expr_parse, C, "2*x", NULL)
 GIVES(gd_trace, C, some_traced, NULL, NULL)
+GIVES(gd_train, C, world.table, (const gd_train_spec[]){some_recipe()})
+GIVES(gd_model_load, C, model_path)
+GIVES(gd_model_predict_rows, world.model, more.column)
 GIVES(gd_table_load, C, array_path, NULL)
 GIVES(gd_table_load_all, C, (const char *const[]){array_path}, 1, NULL)
 GIVES(gd_table_matrix, world.table, NULL, 0)

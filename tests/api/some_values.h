@@ -39,6 +39,7 @@ static struct {
     gd_table *table;
     gd_traced *traced;
     gd_fit *fit;
+    gd_model *model;
     bool lends; /* what is counted is lent, not given */
 } world;
 
@@ -74,6 +75,7 @@ static gd_plot *some_gd_plot(void) { return world.plot; }
 static gd_table *some_gd_table(void) { return world.table; }
 static gd_traced *some_gd_traced(void) { return world.traced; }
 static gd_fit *some_gd_fit(void) { return world.fit; }
+static gd_model *some_gd_model(void) { return world.model; }
 static gd_exchange *some_gd_exchange(void)
 {
     return gd_world_start(world.alone, &(gd_collective){.kind = GD_BARRIER});
@@ -195,6 +197,17 @@ static gd_table *some_measurements(gd_ctx *ctx)
     return table;
 }
 
+/* Trains x2 on x1 of the table in no time. */
+static gd_train_spec some_recipe(void)
+{
+    gd_train_spec s = gd_train_defaults();
+    s.target = "x2";
+    s.model = "linear";
+    s.validation = 0;
+    s.epochs = 1;
+    return s;
+}
+
 /* m: its memory is counted; NULL: not. */
 static void make_world(memory *m)
 {
@@ -229,6 +242,8 @@ static void make_world(memory *m)
     world.fit = gd_fit_new(ctx, &spec);
     gd_table_free(measured);
     failed |= gd_fit_run(world.fit);
+    gd_train_spec recipe = some_recipe();
+    world.model = gd_train(ctx, world.table, &recipe);
     if (failed || gd_error(ctx)) fail_msg("%s", gd_error_text(ctx));
 }
 
@@ -240,6 +255,7 @@ static void end_world(void)
     gd_plot_free(world.plot);
     gd_fit_free(world.fit);
     gd_table_free(world.table);
+    gd_model_free(world.model);
     gd_world_free(world.alone);
     gd_linop_release(world.linop);
     gd_optimizer_free(world.optimizer);

@@ -34,6 +34,7 @@ typedef enum kind {
     TABLE,
     TRACED,
     FIT,
+    MODEL,
     OTHER
 } kind;
 
@@ -74,7 +75,8 @@ static void note(kind k, void *handle)
              : PLOT, gd_table *            \
              : TABLE, gd_traced *          \
              : TRACED, gd_fit *            \
-             : FIT, default                \
+             : FIT, gd_model *             \
+             : MODEL, default              \
              : OTHER)
 
 static void end_handle(kind k, void *handle)
@@ -100,6 +102,7 @@ static void end_handle(kind k, void *handle)
     case TABLE: gd_table_free(handle); break;
     case TRACED: gd_traced_free(handle); break;
     case FIT: gd_fit_free(handle); break;
+    case MODEL: gd_model_free(handle); break;
     case OTHER: break;
     }
 }
@@ -194,6 +197,9 @@ static const own_call own_calls[] = {
     {"gd_chain_of", own_gd_chain_of},
     {"gd_expr_parse", own_gd_expr_parse},
     {"gd_trace", own_gd_trace},
+    {"gd_train", own_gd_train},
+    {"gd_model_load", own_gd_model_load},
+    {"gd_model_predict_rows", own_gd_model_predict_rows},
     {"gd_table_load", own_gd_table_load},
     {"gd_fit_new", own_gd_fit_new},
     {"gd_fit_load", own_gd_fit_load},
@@ -510,10 +516,11 @@ static int make_files(void **state)
     (void)state;
     snprintf(tensors_path, sizeof tensors_path, "gradus_test_new_%ld.safetensors", (long)getpid());
     snprintf(array_path, sizeof array_path, "gradus_test_new_%ld.npy", (long)getpid());
+    snprintf(model_path, sizeof model_path, "gradus_test_new_%ld.model", (long)getpid());
     snprintf(optimizer_path, sizeof optimizer_path, "gradus_test_new_%ld.optimizer", (long)getpid());
     make_world(NULL);
     int failed = gd_module_save(world.module, tensors_path) || gd_npy_save(world.tensor, array_path) ||
-                 gd_optimizer_save(world.optimizer, optimizer_path);
+                 gd_model_save(world.model, model_path) | gd_optimizer_save(world.optimizer, optimizer_path);
     end_world();
     return failed;
 }
@@ -524,6 +531,7 @@ static int remove_files(void **state)
     (void)unlink(tensors_path);
     (void)unlink(array_path);
     (void)unlink(optimizer_path);
+    (void)unlink(model_path);
     return 0;
 }
 

@@ -5,13 +5,11 @@
 #include "cli/table_options.h"
 #include "cli/keep.h"
 #include "cli/metrics_text.h"
-#include "train/model/metrics.h"
+#include "train/model/predictor.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#define ROWS 1024 /* at a time */
 
 static const gd_option options[] = {
     GD_OUTPUT("out", "the predictions, as .csv (standard output)"),
@@ -38,7 +36,7 @@ typedef struct job {
     gd_ctx *ctx;
     const gd_args *args;
     gd_checkpoint point;
-    gd_dataset data;
+    gd_predictor rows;
     gd_kept_columns kept;
     gd_device *device;
     const char *out;
@@ -48,28 +46,6 @@ typedef struct job {
 } job;
 
 /* ---- preparing ---- */
-
-/* Numbers without names are those of the columns that the model has learnt from, in their order; words have no such number. */
-static gd_status open_numbers(job *j, const gd_data_request *q)
-{
-    const gd_recipe *r = &j->point.recipe;
-    const char *path = q->path;
-    char names[240], why[400];
-    for (int i = 0; i < r->columns.count; i++)
-        if (r->columns.column[i].kind != GD_COLUMN_NUMBER)
-            return gd_fail(j->ctx, GD_MISMATCH, "%s: the model wants a table: its column '%.60s' is of %s",
-                           path, r->features.word[i],
-                           r->columns.column[i].kind == GD_COLUMN_DATE ? "dates" : "words");
-    gd_status status = gd__dataset_open(j->ctx, q, &j->data);
-    gd__names_list(r->features.word, r->features.count, names, sizeof names);
-    if (!status)
-        gd_warn(j->ctx, "%s has no names of columns: its numbers are taken as %s, in this order", path,
-                names);
-    if (status != GD_SHAPE) return status;
-    (void)snprintf(why, sizeof why, "%s", gd_error_text(j->ctx));
-    gd_clear_error(j->ctx);
-    return gd_fail(j->ctx, status, "%s: %s, in this order", why, names);
-}
 
 /* What predicted numbers are called: the target; a file's name says nothing about them. */
 static const char *column_name(const gd_recipe *r) { return r->features.count ? r->target : "prediction"; }
@@ -83,30 +59,16 @@ static gd_status read_data(job *j)
     if (j->score && !target && !table)
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "predict: --score wants --target: a file with what is right for each row");
-    gd_data_request q = {.path = path,
-                         .target = !j->score ? NULL
-                                   : target  ? target
-                                             : r->target,
-                         .task = r->task,
-                         .features = &r->features,
-                         .columns = &r->columns,
-                         .keep_table = gd__args_has(j->args, "keep"),
-                         .classes = &r->classes,
-                         .row_axes = r->row_axes};
-    memcpy(q.row, r->row, sizeof q.row);
+    if (!j->score) target = NULL;
+    if (j->score && !target) target = r->target;
+    gd_data_request q = gd__predictor_request(r, NULL, path, target);
+    q.keep_table = gd__args_has(j->args, "keep");
     gd_status status = gd__csv_options(j->args, &q.csv);
-    if (!status && table && !r->features.count)
-        status = gd_fail(j->ctx, GD_MISMATCH, "%s: the model was trained on arrays, not on a table", path);
-    if (!status)
-        status = !table && r->features.count ? open_numbers(j, &q) : gd__dataset_open(j->ctx, &q, &j->data);
+    if (!status) status = gd__predictor_open(j->ctx, &j->point, j->device, &q, &j->rows);
     if (!status && q.keep_table)
-        status = table ? gd__keep_open(j->args, j->data.csv, column_name(r), &j->kept)
+        status = table ? gd__keep_open(j->args, j->rows.data.csv, column_name(r), &j->kept)
                        : gd_fail(j->ctx, GD_ARGUMENT, "predict: --keep is for tables, %.200s is an array",
                                  path);
-    if (!status) status = gd__dataset_encode(&j->data, &r->columns, NULL, 0);
-    if (!status && j->score && r->task == GD_TASK_REGRESS && gd_size(j->data.y, 1) != r->outputs)
-        status = gd_fail(j->ctx, GD_SHAPE, "%s: %lld numbers a row, the model predicts %lld", q.target,
-                         (long long)gd_size(j->data.y, 1), (long long)r->outputs);
     return status;
 }
 
@@ -220,15 +182,6 @@ static void json_row(job *j, const double *v)
 
 /* ---- predicting ---- */
 
-/* Probabilities, or numbers in their own units, of some rows.  New, f64. */
-static gd_tensor *predict_rows(job *j, int64_t at, int64_t end)
-{
-    gd_checkpoint *c = &j->point;
-    gd_tensor *x = gd__scaling_apply(&c->input, gd_slice(j->data.x, "0", at, end, 1), c->recipe.dtype);
-    gd_tensor *out = gd_to_device(gd__answer(c, gd_to_device(x, j->device)), gd_device_get(j->ctx, "cpu"));
-    return c->recipe.task == GD_TASK_CLASSIFY ? gd_exp(out) : out;
-}
-
 static gd_status write_rows(job *j, int64_t at, int64_t end)
 {
     int64_t outputs = j->point.recipe.outputs;
@@ -236,7 +189,7 @@ static gd_status write_rows(job *j, int64_t at, int64_t end)
     double *values = gd__alloc(j->ctx, bytes);
     if (!values) return GD_NOMEM;
     gd__aside_begin(j->ctx);
-    gd_tensor *out = predict_rows(j, at, end);
+    gd_tensor *out = gd__predictor_rows(&j->rows, at, end);
     gd_status status = out ? gd_read_f64(out, values, (end - at) * outputs) : gd_error(j->ctx);
     gd__aside_end(j->ctx);
     for (int64_t i = 0; i < end - at && !status; i++) {
@@ -251,9 +204,10 @@ static gd_status predict(job *j)
 {
     gd_status status = GD_OK;
     (j->json ? json_header : csv_header)(j);
-    gd_meter meter = gd__meter_start(j->data.rows);
-    for (int64_t at = 0; at < j->data.rows && !status; at += ROWS) {
-        status = write_rows(j, at, at + ROWS < j->data.rows ? at + ROWS : j->data.rows);
+    gd_meter meter = gd__meter_start(j->rows.data.rows);
+    for (int64_t at = 0; at < j->rows.data.rows && !status; at += GD_PREDICT_ROWS) {
+        status = write_rows(
+            j, at, at + GD_PREDICT_ROWS < j->rows.data.rows ? at + GD_PREDICT_ROWS : j->rows.data.rows);
         gd__meter_show(&meter, "rows", j->done, NAN);
     }
     gd__meter_end(&meter);
@@ -273,46 +227,28 @@ static void print_score(job *j, const gd_metrics *m, const gd_report *report)
     gd_text *out = &j->cli->out;
     const gd_recipe *r = &j->point.recipe;
     if (!j->json) {
-        gd__text_put(out, "%lld rows: ", (long long)j->data.rows);
+        gd__text_put(out, "%lld rows: ", (long long)j->rows.data.rows);
         gd__metrics_print(out, r->task, m);
         if (report->p) gd__report_print(out, report, &r->classes);
         return;
     }
     gd__text_char(out, '{');
-    gd__json_put_whole(out, "rows", j->data.rows);
+    gd__json_put_whole(out, "rows", j->rows.data.rows);
     gd__json_metrics(out, m);
     if (report->p) gd__json_report(out, report, &r->classes);
     gd__text_add(out, "}\n");
 }
 
-/* Class by class, with the pictures asked for. */
-static gd_status report_classes(job *j, gd_tensor *x, gd_tensor *y, gd_metrics *m, gd_report *report)
+static gd_status score(job *j)
 {
     const gd_words *names = &j->point.recipe.classes;
     const char *roc = gd__args_get(j->args, "roc"), *calibration = gd__args_get(j->args, "calibration");
     bool dark = gd__args_has(j->args, "dark");
-    gd_status status = gd__report_make(&j->point, x, y, report);
-    m->f1 = report->mean_f1;
-    m->auc = report->mean_auc;
-    if (!status && roc) status = gd__report_roc(report, names, roc, dark);
-    return !status && calibration ? gd__report_calibration(report, names, calibration, dark) : status;
-}
-
-static gd_status score(job *j)
-{
-    gd_checkpoint *c = &j->point;
-    static const gd_scaling as_it_is;
-    bool classes = c->recipe.task == GD_TASK_CLASSIFY, poisson = c->recipe.loss.kind == GD_LOSS_POISSON;
     gd_metrics m;
-    gd__aside_begin(j->ctx);
-    gd_tensor *x = gd_to_device(gd__scaling_apply(&c->input, j->data.x, c->recipe.dtype), j->device);
-    gd_tensor *y = classes ? j->data.y
-                           : gd__scaling_apply(poisson ? &as_it_is : &c->output, j->data.y, c->recipe.dtype);
-    y = gd_to_device(y, j->device);
-    gd_report report = {.ctx = j->ctx};
-    gd_status status = x && y ? gd__measure(c, x, y, &m) : gd_error(j->ctx);
-    if (!status && classes) status = report_classes(j, x, y, &m, &report);
-    gd__aside_end(j->ctx);
+    gd_report report;
+    gd_status status = gd__predictor_score(&j->rows, &m, &report);
+    if (!status && roc) status = gd__report_roc(&report, names, roc, dark);
+    if (!status && calibration) status = gd__report_calibration(&report, names, calibration, dark);
     if (!status) print_score(j, &m, &report);
     gd__report_close(&report);
     return status;
@@ -360,19 +296,15 @@ static gd_status predict_trained(job *j, gd_archive *archive)
     }
     gd__text_free(&j->text);
     gd__keep_close(&j->kept);
-    gd__dataset_close(&j->data);
+    gd__predictor_close(&j->rows);
     gd__checkpoint_close(&j->point);
     return status;
 }
 
 static int run_predict(gd_cli *cli, const gd_args *args)
 {
-    job j = {.cli = cli,
-             .ctx = cli->ctx,
-             .args = args,
-             .point = {.ctx = cli->ctx},
-             .data = {.ctx = cli->ctx},
-             .kept = {.ctx = cli->ctx}};
+    job j = {
+        .cli = cli, .ctx = cli->ctx, .args = args, .point = {.ctx = cli->ctx}, .kept = {.ctx = cli->ctx}};
     gd_status status = check_output(&j);
     gd_archive *archive = status ? NULL : gd_archive_load(cli->ctx, args->argument[0]);
     if (archive)

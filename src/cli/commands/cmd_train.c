@@ -174,7 +174,7 @@ static gd_status read_spec(screen *s)
 {
     const gd_args *args = s->args;
     gd_train_spec *t = &s->spec;
-    *t = gd__train_defaults();
+    *t = gd_train_defaults();
     const struct {
         const char *option;
         const char **out;
@@ -323,7 +323,7 @@ static int run_train(gd_cli *cli, const gd_args *args)
     gd_status status = check_options(&s);
     if (!status) status = read_spec(&s);
     if (!status) {
-        gd__train_init(cli->ctx, &s.spec, &s.csv, &s.job);
+        gd__train_init(cli->ctx, NULL, &s.spec, &s.csv, &s.job);
         s.job.folds = s.folds;
         s.job.whole_rows = gd__args_has(args, "importance");
         gd__train_watch(&s);

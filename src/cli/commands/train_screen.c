@@ -239,7 +239,9 @@ static gd_status add_importance(screen *s, gd_text *out, bool json)
     size_t bytes = (size_t)count * sizeof(gd_importance);
     gd_importance *all = gd__calloc(j->t.ctx, bytes);
     const gd_metric *by = importance_metric(s);
-    gd_status status = all ? gd__importance(&j->t, by, all, count) : GD_NOMEM;
+    /* on the rows to validate with; without any on those learnt from */
+    gd_tensor *x = j->t.check_x ? j->t.check_x : j->t.x, *y = j->t.check_x ? j->t.check_y : j->t.y;
+    gd_status status = all ? gd__importance(&j->t.point, x, y, by, all, count) : GD_NOMEM;
     if (!status) (json ? json_importance : print_importance)(out, r, by, all, count);
     gd__free(j->t.ctx, all, all ? bytes : 0);
     return status;

@@ -272,6 +272,9 @@ static gd_status read_target(gd_dataset *d, const gd_data_request *q, table *t)
     gd_status status = check_cells(d, t);
     if (status) return status;
     if (q->task == GD_TASK_REGRESS || target_is_numeric(d, q, t)) return number_target(d, q, t);
+    if (!gd__csv_is_text(t->csv) && gd__csv_told(t->csv, t->target) == GD_CELLS_DATES)
+        return gd_fail(d->ctx, GD_ARGUMENT, "%s: column '%.60s' holds dates: a target is words or numbers",
+                       q->path, gd__csv_name(t->csv, t->target));
     d->task = GD_TASK_CLASSIFY;
     return label_all(d, q->path, NULL, cell_of, t, q->classes && q->classes->count);
 }
@@ -294,14 +297,14 @@ static gd_status read_table(gd_dataset *d, const gd_data_request *q, table *t)
     return status;
 }
 
-/* csv is consumed; NULL: reading it failed. */
+/* csv is consumed unless it is that of the request; NULL: reading it failed. */
 static gd_status open_table(gd_dataset *d, const gd_data_request *q, gd_csv *csv)
 {
     table t = {.target = -1, .csv = csv};
     gd_status status = read_table(d, q, &t);
     if (q->keep_table)
         d->csv = t.csv;
-    else
+    else if (csv != q->table)
         gd__csv_free(t.csv);
     gd__free(d->ctx, t.feature, t.feature_bytes);
     return status;
@@ -461,8 +464,9 @@ gd_status gd__dataset_open(gd_ctx *ctx, const gd_data_request *q, gd_dataset *d)
 {
     gd_status status = begin_dataset(ctx, q, d);
     if (status) return status;
-    status = gd__dataset_is_table(q->path) ? open_table(d, q, gd__csv_load(ctx, q->path, &q->csv))
-                                           : open_arrays(d, q);
+    status = q->table                        ? open_table(d, q, q->table)
+             : gd__dataset_is_table(q->path) ? open_table(d, q, gd__csv_load(ctx, q->path, &q->csv))
+                                             : open_arrays(d, q);
     return status ? status : gd__dataset_shape(d);
 }
 

@@ -6,15 +6,14 @@
 #define GD_TRAIN_DATASET_H
 
 #include "table/frame.h"
-#include "gradus/tensor.h"
-
-typedef enum gd_task { GD_TASK_AUTO, GD_TASK_CLASSIFY, GD_TASK_REGRESS } gd_task;
+#include "gradus/train.h"
 
 typedef struct gd_columns gd_columns; /* columns.h */
 
 /* What to read. */
 typedef struct gd_data_request {
-    const char *path;
+    gd_table *table;    /* the columns themselves; borrowed; NULL: the file */
+    const char *path;   /* leads the errors */
     const char *target; /* a column, or for arrays a file; NULL: none */
     gd_task task;       /* AUTO: classes for text, few whole numbers and whole-number types, else numbers */
     const gd_words *features; /* columns; none: all but the target, those ignored, and ids */

@@ -6,16 +6,6 @@
 
 #define GD_MEASURE_ROWS 1024 /* at a time; a fixed number, so that sums are the same each time */
 
-/* NAN where a number is not of the task, or not known. */
-typedef struct gd_metrics {
-    double loss;     /* what training makes small */
-    double accuracy; /* of classes */
-    double f1,
-        auc; /* of classes, means over them: harmonic mean of precision and recall, area under the ROC curve */
-    double rmse, mae, r2; /* of numbers, in their own units */
-    double below;         /* share of the numbers that are not above the answer, for the loss quantile */
-} gd_metrics;
-
 #define GD_METRICS 8
 
 typedef struct gd_metric {

@@ -19,25 +19,26 @@ static bool is_of(const gd_recipe *r, int feature, int64_t place)
 }
 
 /* The rows with one column taken from other rows.  New. */
-static gd_tensor *shuffled(gd_trainer *t, gd_tensor *x, int feature, const int64_t *order)
+static gd_tensor *shuffled(const gd_checkpoint *c, gd_tensor *x, int feature, const int64_t *order)
 {
     int64_t rows = gd_size(x, 0), width = gd_size(x, 1);
-    gd_tensor *index = gd_to_device(gd_from_data(t->ctx, GD_I64, 1, &rows, order), t->device);
-    gd_tensor *mask = gd_empty(t->ctx, GD_BOOL, 1, &width);
+    gd_device *device = gd_tensor_device(x);
+    gd_tensor *index = gd_to_device(gd_from_data(c->ctx, GD_I64, 1, &rows, order), device);
+    gd_tensor *mask = gd_empty(c->ctx, GD_BOOL, 1, &width);
     if (!mask) return NULL;
     bool *taken = gd_data_mut(mask);
-    for (int64_t k = 0; k < width; k++) taken[k] = is_of(&t->point.recipe, feature, k);
-    return gd_where(gd_to_device(mask, t->device), gd_index_select(x, "0", index), x);
+    for (int64_t k = 0; k < width; k++) taken[k] = is_of(&c->recipe, feature, k);
+    return gd_where(gd_to_device(mask, device), gd_index_select(x, "0", index), x);
 }
 
 /* The more the better. */
-static gd_status score(const gd_trainer *t, const gd_metric *by, gd_tensor *x, gd_tensor *y, double *out)
+static gd_status score(const gd_checkpoint *c, const gd_metric *by, gd_tensor *x, gd_tensor *y, double *out)
 {
     gd_metrics m;
-    gd_status status = gd__measure(&t->point, x, y, &m);
+    gd_status status = gd__measure(c, x, y, &m);
     if (!status && (!strcmp(by->name, "f1") || !strcmp(by->name, "auc"))) {
-        gd_report report = {.ctx = t->ctx};
-        status = gd__report_make(&t->point, x, y, &report);
+        gd_report report = {.ctx = c->ctx};
+        status = gd__report_make(c, x, y, &report);
         m.f1 = report.mean_f1;
         m.auc = report.mean_auc;
         gd__report_close(&report);
@@ -46,19 +47,19 @@ static gd_status score(const gd_trainer *t, const gd_metric *by, gd_tensor *x, g
     return status;
 }
 
-static gd_status measure_feature(gd_trainer *t, const gd_metric *by, gd_tensor *x, gd_tensor *y, double whole,
-                                 int64_t *order, gd_importance *out)
+static gd_status measure_feature(const gd_checkpoint *c, const gd_metric *by, gd_tensor *x, gd_tensor *y,
+                                 double whole, int64_t *order, gd_importance *out)
 {
     double fall[GD_SHUFFLES], square = 0;
     gd_status status = GD_OK;
     out->mean = 0;
     for (int k = 0; k < GD_SHUFFLES && !status; k++) {
         double other_score;
-        gd__shuffle(order, gd_size(x, 0), t->point.recipe.seed, INT64_C(1) << 20 | k);
-        gd__aside_begin(t->ctx);
-        gd_tensor *other = shuffled(t, x, out->feature, order);
-        status = other ? score(t, by, other, y, &other_score) : gd_error(t->ctx);
-        gd__aside_end(t->ctx);
+        gd__shuffle(order, gd_size(x, 0), c->recipe.seed, INT64_C(1) << 20 | k);
+        gd__aside_begin(c->ctx);
+        gd_tensor *other = shuffled(c, x, out->feature, order);
+        status = other ? score(c, by, other, y, &other_score) : gd_error(c->ctx);
+        gd__aside_end(c->ctx);
         if (status) break;
         fall[k] = whole - other_score;
         out->mean += fall[k] / GD_SHUFFLES;
@@ -74,19 +75,19 @@ static int most_important_first(const void *a, const void *b)
     return x > y ? -1 : x < y ? 1 : ((const gd_importance *)a)->feature - ((const gd_importance *)b)->feature;
 }
 
-gd_status gd__importance(gd_trainer *t, const gd_metric *by, gd_importance *out, int count)
+gd_status gd__importance(const gd_checkpoint *c, gd_tensor *x, gd_tensor *y, const gd_metric *by,
+                         gd_importance *out, int count)
 {
-    gd_tensor *x = t->check_x ? t->check_x : t->x, *y = t->check_x ? t->check_y : t->y;
     size_t bytes = (size_t)gd_size(x, 0) * sizeof(int64_t);
-    int64_t *order = gd__alloc(t->ctx, bytes);
+    int64_t *order = gd__alloc(c->ctx, bytes);
     double whole = NAN;
-    gd_status status = order ? score(t, by, x, y, &whole) : GD_NOMEM;
+    gd_status status = order ? score(c, by, x, y, &whole) : GD_NOMEM;
     for (int i = 0; i < count && !status; i++) {
         out[i].feature = i;
-        status = measure_feature(t, by, x, y, whole, order, &out[i]);
+        status = measure_feature(c, by, x, y, whole, order, &out[i]);
     }
     if (!status) qsort(out, (size_t)count, sizeof *out, most_important_first);
-    gd__free(t->ctx, order, order ? bytes : 0);
+    gd__free(c->ctx, order, order ? bytes : 0);
     return status;
 }
 

@@ -8,26 +8,12 @@
 
 #define GD_SHUFFLES 5
 
-typedef struct gd_importance {
-    int feature;
-    double mean,
-        deviation; /* by how much the measure gets worse when the column is shuffled among the rows, over GD_SHUFFLES */
-} gd_importance;
-
 /* Of each column of a table, or of each number of rows with one axis, sorted, the most important first: out has `count` of them.
- * Measured on the rows to validate with, without any on those learnt from. */
-GD_NODISCARD gd_status gd__importance(gd_trainer *t, const gd_metric *by, gd_importance *out, int count);
+ * Measured on standardised rows on the model's device. */
+GD_NODISCARD gd_status gd__importance(const gd_checkpoint *c, gd_tensor *x, gd_tensor *y, const gd_metric *by,
+                                      gd_importance *out, int count);
 
 /* ---- a learning rate (Smith 2017) ---- */
-
-#define GD_RATES 100
-
-typedef struct gd_rates {
-    int count;
-    double rate[GD_RATES], loss[GD_RATES]; /* the loss is smoothed */
-    double best;                           /* where it falls fastest */
-    double lowest;                         /* where it is lowest */
-} gd_rates;
 
 /* Steps with a rate that grows from 1e-6 to 10, until the loss is four times the lowest or not finite.  The model is worth nothing
  * afterwards.  VALUE: the loss falls nowhere; ATTRIBUTE: the chain has no lr. */

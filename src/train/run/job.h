@@ -1,7 +1,7 @@
 /* A training in parts: settings (settings.c), data and model (prepare.c, feed.c), what is run (modes.c).
  *
  *   gd_train_job j;
- *   gd__train_init(ctx, &spec, NULL, &j);
+ *   gd__train_init(ctx, table, &spec, NULL, &j);
  *   gd_status status = gd__train_open(&j);
  *   if (!status) status = gd__train_run(&j);
  *   gd__train_close(&j); */
@@ -10,7 +10,6 @@
 
 #include "train/data/row_split.h"
 #include "train/run/explore.h"
-#include "train/run/spec.h"
 
 /* Compared with scikit-learn's networks by bench/train.c.  The average of the weights stands for a learning rate that falls, and does
  * not ask how long the run is to be. */
@@ -40,7 +39,8 @@ struct gd_train_job {
     gd_train_spec spec;
     gd_csv_options csv;
     gd_train_hooks hooks;
-    const char *source; /* the data, in messages */
+    gd_table *table;    /* the data; NULL: the file spec.path */
+    const char *source; /* how the data is called in messages: a path, or the name of the table */
     const char *resume;
     bool whole_rows;     /* every process keeps all rows: importance looks at single columns */
     gd_archive *archive; /* of resume */
@@ -59,8 +59,9 @@ struct gd_train_job {
     bool told_unused;        /* that no parameter goes through --chain */
 };
 
-/* An empty job.  csv NULL: defaults. */
-void gd__train_init(gd_ctx *ctx, const gd_train_spec *spec, const gd_csv_options *csv, gd_train_job *j);
+/* An empty job.  table NULL: the file spec->path, read as csv says (NULL: defaults). */
+void gd__train_init(gd_ctx *ctx, gd_table *table, const gd_train_spec *spec, const gd_csv_options *csv,
+                    gd_train_job *j);
 /* Reads the data and makes the model; of folds (j->folds) only the former.  gd__train_close also after a failure. */
 GD_NODISCARD gd_status gd__train_open(gd_train_job *j);
 /* Trains the model, or those of j->seeds, saves, and measures the best one. */

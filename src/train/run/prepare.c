@@ -29,6 +29,8 @@ static bool is_large(const char *path)
     return S_ISREG(about.st_mode) && (double)about.st_size * 16 > (double)memory;
 }
 
+static bool is_table(const job *j) { return j->table || gd__dataset_is_table(j->source); }
+
 /* Arrays have no columns to name. */
 static gd_status check_columns(const job *j)
 {
@@ -37,7 +39,7 @@ static gd_status check_columns(const job *j)
         const char *name;
         const char *const *given;
     } of_tables[] = {{"features", s->features}, {"ignore", s->ignore}, {"text", s->text}};
-    bool table = gd__dataset_is_table(j->source);
+    bool table = is_table(j);
     for (int i = 0; i < 3 && !table; i++)
         if (of_tables[i].given && of_tables[i].given[0])
             return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --%s is for tables, %.200s is an array",
@@ -52,14 +54,15 @@ static gd_status read_data(job *j, gd_task task)
 {
     gd_recipe *r = &j->t.point.recipe;
     const char *path = j->source, *target = j->spec.target;
-    bool table = gd__dataset_is_table(path);
+    bool table = is_table(j);
     if (!target && !j->resume)
         return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --target is missing: %s",
                        table ? "the column to predict" : "a file with what to predict for each row");
     if (target && j->resume && table && strcmp(target, r->target) != 0)
         return gd__train_differs(j, "target", r->target, target);
     if (target && !(r->target = gd__intern(j->t.ctx, target, strlen(target)))) return GD_NOMEM;
-    gd_data_request q = {.path = path,
+    gd_data_request q = {.table = j->table,
+                         .path = path,
                          .target = r->target,
                          .task = task,
                          .features = &r->features,
@@ -74,7 +77,7 @@ static gd_status read_data(job *j, gd_task task)
     if (status) return status;
     q.row_axes = j->spec.row_axes ? j->spec.row_axes : j->resume ? r->row_axes : 0;
     memcpy(q.row, j->spec.row_axes ? j->spec.row : r->row, sizeof q.row);
-    if (!j->resume) r->stream = j->spec.stream || (!j->folds && is_large(path));
+    if (!j->resume) r->stream = j->spec.stream || (!j->folds && !j->table && is_large(path));
     if (r->stream && j->split.column)
         return gd_fail(j->t.ctx, GD_ARGUMENT,
                        "train: --split %.60s wants the data in memory, without --stream", r->split);
@@ -500,24 +503,63 @@ static gd_status open_data(job *j)
     return status;
 }
 
-void gd__train_init(gd_ctx *ctx, const gd_train_spec *spec, const gd_csv_options *csv, job *j)
+/* What the library is told of an epoch. */
+static gd_status epoch_done(void *user, const gd_trainer *t)
+{
+    const job *j = user;
+    gd_train_epoch e = {.epoch = t->point.progress.epoch,
+                        .step = gd_optimizer_steps(t->optimizer),
+                        .loss = t->point.progress.last_loss,
+                        .validation = t->check_x ? &t->checked : NULL};
+    return j->spec.epoch_done(j->spec.user, &e);
+}
+
+void gd__train_init(gd_ctx *ctx, gd_table *table, const gd_train_spec *spec, const gd_csv_options *csv,
+                    job *j)
 {
     *j = (job){.spec = *spec,
-               .source = spec->path,
+               .table = table,
+               .source = table ? gd__csv_source(table) : spec->path,
                .resume = spec->resume,
                .t = {.ctx = ctx, .observer = spec->observer, .point = {.ctx = ctx, .world = spec->world}},
                .report = {.ctx = ctx},
                .seeds = spec->seeds,
                .data = {.ctx = ctx}};
     if (csv) j->csv = *csv;
+    if (!csv) j->csv.input.observer = spec->observer;
+    if (spec->epoch_done) {
+        j->t.epoch_done = epoch_done;
+        j->t.user = j;
+    }
+}
+
+/* What no option of the program could say. */
+static gd_status check_spec(const job *j)
+{
+    const gd_train_spec *s = &j->spec;
+    gd_ctx *ctx = j->t.ctx;
+    if (!j->source) return gd_fail(ctx, GD_ARGUMENT, "train: there is no data: neither a table nor a path");
+    if (s->stream && j->table)
+        return gd_fail(ctx, GD_ARGUMENT, "train: --stream reads a file, and a table is given");
+    if (s->seeds < 1 || s->seeds > 1000)
+        return gd_fail(ctx, GD_ARGUMENT, "train: --seeds: '%lld' is not a whole number from 1 to 1000",
+                       (long long)s->seeds);
+    bool shape = s->row_axes >= 0 && s->row_axes < GD_MAX_DIMS;
+    for (int i = 0; shape && i < s->row_axes; i++) shape = s->row[i] >= 1 && s->row[i] <= 1000000;
+    if (!shape) return gd_fail(ctx, GD_ARGUMENT, "train: --shape: sizes are whole numbers from 1 to 1000000");
+    if (s->world && gd_world_ctx(s->world) != ctx)
+        return gd_fail(ctx, GD_ARGUMENT, "train: the world belongs to a different context");
+    return (unsigned)s->shard <= GD_SHARD_GRADIENTS && (unsigned)s->reduce <= GD_REDUCE_FAST
+               ? GD_OK
+               : gd_fail(ctx, GD_ARGUMENT, "train: shard or reduce is none of its enumeration");
 }
 
 gd_status gd__train_open(job *j)
 {
     gd_trainer *t = &j->t;
     const char *device = j->spec.device;
-    t->device = gd_device_get(t->ctx, device ? device : "cpu");
-    gd_status status = t->device ? GD_OK : gd_error(t->ctx);
+    gd_status status = check_spec(j);
+    if (!status && !(t->device = gd_device_get(t->ctx, device ? device : "cpu"))) status = gd_error(t->ctx);
     if (!status) status = check_outputs(j);
     t->point.recipe = (gd_recipe){.columns = {.ctx = t->ctx},
                                   .class_weights = "",

@@ -9,7 +9,7 @@
 
 typedef gd_train_job job;
 
-gd_train_spec gd__train_defaults(void)
+gd_train_spec gd_train_defaults(void)
 {
     return (gd_train_spec){.epochs = -1,
                            .batch = -1,
