@@ -186,6 +186,30 @@ def test_state_meets_its_parameter_by_label(tmp_path):
         one_step([0.9, 1.9], [9.0, 1.0], ["b", "c"], load=True)
 
 
+@pytest.mark.parametrize("chain", ["adam(eps=0) | lr(0.1)", "heavy_ball(0.9) | lr(0.1)", "adagrad | lr(0.1)", "clip_norm(1) | adamw(lr=0.1)"])
+def test_state_of_a_square_parameter_follows_its_axes(chain, tmp_path):
+    slopes = gd.tensor([[1.0, 9.0], [4.0, -2.0]], axes="row, column")
+
+    def steps(p, count, load=False):
+        optimizer = gd.Optimizer({"p": p}, chain)
+        if load:
+            optimizer.load(tmp_path / "state")
+        for _ in range(count):
+            optimizer.step(lambda: (p * p * slopes).sum())
+        optimizer.save(tmp_path / "state")
+        return p
+
+    def square(values, axes):
+        return gd.tensor(values, axes=axes, requires_grad=True)
+
+    whole = steps(square([[2.0, 1.0], [-1.0, 3.0]], "row, column"), 6)
+    half = steps(square([[2.0, 1.0], [-1.0, 3.0]], "row, column"), 3)
+    turned = steps(square(half.T.tolist(), "column, row"), 3, load=True)
+    assert turned.T.reshape(-1).tolist() == pytest.approx(whole.reshape(-1).tolist(), rel=1e-14)
+    with pytest.raises(gd.Error, match="p"):
+        steps(square([[2.0, 1.0], [-1.0, 3.0]], "row, other"), 1, load=True)
+
+
 class Tensor:  # of somebody else
     pass
 
