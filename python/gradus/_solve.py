@@ -657,6 +657,20 @@ def _about_table(text: str, path: str, folder: str) -> str:
     return text.replace(path, "the table").replace(os.path.basename(path), "the table")
 
 
+def _pass_warnings(said: str, path: str, folder: str) -> None:
+    """What the program warns of, at the line of the user that called."""
+    import warnings
+    from inspect import currentframe
+
+    frame, level = currentframe(), 1
+    while frame and frame.f_globals.get("__name__") == __name__:
+        frame, level = frame.f_back, level + 1
+    for line in said.splitlines():
+        text = line.removeprefix("gradus: ")
+        if text.startswith("warning: "):
+            warnings.warn(_about_table(_in_python(text.removeprefix("warning: ")), path, folder), _core.GradusWarning, stacklevel=level)
+
+
 def _run_fit(model: str, table: Any, options: dict[str, Any], plot: bool = False) -> dict[str, Any]:
     import json
     import os
@@ -679,6 +693,8 @@ def _run_fit(model: str, table: Any, options: dict[str, Any], plot: bool = False
             if run.returncode not in (0, 1) or not run.stdout.strip():
                 text = _about_table(_in_python(run.stderr.strip().removeprefix("gradus: ")), path, folder)
                 raise _core.ParseError(text) if run.returncode == 2 else _core.Error(text)
+            if not form:
+                _pass_warnings(run.stderr, path, folder)
             if plot:
                 with open(picture, encoding="utf-8") as f:
                     return {"svg": f.read()}

@@ -348,13 +348,13 @@ def test_named_indices_name_their_axes():
     assert t[:, gd.tensor([0, 1], axes="c")].axes == ("a", "c", None)  # a name stands once
 
 
-def test_values_meet_by_name():
+def test_values_go_by_place():
     t = named()
-    row = gd.tensor([1.0, 2.0], axes="a")
-    t[:, [0, 2], 1] = row
+    t[:, [0, 2], 1] = gd.tensor([[1.0], [2.0]], axes="a, b")
     assert t[:, "x", 1].tolist() == [1, 2] and t[:, "z", 1].tolist() == [1, 2]
-    with pytest.raises(gd.AxisError):
-        t[:, [0, 2], 1] = gd.tensor([1.0, 2.0], axes="other")
+    for axes in ("a", "other"):
+        with pytest.raises(gd.AxisError):
+            t[:, [0, 2], 1] = gd.tensor([1.0, 2.0], axes=axes)
 
 
 def test_masks_lie_where_their_names_are():
@@ -388,3 +388,26 @@ def test_integers_of_every_dtype_are_indices():
     assert x[np.int64(4)].item() == 4 and x[np.array(4)].item() == 4 and x[gd.tensor(4)].item() == 4
     assert x[range(3)].tolist() == [0, 1, 2] and x[np.bool_(True)].shape == (1, 300) and x[np.bool_(False)].shape == (0, 300)
     assert x[[np.int64(1), 2]].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("key", [slice(None), [0, 1], np.array([True, True]), (slice(None), [0, 1, 2])], ids=["slice", "list", "mask", "second axis"])
+def test_assignment_is_by_place_and_names_are_equal_or_absent(key):
+    a = gd.zeros((2, 3)).rename("row, column")
+    a[key] = gd.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    assert a.tolist() == [[1, 2, 3], [4, 5, 6]]
+    a[key] = gd.tensor([[6.0, 5.0, 4.0], [3.0, 2.0, 1.0]], axes="row, column")
+    assert a.tolist() == [[6, 5, 4], [3, 2, 1]] and a.axes == ("row", "column")
+    for axes in ("column, row", "row, other"):
+        square = gd.zeros((3, 3)).rename("row, column")
+        with pytest.raises(gd.AxisError, match="names must be equal or absent"):
+            square[:] = gd.ones((3, 3)).rename(axes)
+        with pytest.raises(gd.AxisError, match="names must be equal or absent"):
+            square[[0, 1, 2]] = gd.ones((3, 3)).rename(axes)
+        assert square.tolist() == [[0] * 3] * 3
+
+
+def test_assignment_brings_labels_into_order():
+    for key in (slice(None), [0, 1]):
+        a = gd.tensor([1.0, 2.0], axes="i", labels={"i": ["x", "y"]})
+        a[key] = gd.tensor([8.0, 9.0], axes="i", labels={"i": ["y", "x"]})
+        assert a.tolist() == [9, 8]

@@ -294,3 +294,10 @@ def test_messages_of_fit_name_no_file_of_its_own(wrong):
         gd.fit("a*t", {"t": [1.0, 2.0], "y": [1.0, 2.0], "who": ["a", "b"]}, params={"a": 1}, **wrong)
     assert "the table" in str(seen.value) or "column" in str(seen.value)
     assert "/" not in str(seen.value) and ".csv" not in str(seen.value)
+
+
+def test_what_the_program_warns_of_is_a_warning():
+    columns = decay_columns()
+    with pytest.warns(gd.GradusWarning, match="exclude= 't>100': no row is like that") as seen:
+        fitted = gd.fit("a*exp(-b*t)+c", columns, params={"a": 1, "b": 1, "c": 0}, exclude=["t>100"])
+    assert seen[0].filename == __file__ and len(seen) == 1 and fitted.success

@@ -477,7 +477,7 @@ static gd_tensor *row_of_values(const plan *p, gd_tensor *values, const gd_tenso
     if (values->axes && p->x->axes) {
         gd__aside_begin(ctx);
         like = gd__aside_leave(ctx, get(p));
-        values = like ? gd__aligned_to(p->what, values, like) : NULL;
+        values = like ? gd__placed_in(p->what, values, like, -1) : NULL; /* as gd_assign */
     }
     while (values && values->ndim > places->ndim && values->size[0] == 1) values = gd__squeeze(values, 0);
     if (!values || !broadcasts(p, values, places)) return NULL;
