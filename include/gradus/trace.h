@@ -28,13 +28,21 @@ extern "C" {
 
 typedef struct gd_traced gd_traced; /* a function and its recordings */
 
+/* When small work is compiled with the system's C compiler.  Compiled or interpreted, the bits are the same. */
+typedef enum gd_trace_compile {
+    GD_TRACE_LATER,    /* when interpreting it has taken longer than compiling will */
+    GD_TRACE_AT_ONCE,  /* at the first replay, which waits for the compiler */
+    GD_TRACE_INTERPRET /* never */
+} gd_trace_compile;
+
 /* Start from gd_trace_defaults(). */
 typedef struct gd_trace_options {
+    gd_trace_compile compile;
     bool check; /* run the function beside each replay: MISMATCH where their bits differ */
     int shapes; /* recordings kept, one per kind of evaluation and shape of the inputs; the one used last goes last */
 } gd_trace_options;
 
-/* check off, 16 shapes. */
+/* Compiled later, check off, 16 shapes. */
 gd_trace_options gd_trace_defaults(void);
 
 /* A function that is to be traced, with what it is given as `user`; options NULL: the defaults.  Nothing runs yet.  New; freed by

@@ -337,8 +337,9 @@ static bool run_compiler(kernels *all, char *source, char *object)
 typedef struct order {
     gd_ctx *ctx;
     kernels *all;
-    const gd_program *p;
+    const gd_program *p; /* NULL: source of somebody else, who compares what it computes himself */
     const gd_pass *pass;
+    bool stored;        /* only what is on disk */
     const char *source; /* prelude included */
     gd_digest key;      /* of the source and all that the result depends on */
     char name[48];      /* of the file */
@@ -359,7 +360,7 @@ static bool load(order *o, const gd_cache *cache, const char *name)
     }
     void *symbol = dlsym(o->handle, "gd_kernel");
     memcpy(&o->fn, &symbol, sizeof symbol);
-    if (symbol && agrees(o->p, o->pass, o->fn)) return true;
+    if (symbol && (!o->p || agrees(o->p, o->pass, o->fn))) return true;
     dlclose(o->handle);
     o->handle = NULL;
     return note(o->all, "compiler '%s' does not keep to IEEE arithmetic: its program computes something else",
@@ -414,11 +415,12 @@ static bool obtain(order *o)
 {
     gd_cache cache;
     if (gd__cache_open(o->ctx, &cache)) {
-        bool found = load(o, &cache, o->name), made = found || make(o, &cache);
+        bool found = load(o, &cache, o->name), made = found || (!o->stored && make(o, &cache));
         if (made && !found) gd__cache_trim(&cache);
         gd__cache_close(&cache);
         if (made || o->all->broken) return made;
     }
+    if (o->stored) return false;
     if (!gd__cache_open_passing(&cache)) return note(o->all, "no folder to compile in");
     bool made = make(o, &cache);
     gd__cache_close(&cache);
@@ -498,6 +500,45 @@ static gd_kernel_fn find_or_compile(gd_ctx *ctx, const gd_program *p, const gd_p
     }
     gd__text_free(&body);
     return fn;
+}
+
+/* A compiler that fails for one source may do well for others: only for programs does it count as broken. */
+static void *compile_text(gd_ctx *ctx, kernels *all, uint64_t hash, const char *source, bool stored)
+{
+    order o = {.ctx = ctx, .all = all, .source = source, .stored = stored};
+    char *copy = find_compiler(ctx, all) ? gd__strdup(ctx, source) : NULL;
+    bool done = copy && make_room(ctx, all), was_broken = all->broken;
+    if (done) {
+        name_file(&o);
+        done = obtain(&o);
+        all->broken = was_broken;
+    }
+    if (!done) {
+        gd__strfree(ctx, copy);
+        return NULL;
+    }
+    all->item[all->count++] = (kernel){.hash = hash, .source = copy, .handle = o.handle, .fn = o.fn};
+    void *symbol;
+    memcpy(&symbol, &o.fn, sizeof symbol);
+    return symbol;
+}
+
+void *gd__compiled_text(gd_ctx *ctx, const char *source, bool stored)
+{
+    gd_status before = ctx->status;
+    kernels *all = ctx->compile ? gd__extension(ctx, &kernels_key, kernels_make, kernels_destroy) : NULL;
+    void *symbol = NULL;
+    if (all) {
+        gd_digest d = {0};
+        gd__digest_text(&d, source);
+        kernel *found = find_compiled(all, d.a, source);
+        if (found)
+            memcpy(&symbol, &found->fn, sizeof symbol);
+        else
+            symbol = compile_text(ctx, all, d.a, source, stored);
+    }
+    if (!before && ctx->status) gd_clear_error(ctx);
+    return symbol;
 }
 
 gd_kernel_fn gd__kernel_for(gd_ctx *ctx, const gd_program *p, const gd_pass *pass, gd_executor *how)

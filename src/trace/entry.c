@@ -11,7 +11,8 @@
 static gd_signature signature_of(gd_tensor *const *inputs, int i)
 {
     const gd_tensor *t = inputs[i];
-    gd_signature s = {.dtype = t->dtype, .ndim = t->ndim, .shares = i, .axes = t->axes};
+    gd_signature s = {
+        .device = t->storage->device, .dtype = t->dtype, .ndim = t->ndim, .shares = i, .axes = t->axes};
     for (int j = 0; j < i; j++) {
         if (inputs[j]->storage != t->storage) continue;
         s.shares = j;
@@ -37,7 +38,7 @@ bool gd__trace_fits(const gd_trace_entry *e, const gd_evaluation *what, gd_tenso
     for (int i = 0; i < count; i++) {
         const gd_signature *s = &e->signature[i];
         const gd_tensor *t = inputs[i];
-        if (s->dtype != t->dtype || s->ndim != t->ndim) return false;
+        if (s->dtype != t->dtype || s->ndim != t->ndim || s->device != t->storage->device) return false;
         for (int d = 0; d < s->ndim; d++)
             if (s->size[d] != t->size[d] || s->stride[d] != t->stride[d]) return false;
         if (s->axes != t->axes && !gd__axes_alike(s->axes, t->axes, s->ndim)) return false;
@@ -201,7 +202,7 @@ static void begin_to_replay(gd_trace_entry *e, gd_recording *second, gd_tensor *
         e->state = GD_TRACE_REFUSED;
         return;
     }
-    e->replay = gd__replay_new(e->recorded);
+    e->replay = gd__replay_new(e->recorded, e->compile);
     e->recorded = NULL;
     e->state = e->replay ? GD_TRACE_REPLAYS : GD_TRACE_SEEN;
     if (!e->replay) return;
@@ -254,36 +255,43 @@ static gd_status run_beside(gd_trace_entry *e, gd_tensor *const *inputs, gd_rng 
         e->what.name);
 }
 
-/* *done: the results are those of the replay. */
-static gd_status replay(gd_trace_entry *e, gd_tensor *const *inputs, bool check, bool *done)
+/* A kernel failed, as it does in the function, which says more about it; or what the host read has changed. */
+static gd_tensor *const *run_instead(gd_trace_entry *e, gd_tensor *const *inputs, gd_status status)
 {
-    gd_ctx *ctx = e->ctx;
-    gd_rng before = ctx->rng;
-    gd_status status = gd__replay_run(e->replay, inputs);
-    *done = !status && !e->replay->stale;
-    if (*done) return check ? run_beside(e, inputs, before) : GD_OK;
-    /* a kernel failed, as it does in the function, which says more about it */
-    if (status) gd_clear_error(ctx);
-    ctx->rng = before;
-    if (!status) restart(e);
-    return GD_OK;
+    if (status)
+        gd_clear_error(e->ctx);
+    else
+        restart(e);
+    return run_function(e, inputs) ? NULL : e->last;
 }
 
-gd_status gd__trace_run(gd_trace_entry *e, gd_tensor *const *inputs, bool check, gd_tensor **outputs)
+static gd_tensor *const *run_checked(gd_trace_entry *e, gd_tensor *const *inputs)
+{
+    gd_rng before = e->ctx->rng;
+    gd_status status = gd__replay_run(e->replay, inputs);
+    if (status || e->replay->stale) return run_instead(e, inputs, status);
+    return run_beside(e, inputs, before) ? NULL : e->replay->result;
+}
+
+static gd_tensor *const *run_otherwise(gd_trace_entry *e, gd_tensor *const *inputs, bool check)
 {
     gd_ctx *ctx = e->ctx;
-    bool quiet = !ctx->recorder && !gd_error(ctx), done = false;
+    bool quiet = !ctx->recorder && !gd_error(ctx);
     if (e->state >= GD_TRACE_RECORDED && e->state < GD_TRACE_REFUSED && e->structure != ctx->structure)
         restart(e);
-    gd_status status = GD_OK;
-    bool replays = quiet && e->state == GD_TRACE_REPLAYS;
-    if (replays) status = replay(e, inputs, check, &done);
-    if (!done && quiet && !replays && (e->state == GD_TRACE_SEEN || e->state == GD_TRACE_RECORDED))
-        status = record(e, inputs);
-    else if (!done)
-        status = run_function(e, inputs);
+    if (quiet && check && e->state == GD_TRACE_REPLAYS) return run_checked(e, inputs);
+    bool records = quiet && (e->state == GD_TRACE_SEEN || e->state == GD_TRACE_RECORDED);
+    gd_status status = records ? record(e, inputs) : run_function(e, inputs);
     if (!status && e->state == GD_TRACE_NEW) e->state = GD_TRACE_SEEN;
-    for (int i = 0; i < e->what.outputs; i++)
-        outputs[i] = status ? NULL : done ? e->replay->result[i] : e->last[i];
-    return status;
+    return status ? NULL : e->last;
+}
+
+gd_tensor *const *gd__trace_run(gd_trace_entry *e, gd_tensor *const *inputs, bool check)
+{
+    const gd_ctx *ctx = e->ctx;
+    bool ready = e->state == GD_TRACE_REPLAYS && !check && e->structure == ctx->structure && !ctx->recorder &&
+                 !ctx->status;
+    if (!ready) return run_otherwise(e, inputs, check);
+    gd_status status = gd__replay_run(e->replay, inputs);
+    return !status && !e->replay->stale ? e->replay->result : run_instead(e, inputs, status);
 }

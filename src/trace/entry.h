@@ -15,6 +15,7 @@ typedef enum gd_trace_state {
 
 /* An input as a recording knows it. */
 typedef struct gd_signature {
+    const gd_device *device;
     gd_dtype dtype;
     int ndim;
     int shares;     /* the first input in the same storage: itself, or an earlier one */
@@ -26,6 +27,7 @@ typedef struct gd_signature {
 typedef struct gd_trace_entry {
     gd_ctx *ctx;
     gd_evaluation what;
+    gd_trace_compile compile;
     gd_trace_state state;
     int inputs;
     gd_signature *signature;
@@ -42,9 +44,8 @@ gd_trace_entry *gd__trace_entry_new(gd_ctx *ctx, const gd_evaluation *what, gd_t
 void gd__trace_entry_free(gd_trace_entry *e);
 /* Is it for this evaluation and inputs like these? */
 bool gd__trace_fits(const gd_trace_entry *e, const gd_evaluation *what, gd_tensor *const *inputs, int count);
-/* Replays, or evaluates and records.  The outputs are borrowed until the next call. */
-GD_NODISCARD gd_status gd__trace_run(gd_trace_entry *e, gd_tensor *const *inputs, bool check,
-                                     gd_tensor **outputs);
+/* Replays, or evaluates and records.  The outputs are borrowed until the next call; NULL on failure. */
+gd_tensor *const *gd__trace_run(gd_trace_entry *e, gd_tensor *const *inputs, bool check);
 /* A paragraph about it; returns its length, as snprintf. */
 int gd__trace_describe(const gd_trace_entry *e, char *out, size_t size);
 

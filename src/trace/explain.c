@@ -1,6 +1,7 @@
 /* What a recording does, as text. */
 #include "base/text/number.h"
 #include "trace/entry.h"
+#include "trace/tape.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,16 @@ static void say_inputs(page *p, const gd_trace_entry *e)
     SAY(p, e->inputs > 8 ? " ...\n" : "\n");
 }
 
+static void say_unit(page *p, const gd_unit *u)
+{
+    const gd_tape *t = u->tape;
+    if (!t)
+        SAY(p, "  %d kernels, one by one\n", u->count);
+    else
+        SAY(p, "  %d kernels as %d operations and %d stores, %s\n", u->count, t->values, t->stores,
+            t->compiled ? "compiled" : "interpreted");
+}
+
 static void say_replay(page *p, const gd_replay *x)
 {
     const gd_recording *r = x->r;
@@ -37,6 +48,7 @@ static void say_replay(page *p, const gd_replay *x)
     SAY(p, "  recorded: %d operators and copies, %d of them needed\n", r->calls, x->bodies + x->prologues);
     SAY(p, "  each time: %d; only where one of %d captured tensors has changed: %d\n", x->bodies, captured,
         x->prologues);
+    for (int i = 0; i < x->units; i++) say_unit(p, &x->unit[i]);
     SAY(p, "  memory: %zu bytes\n", x->arena_bytes);
     if (r->drawn) SAY(p, "  random numbers: %llu blocks each time\n", (unsigned long long)r->drawn);
 }

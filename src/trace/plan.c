@@ -78,7 +78,6 @@ typedef struct plan {
     gd_replay *p;
     gap *gap;
     int gaps;
-    int *last; /* the last call of the body, by its place there, that uses each buffer; -1: none */
 } plan;
 
 static size_t take_gap(plan *w, size_t bytes)
@@ -114,11 +113,23 @@ static void give_gap(plan *w, size_t from, size_t bytes)
     }
 }
 
+/* Are its elements values of a tape and nothing else? */
+static bool inside_tape(const gd_replay *p, int buffer)
+{
+    for (int i = 0; i < p->units; i++) {
+        const gd_unit *u = &p->unit[i];
+        if (p->begins[buffer] < u->first + u->count)
+            return u->tape && p->begins[buffer] >= u->first && p->ends[buffer] < u->first + u->count;
+    }
+    return false;
+}
+
 /* In the arena, and only while it is used? */
 static bool passes(const gd_replay *p, int buffer)
 {
     const gd_buffer *b = &p->r->buffer[buffer];
-    return b->origin == GD_ORIGIN_MADE && b->moving && !p->memory[buffer] && b->bytes;
+    return b->origin == GD_ORIGIN_MADE && b->moving && !p->memory[buffer] && b->bytes &&
+           !inside_tape(p, buffer);
 }
 
 #define NOWHERE SIZE_MAX
@@ -136,9 +147,9 @@ static void place_body(plan *w)
         }
         for (int k = 0; k < c->nin + c->nout; k++) {
             int b = r->operand[c->first + k].buffer;
-            if (!passes(p, b) || w->last[b] != i) continue;
+            if (p->ends[b] != i || !passes(p, b)) continue;
             give_gap(w, p->place[b], rounded(r->buffer[b].bytes));
-            w->last[b] = -1;
+            p->ends[b] = -1; /* an operand may be there twice */
         }
     }
 }
@@ -161,26 +172,37 @@ static void place_prologue(gd_replay *p)
 static bool place_buffers(gd_replay *p)
 {
     const gd_recording *r = p->r;
-    size_t bytes = (size_t)r->buffers * sizeof(int), gap_bytes = ((size_t)r->buffers + 1) * sizeof(gap);
-    plan w = {.p = p, .last = gd__quiet_alloc(p->ctx, bytes), .gap = gd__quiet_alloc(p->ctx, gap_bytes)};
-    bool made = w.last && w.gap;
-    for (int b = 0; b < r->buffers && made; b++) {
-        w.last[b] = -1;
-        p->place[b] = NOWHERE;
-    }
-    for (int i = 0; i < p->bodies && made; i++) {
-        const gd_recorded *c = &r->call[p->body[i]];
-        for (int k = 0; k < c->nin + c->nout; k++) w.last[r->operand[c->first + k].buffer] = i;
-    }
-    if (made) {
-        place_body(&w);
-        place_prologue(p);
-        made = !p->arena_bytes || (p->arena = gd__quiet_alloc(p->ctx, p->arena_bytes));
-    }
+    size_t bytes = ((size_t)r->buffers + 1) * sizeof(gap);
+    plan w = {.p = p, .gap = gd__quiet_alloc(p->ctx, bytes)};
+    if (!w.gap) return false;
+    for (int b = 0; b < r->buffers; b++) p->place[b] = NOWHERE;
+    place_body(&w);
+    place_prologue(p);
+    gd__free(p->ctx, w.gap, bytes);
+    bool made = !p->arena_bytes || (p->arena = gd__quiet_alloc(p->ctx, p->arena_bytes));
     if (!made) p->arena_bytes = 0;
-    gd__free(p->ctx, w.last, bytes);
-    gd__free(p->ctx, w.gap, gap_bytes);
     return made;
 }
 
-bool gd__replay_plan(gd_replay *p) { return split_calls(p) && place_buffers(p); }
+/* Where in the body each buffer is used. */
+static void note_uses(gd_replay *p)
+{
+    const gd_recording *r = p->r;
+    for (int b = 0; b < r->buffers; b++) p->begins[b] = p->ends[b] = -1;
+    for (int i = 0; i < p->bodies; i++) {
+        const gd_recorded *c = &r->call[p->body[i]];
+        for (int k = 0; k < c->nin + c->nout; k++) {
+            int b = r->operand[c->first + k].buffer;
+            if (p->begins[b] < 0) p->begins[b] = i;
+            p->ends[b] = i;
+        }
+    }
+}
+
+bool gd__replay_plan(gd_replay *p)
+{
+    if (!split_calls(p)) return false;
+    note_uses(p);
+    gd__replay_group(p);
+    return place_buffers(p);
+}

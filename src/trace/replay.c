@@ -1,5 +1,5 @@
 /* Replays: kernels over memory that was planned once. */
-#include "trace/replay.h"
+#include "trace/tape.h"
 
 #include <string.h>
 
@@ -22,6 +22,10 @@ static int lists_of(gd_replay *p, list *all)
     all[n++] = (list){&p->at, (buffers + 1) * sizeof *p->at};
     all[n++] = (list){&p->prologue, calls * sizeof *p->prologue};
     all[n++] = (list){&p->body, calls * sizeof *p->body};
+    all[n++] = (list){&p->unit, calls * sizeof *p->unit};
+    all[n++] = (list){&p->begins, buffers * sizeof *p->begins};
+    all[n++] = (list){&p->ends, buffers * sizeof *p->ends};
+    all[n++] = (list){&p->base, buffers * sizeof *p->base};
     all[n++] = (list){&p->version, buffers * sizeof *p->version};
     all[n++] = (list){&p->watched, buffers * sizeof *p->watched};
     all[n++] = (list){&p->memory, buffers * sizeof *p->memory};
@@ -31,7 +35,7 @@ static int lists_of(gd_replay *p, list *all)
     return n;
 }
 
-#define LISTS 13
+#define LISTS 17
 
 static bool make_lists(gd_replay *p)
 {
@@ -55,6 +59,7 @@ static void drop_result(gd_replay *p, int i)
 void gd__replay_free(gd_replay *p)
 {
     if (!p) return;
+    for (int i = 0; i < p->units; i++) gd__tape_free(p->unit[i].tape);
     for (int i = 0; i < p->r->outputs && p->result; i++) drop_result(p, i);
     for (int b = 0; b < p->r->buffers && p->memory; b++) gd__release(p->memory[b]);
     gd__free(p->ctx, p->arena, p->arena_bytes);
@@ -99,7 +104,7 @@ static void make_looks(gd_replay *p)
 /* The bytes of a buffer are here from now on. */
 static void rebase(gd_replay *p, int buffer, char *base)
 {
-    p->storage[buffer].data = base;
+    p->storage[buffer].data = p->base[buffer] = base;
     for (int i = p->at[buffer]; i < p->at[buffer + 1]; i++) {
         int k = p->looks[i];
         p->look[k].data = base + p->r->operand[k].offset;
@@ -173,37 +178,50 @@ static gd_status renew(gd_replay *p, int buffer)
     return GD_OK;
 }
 
-static bool held(const gd_replay *p, int buffer)
+/* Nobody has taken hold of what the last run gave, and nobody has changed it. */
+static inline bool untouched(const gd_replay *p, int output)
 {
-    return p->memory[buffer]->storage->refs != 1 + (uint32_t)p->holders[buffer];
+    int b = p->r->output[output].buffer;
+    const gd_storage *storage = p->memory[b]->storage;
+    return p->result[output]->head.refs == 1 && storage->refs == p->holders[b] &&
+           storage->version == p->version[b];
 }
 
-static gd_status look_at_results(gd_replay *p)
+/* New memory where somebody holds what is there.  What the prologue wrote is gone then, or where somebody changed it. */
+static gd_status renew_held(gd_replay *p)
 {
     const gd_recording *r = p->r;
     for (int i = 0; i < r->outputs; i++) {
         int b = r->output[i].buffer;
-        bool other = !p->result[i] || held(p, b) || p->result[i]->head.refs != 1 ||
-                     p->result[i]->storage != p->memory[b]->storage;
-        gd_status status = other ? renew(p, b) : GD_OK;
+        if (p->result[i] && untouched(p, i)) continue;
+        bool held = !p->result[i] || p->result[i]->head.refs != 1 ||
+                    p->memory[b]->storage->refs != p->holders[b];
+        gd_status status = held ? renew(p, b) : GD_OK;
         if (status) return status;
-        /* what the prologue wrote is gone where memory is new or its holder has changed it */
-        if (other || p->version[b] != gd__version(p->memory[b])) p->ready = p->ready && r->buffer[b].moving;
+        p->ready = p->ready && r->buffer[b].moving;
     }
     return GD_OK;
 }
 
-gd_replay *gd__replay_new(gd_recording *r)
+static inline gd_status look_at_results(gd_replay *p)
+{
+    for (int i = 0; i < p->r->outputs; i++)
+        if (!p->result[i] || !untouched(p, i)) return renew_held(p);
+    return GD_OK;
+}
+
+gd_replay *gd__replay_new(gd_recording *r, gd_trace_compile compile)
 {
     gd_replay *p = gd__record_copies(r) ? gd__quiet_alloc(r->ctx, sizeof *p) : NULL;
     if (!p) {
         gd__recording_free(r);
         return NULL;
     }
-    *p = (gd_replay){.ctx = r->ctx, .r = r};
+    *p = (gd_replay){.ctx = r->ctx, .r = r, .compile = compile};
     gd_status before = gd_error(p->ctx);
     bool made = make_lists(p);
     if (made) make_looks(p);
+    for (int b = 0; b < r->buffers && made; b++) p->holders[b] = 1;
     for (int i = 0; i < r->outputs && made; i++) p->holders[r->output[i].buffer]++;
     for (int i = 0; i < r->outputs && made; i++) {
         int b = r->output[i].buffer;
@@ -270,10 +288,23 @@ static void look_around(gd_replay *p, gd_tensor *const *inputs)
 static void touch_results(gd_replay *p)
 {
     for (int i = 0; i < p->r->outputs; i++) {
-        gd_tensor *memory = p->memory[p->r->output[i].buffer];
-        gd__touch(memory);
-        p->version[p->r->output[i].buffer] = gd__version(memory);
+        int b = p->r->output[i].buffer;
+        gd_storage *storage = p->memory[b]->storage;
+        p->version[b] = storage->version = ++storage->last;
     }
+}
+
+static gd_status run_body(gd_replay *p)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < p->units && !status; i++) {
+        const gd_unit *u = &p->unit[i];
+        if (u->tape)
+            gd__tape_run(u->tape, p->base);
+        else
+            status = run_calls(p, p->body + u->first, u->count);
+    }
+    return status;
 }
 
 gd_status gd__replay_run(gd_replay *p, gd_tensor *const *inputs)
@@ -285,7 +316,7 @@ gd_status gd__replay_run(gd_replay *p, gd_tensor *const *inputs)
         status = run_calls(p, p->prologue, p->prologues);
         p->ready = !status;
     }
-    if (!status) status = run_calls(p, p->body, p->bodies);
+    if (!status) status = run_body(p);
     if (status) return status;
     p->ctx->rng.counter += p->r->drawn;
     touch_results(p);

@@ -41,28 +41,27 @@ static gd_trace_entry *entry_for(gd_trace_set *set, const gd_evaluation *what, g
     if (!gd__reserve(set->ctx, &set->entry, set->count, &set->room, sizeof *set->entry)) return NULL;
     gd_trace_entry *e = gd__trace_entry_new(set->ctx, what, inputs, count);
     if (!e) return NULL;
+    e->compile = set->compile;
     /* an entry that a call further out is in stays */
     if (set->count >= set->most && !set->depth) gd__trace_entry_free(set->entry[--set->count]);
     set->entry[set->count] = e;
     return to_front(set, set->count++);
 }
 
-gd_status gd__trace_call(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs, int count,
-                         gd_tensor **outputs)
+gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs,
+                                 int count)
 {
-    gd_trace_entry *e = entry_for(set, what, inputs, count);
-    if (!e) {
-        for (int i = 0; i < what->outputs; i++) outputs[i] = NULL;
-        return gd_error(set->ctx);
-    }
+    bool last = set->count && gd__trace_fits(set->entry[0], what, inputs, count);
+    gd_trace_entry *e = last ? set->entry[0] : entry_for(set, what, inputs, count);
+    if (!e) return NULL;
     if (set->off && e->state == GD_TRACE_NEW) {
         e->state = GD_TRACE_REFUSED;
         (void)snprintf(e->reason, sizeof e->reason, "GRADUS_TRACE=off");
     }
     set->depth++;
-    gd_status status = gd__trace_run(e, inputs, set->check, outputs);
+    gd_tensor *const *outputs = gd__trace_run(e, inputs, set->check);
     set->depth--;
-    return status;
+    return outputs;
 }
 
 /* ---- functions ---- */
@@ -88,6 +87,7 @@ gd_traced *gd_trace(gd_ctx *ctx, gd_function function, void *user, const gd_trac
     t->function = function;
     t->user = user;
     gd__trace_set_init(&t->set, ctx, o.shapes, o.check);
+    t->set.compile = o.compile;
     return t;
 }
 
@@ -169,11 +169,9 @@ gd_tensor *gd_traced_value(gd_traced *t, gd_tensor *const *inputs, int count)
 {
     if (!t || !usable(t, "traced_value", inputs, count)) return NULL;
     const gd_evaluation what = {"value", VALUE, value_body, t, 1, false};
-    gd_tensor *out = NULL;
-    return gd__trace_call(&t->set, &what, inputs, count, &out) ? NULL : out;
+    gd_tensor *const *outputs = gd__trace_call(&t->set, &what, inputs, count);
+    return outputs ? outputs[0] : NULL;
 }
-
-#define FEW 16
 
 gd_status gd_traced_gradient(gd_traced *t, gd_tensor *const *inputs, int count, gd_tensor **value,
                              gd_tensor **grads)
@@ -185,15 +183,21 @@ gd_status gd_traced_gradient(gd_traced *t, gd_tensor *const *inputs, int count, 
     if (!usable(t, "traced_gradient", inputs, count)) return gd_error(ctx);
     if (!grads || !count) return gd__null(ctx, "traced_gradient: no inputs, or no place for their gradients");
     const gd_evaluation what = {"gradient", GRADIENT, gradient_body, t, 1 + count, false};
-    gd_tensor *few[FEW + 1], **outputs = few;
-    size_t bytes = (size_t)(1 + count) * sizeof *outputs;
-    if (count > FEW && !(outputs = gd__alloc(ctx, bytes))) return GD_NOMEM;
-    gd_status status = gd__trace_call(&t->set, &what, inputs, count, outputs);
-    if (value && !status) *value = outputs[0];
-    for (int i = 0; i < count && !status; i++) grads[i] = outputs[1 + i];
-    if (outputs != few) gd__free(ctx, outputs, bytes);
-    return status;
+    gd_tensor *const *outputs = gd__trace_call(&t->set, &what, inputs, count);
+    if (!outputs) return gd_error(ctx);
+    if (value) *value = outputs[0];
+    for (int i = 0; i < count; i++) grads[i] = outputs[1 + i];
+    return GD_OK;
 }
+
+/* Outputs of their own, one per input. */
+static gd_status give(const gd_traced *t, gd_tensor *const *outputs, int count, gd_tensor **out)
+{
+    for (int i = 0; i < count && outputs; i++) out[i] = outputs[i];
+    return outputs ? GD_OK : gd_error(t->set.ctx);
+}
+
+#define FEW 16
 
 gd_status gd_traced_hvp(gd_traced *t, gd_tensor *const *inputs, int count, gd_tensor *const *v,
                         gd_tensor **out)
@@ -209,7 +213,7 @@ gd_status gd_traced_hvp(gd_traced *t, gd_tensor *const *inputs, int count, gd_te
     memcpy(both, inputs, bytes / 2);
     memcpy(both + count, v, bytes / 2);
     const gd_evaluation what = {"Hessian product", HVP, hvp_body, t, count, false};
-    gd_status status = gd__trace_call(&t->set, &what, both, 2 * count, out);
+    gd_status status = give(t, gd__trace_call(&t->set, &what, both, 2 * count), count, out);
     if (both != few) gd__free(ctx, both, bytes);
     return status;
 }
@@ -222,7 +226,7 @@ gd_status gd_traced_jacobian(gd_traced *t, gd_tensor *const *inputs, int count, 
     if (!out || !count)
         return gd__null(t->set.ctx, "traced_jacobian: no inputs, or no place for the Jacobians");
     const gd_evaluation what = {"Jacobian", JACOBIAN, jacobian_body, t, count, false};
-    return gd__trace_call(&t->set, &what, inputs, count, out);
+    return give(t, gd__trace_call(&t->set, &what, inputs, count), count, out);
 }
 
 gd_tensor *gd_traced_input(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, const void *data)

@@ -19,6 +19,7 @@ typedef struct gd_evaluation {
 typedef struct gd_trace_set {
     gd_ctx *ctx;
     bool check, off;
+    gd_trace_compile compile;
     int most, count, room, depth;
     struct gd_trace_entry **entry; /* the one used last stands first */
 } gd_trace_set;
@@ -27,7 +28,7 @@ typedef struct gd_trace_set {
 void gd__trace_set_init(gd_trace_set *set, gd_ctx *ctx, int most, bool check);
 void gd__trace_set_free(gd_trace_set *set);
 /* Replays, or evaluates and records.  The outputs are borrowed until the next call for the set; NULL on failure. */
-GD_NODISCARD gd_status gd__trace_call(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs,
-                                      int count, gd_tensor **outputs);
+gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs,
+                                 int count);
 
 #endif

@@ -160,7 +160,10 @@ static void random_graphs(int threads, uint64_t first, int64_t graphs)
         g.columns = large ? 100 + random_below(&state, 90) : 1 + random_below(&state, 5);
         gd_scope_begin(ctx);
         g.captured = numbers(&g, &state);
-        gd_traced *f = gd_trace(ctx, build, &g, NULL);
+        gd_trace_options o = gd_trace_defaults();
+        if (k % 97 == 5) o.compile = GD_TRACE_AT_ONCE;
+        if (k % 7 == 3) o.compile = GD_TRACE_INTERPRET;
+        gd_traced *f = gd_trace(ctx, build, &g, &o);
         for (int call = 0; call < CALLS; call++) {
             gd_scope_begin(ctx);
             one_call(&g, f, &state, call, !large && k % 3 == 0);

@@ -515,7 +515,7 @@ static void bad_calls_are_refused(void **unused)
     gd_tensor *x = point(0), *none = NULL, *out;
     assert_null(gd_trace(ctx, NULL, NULL, NULL));
     assert_error(ctx, GD_ARGUMENT, "trace: the function is NULL");
-    assert_null(gd_trace(ctx, doubles, &s, &(gd_trace_options){.shapes = 0}));
+    assert_null(gd_trace(ctx, doubles, &s, &(gd_trace_options){.shapes = 0, .compile = GD_TRACE_LATER}));
     assert_error(ctx, GD_VALUE, "trace: shapes is 0");
     gd_traced *f = gd_trace(ctx, fails, &s, NULL);
     assert_null(gd_traced_value(f, &none, 1));

@@ -1,0 +1,98 @@
+/* Small work as single operations on numbers.
+ *
+ * Kernels over a few elements cost a thousand times what they compute.  Neighbouring ones become a tape: every element is a
+ * value of its own, copies and views vanish, equal work is done once, and what nobody reads is dropped.  Loads come before
+ * stores.  Every operation is the one that the kernel does for that element, so bits stay.
+ *
+ * A tape is interpreted, or compiled as C. */
+#ifndef GD_TRACE_TAPE_H
+#define GD_TRACE_TAPE_H
+
+#include "tensor/cpu/cpu.h"
+#include "trace/replay.h"
+
+/* Operations by what they compute: of x, y, z and the number i, in f64 or f32.  Interpreter and C are made of this list. */
+#define GD_TAPE_OPS(X)          \
+    X(ADD, x + y)               \
+    X(SUB, x - y)               \
+    X(MUL, x *y)                \
+    X(DIV, x / y)               \
+    X(NEG, -x)                  \
+    X(SQUARE, x *x)             \
+    X(RECIPROCAL, 1 / x)        \
+    X(ADD_NUMBER, x + i)        \
+    X(MUL_NUMBER, x *i)         \
+    X(RELU, x < 0 ? 0 : x)      \
+    X(RELU_GRAD, y > 0 ? x : 0) \
+    X(LERP, x + z * (y - x))
+
+typedef enum gd_tape_op {
+#define GD_TAPE_ENUM(name, expression) GD_TAPE_##name,
+    GD_TAPE_OPS(GD_TAPE_ENUM)
+#undef GD_TAPE_ENUM
+        GD_TAPE_MATHS,
+    GD_TAPE_LOAD = GD_TAPE_MATHS, /* what is in memory: buffer a, offset b */
+    GD_TAPE_NUMBER,               /* i */
+    GD_TAPE_KERNEL                /* the vector kernel of an operator, for one element */
+} gd_tape_op;
+
+typedef enum gd_tape_type { GD_TAPE_F64, GD_TAPE_F32, GD_TAPE_I64, GD_TAPE_BOOL, GD_TAPE_TYPES } gd_tape_type;
+
+/* A value; its number is its place in the tape. */
+typedef struct gd_tape_value {
+    uint8_t op, type;
+    uint16_t kernel; /* the operator */
+    uint32_t code;   /* for the interpreter: of operation and type */
+    int32_t a, b, c; /* values, -1: none; of a load: buffer and offset */
+    union {
+        double f[2]; /* settings; f[0] is i */
+        int64_t whole;
+    } as;
+    gd_vec_fn fn;
+} gd_tape_value;
+
+typedef struct gd_tape_store {
+    int32_t value, buffer, offset;
+} gd_tape_store;
+
+typedef union gd_slot {
+    double f64;
+    float f32;
+    int64_t i64;
+    uint8_t truth;
+} gd_slot;
+
+typedef void (*gd_tape_fn)(char *const *base, gd_slot *slot, const gd_vec_fn *kernel, const double *setting);
+
+struct gd_tape {
+    gd_ctx *ctx;
+    gd_tape_value *value;
+    gd_tape_store *store;
+    gd_slot *slot;
+    int values, stores, value_room, store_room, slot_room;
+    int first, calls; /* of the body */
+    gd_trace_compile compile;
+    int64_t runs;
+    gd_tape_fn compiled;
+    bool tried, looked; /* to compile it; for what was compiled before */
+    gd_vec_fn *kernel;  /* compiled: those it calls, and two settings for each */
+    double *setting;
+    int kernels;
+};
+
+/* The tape of calls first .. first + calls - 1 of the body.  NULL: no memory, or the calls cannot be one; with no error. */
+gd_tape *gd__tape_new(const gd_replay *p, int first, int calls);
+void gd__tape_free(gd_tape *tape);
+/* Puts its numbers into their slots, once. */
+void gd__tape_numbers(gd_tape *tape);
+uint32_t gd__tape_code(const gd_tape_value *value);
+/* May a call be a part of a tape? */
+bool gd__tape_takes(const gd_replay *p, const gd_recorded *call);
+void gd__tape_run(gd_tape *tape, char *const *base);
+/* Interprets it whatever there is. */
+void gd__tape_interpret(const gd_tape *tape, char *const *base);
+/* Compiles it, or with `cached` only looks whether that was done before; afterwards it runs compiled if that went well and
+ * gives the bits of the interpreter for what is in memory. */
+void gd__tape_compile(gd_tape *tape, char *const *base, bool cached);
+
+#endif
