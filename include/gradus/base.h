@@ -171,6 +171,10 @@ typedef struct gd_observer {
     void *user;
 } gd_observer;
 
+/* An operator that works long (ode in expressions) asks `interrupted` of the observer while it computes, on the thread that does.
+ * Borrowed until a different one takes its place; NULL: none. */
+void gd_ctx_observe(gd_ctx *ctx, const gd_observer *observer);
+
 /* ---- objects and scopes ----
  * Tensors and modules are counted references.  Inside a scope, what is new belongs to the scope and dies with it, so
  * expressions need no frees.  gd_keep moves an object one scope out (to you, where there is no outer scope).  Functions of

@@ -180,6 +180,11 @@ const char *gd_warning_text(const gd_ctx *ctx) { return ctx ? ctx->warning : "";
 
 int64_t gd_warning_count(const gd_ctx *ctx) { return ctx ? ctx->warnings : 0; }
 
+void gd_ctx_observe(gd_ctx *ctx, const gd_observer *observer)
+{
+    if (ctx) ctx->observer = observer;
+}
+
 void gd_tell(gd_ctx *ctx, const char *format, ...)
 {
     if (!ctx || !format || !ctx->tell) return;

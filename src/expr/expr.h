@@ -46,4 +46,7 @@ gd_expr *gd__expr_parse_relation(gd_ctx *ctx, const char *text, const gd_expr_op
  * numbers?  values as for gd_expr_eval, those of `rows` may be NULL.  False also where that cannot be told. */
 bool gd__expr_by_rows(gd_expr *e, const bool *rows, gd_tensor *const *values, gd_dtype dtype);
 
+/* Does the expression, or what it calls, solve differential equations? */
+bool gd__expr_has_ode(const gd_expr *e);
+
 #endif

@@ -225,6 +225,8 @@ const char *gd__expr_place(const gd_expr *e, int at, char out[GD_EXPR_PLACE])
     return out;
 }
 
+bool gd__expr_has_ode(const gd_expr *e) { return e && e->odes > 0; }
+
 /* Nodes that the root needs, renumbered to stand without gaps. */
 static void compact(gd_expr *e, int *place, int root)
 {

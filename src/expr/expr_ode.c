@@ -9,6 +9,8 @@
  * so loss and gradient belong together to rounding; second ones are 0.  Only the choice of step sizes looks at numbers, and
  * memory is that of a step.  Where the solution blows up, or would take more
  * steps than anybody waits for, what is beyond is NaN: a fit takes that as a point not to go to. */
+#include "base/ctx.h"
+#include "base/observer.h"
 #include "expr/expr_parser.h"
 #include "gradus/autograd.h"
 
@@ -500,14 +502,25 @@ static gd_status begin(flow *w, bool *hopeless)
     return status;
 }
 
-/* Steps that get nowhere cost as much as those that arrive: after so many, a solution that has come less than this part of its way is
- * given up, long before the last step that would be allowed.  A fit takes that as a point not to go to. */
-#define EARLY   2000
+/* Steps that get nowhere cost as much as those that arrive: where so many steps in a row come less than this part of the way that was
+ * left, as before a pole, the solution is given up long before the last step that would be allowed.  A fit takes that as a point not
+ * to go to. */
+#define STRETCH 1000
 #define ARRIVES 0.01
 
-static bool gets_nowhere(const flow *w, double begun, int steps)
+/* from: where the present row of steps began. */
+static bool gets_nowhere(const flow *w, double *from, int steps)
 {
-    return steps == EARLY && fabs(w->t - begun) < ARRIVES * fabs(w->end - begun);
+    if (steps % STRETCH != STRETCH - 1) return false;
+    bool stuck = fabs(w->t - *from) < ARRIVES * fabs(w->end - *from);
+    *from = w->t;
+    return stuck;
+}
+
+static gd_status listen(const flow *w)
+{
+    if (!gd__is_interrupted(w->ctx->observer)) return GD_OK;
+    return gd_fail(w->ctx, GD_INTERRUPTED, "ode: interrupted");
 }
 
 /* From the start through all points on one side of it; what cannot be reached is NaN. */
@@ -518,11 +531,12 @@ static gd_status integrate(flow *w)
     memset(w->sens, 0, (size_t)(states * w->wide) * sizeof(double));
     for (int s = 0; s < states && w->wide; s++) w->sens[s * w->wide + s] = 1;
     w->end = w->point[w->points - 1].time;
-    double begun = w->t;
+    double from = w->t;
     gd_status status = from_here(w, begin, &hopeless);
     for (int i = 0; i < STEPS && !status && w->next < w->points && !hopeless; i++) {
-        status = from_here(w, attempt, &hopeless);
-        hopeless = hopeless || gets_nowhere(w, begun, i);
+        status = listen(w);
+        if (!status) status = from_here(w, attempt, &hopeless);
+        hopeless = hopeless || gets_nowhere(w, &from, i);
     }
     for (int64_t i = w->next * states; i < w->points * states; i++) w->value[i] = w->rate[i] = NAN;
     for (int64_t i = w->next * states * w->wide; i < w->points * states * w->wide; i++) w->slope[i] = 0;

@@ -22,6 +22,7 @@ static void close_rows(void *state)
     gd_expr_free(m->model);
     for (int i = columns_end(m->j); m->value && i < m->j->names; i++) gd_release(m->value[i]);
     if (m->value) gd__free(m->ctx, m->value, value_bytes(m->j));
+    if (m->ctx != m->j->ctx) gd__fit_listen(m->j, m->ctx, false);
     gd__free(m->ctx, m, sizeof *m);
 }
 
@@ -41,6 +42,7 @@ static void *open_rows(void *user, gd_ctx *ctx)
     if (!m) return NULL;
     *m = (row_model){.j = j, .ctx = ctx, .value = gd__calloc(ctx, value_bytes(j))};
     if (m->value) m->model = gd__fit_parse_model(j, ctx, j->form);
+    gd__fit_listen(j, ctx, true);
     bool ok = m->model != NULL;
     for (int i = columns_end(j); i < j->names && ok; i++) {
         ok = (m->value[i] = lent(ctx, j->value[i])) != NULL;

@@ -73,6 +73,7 @@ typedef struct gd_outlier {
 /* What the caller is told (fit_watch.c); copies of a fit for other threads share that of the first. */
 typedef struct gd_fit_watch {
     const gd_observer *observer;
+    gd_observer asks; /* the same, for operators of the contexts that the fit computes in (gd_ctx_observe) */
     pthread_t thread; /* of the caller, on which alone it is asked */
     atomic_bool interrupted;
     const char *unit; /* what was told last; NULL: nothing */
@@ -201,6 +202,8 @@ bool gd__fit_uses(const gd_fit *j, int place);
 void gd__fit_watch(gd_fit *j);
 /* Has the caller asked to stop?  On any thread. */
 bool gd__fit_interrupted(const gd_fit *j);
+/* Whether long operators of a context that computes for the fit ask that. */
+void gd__fit_listen(const gd_fit *j, gd_ctx *ctx, bool yes);
 /* The same of all processes. */
 bool gd__fit_all_interrupted(gd_fit *j);
 /* How far the work is; nothing on other threads than the caller's. */
@@ -362,6 +365,8 @@ const char *gd__fit_stop_text(const gd_fit *j);
 /* A table of the parameters and what is known of the fit; one JSON object. */
 void gd__fit_put_table(const gd_fit *j, gd_text *out);
 void gd__fit_put_json(const gd_fit *j, gd_text *out);
+/* Of a fit that did not come to its end: the best point, as lines or as an object. */
+void gd__fit_put_point(const gd_fit *j, gd_text *out, bool json);
 
 /* The line of the model over one column, as a picture draws it (curve.c). */
 typedef struct gd_fit_line {

@@ -1,4 +1,5 @@
 /* What a fit has found as text: a table for people, one JSON object for programs. */
+#include "file/run_log.h"
 #include "fit/fit_job.h"
 #include "base/text/number.h"
 
@@ -397,5 +398,30 @@ void gd__fit_put_json(const gd_fit *j, gd_text *out)
     gd__text_add(out, j->fit.solve.converged ? "true" : "false");
     gd__json_put_string(out, "stop", gd_stop_name(j->fit.solve.reason));
     gd__json_put_string(out, "reason", gd__fit_stop_text(j));
+    gd__text_add(out, "}\n");
+}
+
+void gd__fit_put_point(const gd_fit *j, gd_text *out, bool json)
+{
+    if (json) {
+        gd__text_char(out, '{');
+        gd__json_key(out, "params");
+        gd__text_char(out, '{');
+    } else
+        gd__text_put(out, "not at its end, sum of squares %.8g at\n", j->reached);
+    for (int i = 0; i < j->params; i++) {
+        if (json)
+            gd__json_key(out, j->name[i]);
+        else
+            gd__text_put(out, "%s = ", j->name[i]);
+        if (gd__json_tensor(out, j->param[i])) out->failed = true;
+        if (!json) gd__text_char(out, '\n');
+    }
+    if (!json) return;
+    gd__text_char(out, '}');
+    gd__json_put_number(out, "rss", j->reached);
+    gd__json_key(out, "converged");
+    gd__text_add(out, "false");
+    gd__json_put_string(out, "stopped", "interrupted");
     gd__text_add(out, "}\n");
 }

@@ -73,6 +73,7 @@ static gd_status copy_job(gd_fit *to, const gd_fit *from)
                    .params = from->params,
                    .names = from->names,
                    .elements = from->elements};
+    gd__fit_listen(to, ctx, true);
     to->name_bytes = from->name_bytes;
     to->name = gd__calloc(ctx, to->name_bytes);
     to->value = gd__calloc(ctx, to->name_bytes);

@@ -69,6 +69,7 @@ static bool report(void *user, const gd_progress *progress)
     gd_fit *j = user;
     gd__fit_tell(j, "step", progress->step, 0, progress->loss);
     j->stopping = gd__fit_all_interrupted(j);
+    if (j->stopping) gd__fit_listen(j, j->ctx, false);
     if (!j->stopping && isfinite(progress->loss)) show_point(j, progress->loss);
     return !j->stopping;
 }
@@ -88,6 +89,8 @@ static bool all_go_on(void *user, const gd_progress *progress)
     gd_fit *j = user;
     return !gd__world_any(j->ctx, j->spec.world, !go_on(j, progress));
 }
+
+#define FIRST_OF_ODE 0.1 /* the first trust region of differential equations, by the size of the parameters */
 
 /* ---- a chain, and what the residuals say where it ended ---- */
 
@@ -251,6 +254,8 @@ gd_lsq_options gd__fit_options(const gd_fit *j)
     o.loss = j->loss;
     o.loss_scale = j->loss_scale;
     o.rows = j->rows.count ? &j->rows : NULL;
+    /* a linear model of a solution soon loses its phase: a first step across the whole leads into other valleys */
+    if (gd__expr_has_ode(j->model)) o.first_radius = FIRST_OF_ODE;
     return o;
 }
 
@@ -288,7 +293,9 @@ gd_status gd__fit_run(gd_fit *j)
         return gd_fail(j->ctx, GD_VALUE, "fit: it was %s already",
                        j->state == GD_FIT_LOADED ? "loaded, and ran" : "run");
     j->state = GD_FIT_BEGUN;
+    gd__fit_listen(j, j->ctx, true);
     gd_status status = run(j);
+    gd__fit_listen(j, j->ctx, false);
     if (status && gd_error(j->ctx) == GD_INTERRUPTED) {
         gd_clear_error(j->ctx);
         return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted after %lld steps",

@@ -3,22 +3,31 @@
 #include "fit/fit_job.h"
 #include "world/world.h"
 
+static bool is_caller(const gd_fit_watch *w) { return pthread_equal(w->thread, pthread_self()); }
+
+static bool is_interrupted(void *user)
+{
+    gd_fit_watch *w = user;
+    if (is_caller(w) && gd__is_interrupted(w->observer)) atomic_store(&w->interrupted, true);
+    return atomic_load(&w->interrupted);
+}
+
 void gd__fit_watch(gd_fit *j)
 {
     j->watch = &j->own_watch;
+    j->watch->asks = (gd_observer){.interrupted = is_interrupted, .user = j->watch};
     j->watch->observer = j->spec.observer;
     j->watch->thread = pthread_self();
     j->watch->unit = NULL;
     atomic_store(&j->watch->interrupted, false);
 }
 
-static bool is_caller(const gd_fit_watch *w) { return pthread_equal(w->thread, pthread_self()); }
+bool gd__fit_interrupted(const gd_fit *j) { return is_interrupted(j->watch); }
 
-bool gd__fit_interrupted(const gd_fit *j)
+void gd__fit_listen(const gd_fit *j, gd_ctx *ctx, bool yes)
 {
-    gd_fit_watch *w = j->watch;
-    if (is_caller(w) && gd__is_interrupted(w->observer)) atomic_store(&w->interrupted, true);
-    return atomic_load(&w->interrupted);
+    /* processes end between two steps, together */
+    gd_ctx_observe(ctx, yes && !j->spec.world && !j->stopping ? &j->watch->asks : NULL);
 }
 
 bool gd__fit_all_interrupted(gd_fit *j)

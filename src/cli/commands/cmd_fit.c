@@ -217,7 +217,7 @@ static void put_run_aside(run *r, gd_status status)
         (void)snprintf(r->why.text + used, sizeof r->why.text - used, ", nothing saved without --out");
 }
 
-/* Everything that can be had of the fit, the parameters first; then the first failure. */
+/* Everything that can be had of the fit, the parameters first; then the first failure.  Of an interrupted one that is the best point. */
 static gd_status finish_fit(run *r, gd_status status)
 {
     bool done = !status, saved = r->slow.saved;
@@ -231,6 +231,10 @@ static gd_status finish_fit(run *r, gd_status status)
     if (done && r->residuals) gd__put_aside(r->ctx, gd_fit_save_residuals(r->fit, r->residuals), &r->why);
     if (done && r->plot) gd__put_aside(r->ctx, draw_fit(r), &r->why);
     if (done) gd__put_aside(r->ctx, print(r), &r->why);
+    if (!done && r->why.status == GD_INTERRUPTED && isfinite(r->fit->reached)) {
+        gd__fit_put_point(r->fit, &r->cli->out, gd__args_has(r->args, "json"));
+        done = true;
+    }
     if (!r->why.status) gd__put_aside(r->ctx, admit(r), &r->why);
     if (done && r->why.status) gd__put_aside(r->ctx, gd__cli_flush(r->cli), &r->why);
     return gd__tell(r->ctx, &r->why, saved ? r->out : NULL, NULL);

@@ -427,6 +427,13 @@ static gd_objective objective_of(job *j)
                           .below = j->below.count ? below_values : NULL};
 }
 
+/* Inside an evaluation that lasts; processes end between two steps, together. */
+static bool is_interrupted(void *user)
+{
+    const job *j = user;
+    return !j->cli->world && !j->stopped && gd__interrupt_pending();
+}
+
 /* A failure leaves the best point; it is put aside until that is saved. */
 static void step_all(job *j)
 {
@@ -446,7 +453,10 @@ static void step_all(job *j)
     if (!status && j->tracer) status = gd__run_writer_start(j->tracer, p->name, p->value, p->params);
     if (!status && j->out && j->exact) status = gd__kept_start(&j->kept, p);
     gd_objective objective = objective_of(j);
+    const gd_observer asks = {.interrupted = is_interrupted, .user = j};
+    gd_ctx_observe(j->cli->ctx, &asks);
     if (!status) status = gd_minimize_with(j->optimizer, &objective, &o, &j->result);
+    gd_ctx_observe(j->cli->ctx, NULL);
     if (isnan(j->result.loss)) j->result.loss = NAN; /* its sign says nothing */
     gd__meter_end(&j->progress);
     (void)gd__interrupted();
