@@ -59,6 +59,10 @@ GD_NODISCARD gd_status gd_link_hessian_times(gd_link *link, gd_var *var, gd_tens
  * history, where the method wants that, also one that is there already (and would change under the hands of update_tensors). */
 GD_NODISCARD gd_status gd_link_expect_products(gd_link *link, gd_var *var);
 
+/* A step of sequential quadratic programming or of the interior point under the constraints of the objective and the bounds in force, as the
+ * link nlp makes it, for a link with its settings `tol`, `method` and `hessian`. */
+GD_NODISCARD gd_status gd_link_step_nlp(gd_link *link, gd_var *var);
+
 #ifdef __cplusplus
 }
 #endif

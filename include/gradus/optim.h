@@ -103,7 +103,7 @@ typedef struct gd_objective {
     /* A loss by ranges of rows in place of all of the above but `hvp`, borrowed: links have its values, gradients and products
      * with its Hessian, no graph; may be NULL */
     const gd_batch *batch;
-    /* Constraints, for chains with augmented_lagrangian: numbers or vectors made of operators that are to be 0, and to be at
+    /* Constraints, for chains with nlp or augmented_lagrangian: numbers or vectors made of operators that are to be 0, and to be at
      * most 0; may be NULL */
     gd_tensor *(*equal)(void *user);
     gd_tensor *(*below)(void *user);

@@ -33,6 +33,8 @@ extern "C" {
       "the gradient vanishes where the loss still falls along some direction: a saddle or a maximum") \
     X(UNDETERMINED, false, "the residuals do not determine all parameters")                           \
     X(INFEASIBLE, false, "no point was found that satisfies the constraints")                         \
+    X(UNBOUNDED, false, "the loss falls without end while the constraints hold")                      \
+    X(DEGENERATE, false, "no multipliers exist here: the constraints hold, the loss is not exact")    \
     X(STUCK, false, "no better point was found")                                                      \
     X(DIVERGED, false, "the loss falls without end or is no longer finite")                           \
     X(MAX_STEPS, false, "the steps are used up")                                                      \
@@ -87,12 +89,22 @@ typedef struct gd_solve_options {
     /* gd_minimize: products with the Hessian, at most, that tell a minimum from a saddle where the gradient vanishes; 30; 0: do not
      * look.  See there. */
     int64_t curvature_products;
+    /* gd_minimize: where multipliers go at the end, borrowed; NULL: nowhere.  Of the constraints, those of `equal` before those of `below`, multiplier_count
+     * of them at most; of bounds [all elements], > 0 at low and < 0 at high ones, 0 where none is active.  The gradient of the loss is
+     * - multipliers times those of the constraints + bound_multipliers.  NAN where the chain knows none. */
+    double *multipliers, *bound_multipliers;
+    int64_t multiplier_count;
 } gd_solve_options;
 
 gd_solve_options gd_solve_defaults(void); /* as the comments above say */
 
 /* The chain that serves where nothing is known of a problem: that of gd_minimize without one, and of gradus minimize. */
 #define GD_DEFAULT_CHAIN "lbfgs | strong_wolfe"
+
+/* The chain for an objective where none is named: GD_DEFAULT_CHAIN; with constraints nlp, for up to 2000 elements and constraints together
+ * and an objective with second derivatives that is not noisy, else augmented_lagrangian around GD_DEFAULT_CHAIN.  Calls the constraints once,
+ * to count them.  New; NULL where that fails or an argument is NULL. */
+gd_link *gd_chain_for(gd_tensor *const *params, int count, const gd_objective *objective, bool noisy);
 
 /* Where a solver stopped, and what it took. */
 typedef struct gd_solve_result {
@@ -126,7 +138,7 @@ typedef struct gd_solve_result {
  * direction it says SADDLE.  That takes as many products with the Hessian as there are numbers, of more than 16 one for 16 evaluations of the run (fewer than two: none), and one evaluation
  * for the graph, which counts.  A saddle may be overlooked by few products, none is made up.  Nobody looks with noisy or plain, inside bounds, with
  * constraints, or where the objective has neither loss, hvp nor batch, or no second derivatives.  ARGUMENT: no parameter wants gradients, an option is below 0 or not a number; GRAPH: the loss
- * depends on none of them.  chain NULL: GD_DEFAULT_CHAIN; options NULL: the defaults; result may be NULL. */
+ * depends on none of them.  chain NULL: that of gd_chain_for; options NULL: the defaults; result may be NULL. */
 GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective,
                                    const char *chain, const gd_solve_options *options,
                                    gd_solve_result *result);

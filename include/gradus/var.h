@@ -92,10 +92,24 @@ GD_NODISCARD gd_status gd_var_constraints(gd_var *var, gd_tensor **equal, gd_ten
  * Lagrangian where the step begins; tol: a violation that is allowed; solved: both are small enough; infeasible: no better point will be found. */
 void gd_var_note_constraints(gd_var *var, double violation, double tol, double kkt, bool solved,
                              bool infeasible);
+/* How a link that looks at constraints says that it is over, for gd_minimize: nothing yet; a minimum; the least violation near, which is
+ * none; a loss that falls without end; a minimum beside which no multipliers exist, so that the loss there is not exact; nothing better but for rounding;
+ * nothing better. */
+typedef enum gd_outcome {
+    GD_OUTCOME_NONE,
+    GD_OUTCOME_SOLVED,
+    GD_OUTCOME_INFEASIBLE,
+    GD_OUTCOME_UNBOUNDED,
+    GD_OUTCOME_DEGENERATE,
+    GD_OUTCOME_FLAT,
+    GD_OUTCOME_STUCK
+} gd_outcome;
+void gd_var_note_outcome(gd_var *var, gd_outcome outcome);
 /* What a child of the link has noted of them in this step. */
 typedef struct gd_constraints_note {
     double violation, tol, kkt;
     bool solved, infeasible;
+    gd_outcome outcome;
 } gd_constraints_note;
 /* False: none has, and *out is not written. */
 bool gd_var_noted_constraints(const gd_var *var, gd_constraints_note *out);

@@ -26,6 +26,10 @@ class Result(dict):  # type: ignore[type-arg]
     nit, nfev      steps and evaluations
     gradient_norm  the largest element of the gradient, with bounds or constraints of the KKT residual
     violation      the largest violation of a constraint
+    multipliers    of constraints, {"equal": ..., "below": ...}: the gradient of fun is minus their sum with the gradients of the
+                   constraints, plus bound_multipliers; None where the chain knows none
+    bound_multipliers  of bounds, in the form of x: > 0 at a low bound that holds, < 0 at a high one, else 0; None as above
+    active         which elements of below hold, {"below": ...}, and of x, {"bounds": ...}: their multipliers are not 0
     constraint_evals  points at which the constraints were computed
     seconds        the time it took"""
 
@@ -40,6 +44,9 @@ class Result(dict):  # type: ignore[type-arg]
         nfev: int
         gradient_norm: float
         violation: float
+        multipliers: dict[str, Tensor] | None
+        bound_multipliers: Any
+        active: Any
         constraint_evals: int
         seconds: float
 
@@ -85,7 +92,10 @@ class _Point:
         return lambda: _as_tensor(fn(*given, *args))
 
     def value(self) -> Any:
-        out = [t.detach().copy() for t in self.tensors]
+        return self.shaped([t.detach().copy() for t in self.tensors])
+
+    def shaped(self, out: list[Tensor]) -> Any:
+        """Tensors like the parameters, in the form of x0."""
         shown = [t.numpy() if is_array else t for t, is_array in zip(out, self.arrays)]
         return dict(zip(self.names, shown)) if self.form == "dict" else tuple(shown) if self.form == "tuple" else shown[0]
 
@@ -239,7 +249,24 @@ def _difference(x: float, eps: float, low: float, high: float) -> list[tuple[flo
     return [(x, -3 / (2 * h)), (x + h, 4 / (2 * h)), (x + 2 * h, -1 / (2 * h))]
 
 
-def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_wolfe", *, args: Any = (),
+def _multipliers(point: _Point, r: dict[str, Any]) -> dict[str, Any]:
+    """What the result says of them, by what they are of."""
+    out: dict[str, Any] = {"multipliers": None, "bound_multipliers": None, "active": None}
+    found, bounds, equals = r["multipliers"], r["bound_multipliers"], r["equals"]
+    if found is not None:
+        out["multipliers"] = {"equal": found[:equals], "below": found[equals:]}
+        out["active"] = {"below": found[equals:] > 1e-6}
+    if bounds is not None:
+        parts, at = [], 0
+        for t, size in zip(point.tensors, point.sizes):
+            parts.append(bounds[at:at + size].reshape(t.shape))
+            at += size
+        out["bound_multipliers"] = point.shaped(parts)
+        out["active"] = {**(out["active"] or {}), "bounds": point.shaped([p.abs() > 0 for p in parts])}
+    return out
+
+
+def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = None, *, args: Any = (),
              bounds: Any = None, equal: Callable[..., Tensor] | None = None, below: Callable[..., Tensor] | None = None,
              callback: Callable[[dict[str, Any]], Any] | None = None, dtype: str | None = None, max_steps: int = 1000,
              max_evals: int | None = None, max_seconds: float | None = None, gradient_tol: float | None = None,
@@ -249,7 +276,8 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
 
     x0       a tensor, array, list or number: fun(x); a tuple of them: fun(x, y, ...); a dict: fun(**x)
     args     what fun is given besides, a tuple or one thing
-    chain    links: "lbfgs | strong_wolfe", m.newton() | m.backtracking(), "cma_es", ...
+    chain    links: "lbfgs | strong_wolfe", m.newton() | m.backtracking(), "cma_es", ...; None: "lbfgs | strong_wolfe", with constraints
+             "nlp", which needs second derivatives (beyond 2000 elements and constraints, or with noisy, augmented_lagrangian)
     bounds   a pair (low, high) for each element, or one for all; {name: (lows, highs)}; an object of scipy.optimize.Bounds.  None and
              infinities are no bounds
     equal, below   constraints, functions that are to be 0, and to be at most 0
@@ -267,10 +295,12 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
     point = _Point(x0, dtype)
     args = args if isinstance(args, tuple) else (args,)
     low, high = point.pairs(bounds, "minimize")
-    text = by_value = str(chain)
+    text = by_value = "lbfgs | strong_wolfe" if chain is None else str(chain)
     if definitions:
         known_in(point.tensors[0].context)
-    if (equal or below) and "augmented_lagrangian" not in text:
+    if (equal or below) and chain is None:
+        text, by_value = "", 'nlp(hessian="bfgs")'
+    elif (equal or below) and "augmented_lagrangian" not in text and "nlp" not in text:
         text = _core._link_text("augmented_lagrangian", (("inner", (text,)),), {})
         by_value = _core._link_text("augmented_lagrangian", (("inner", (f"fdm | {by_value}",)),), {})
     options = {"max_steps": max_steps, "max_evals": max_evals, "max_seconds": max_seconds, "gradient_tol": gradient_tol,
@@ -301,7 +331,7 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
         calls += loss.calls
     return Result(x=point.value(), fun=r["loss"], success=r["success"], stop=r["stop"], derivatives=derivatives,
                   message=_told(r["message"], why if derivatives == "differences" else None), nit=r["steps"], nfev=r["evals"] + calls,
-                  constraint_evals=r["constraint_evals"], gradient_norm=r["gradient_norm"], violation=r["violation"], seconds=r["seconds"])
+                  constraint_evals=r["constraint_evals"], **_multipliers(point, r), gradient_norm=r["gradient_norm"], violation=r["violation"], seconds=r["seconds"])
 
 
 def _of_values(solve: Callable[..., dict[str, Any]], chain: str, fun: Callable[[], Any], why: str) -> tuple[dict[str, Any], str]:

@@ -12,6 +12,7 @@ typedef struct functions {
     PyObject *last[3]; /* what they returned last: alive until the solver is back */
     PyObject *why;     /* new: why there is no gradient through operators; NULL: there is */
     long long calls;   /* of the loss */
+    int64_t equals;    /* elements of equal */
 } functions;
 
 static const char wanted[] = "the function must return a Tensor made of its arguments, or a number";
@@ -90,7 +91,9 @@ static gd_status ask_value(void *user, double *value)
 static gd_tensor *ask_equal(void *user)
 {
     functions *f = user;
-    return ask(f, f->equal, &f->last[1]);
+    gd_tensor *t = ask(f, f->equal, &f->last[1]);
+    f->equals = t ? gd_numel(t) : 0;
+    return t;
 }
 static gd_tensor *ask_below(void *user)
 {
@@ -194,9 +197,11 @@ static int read_parameters(parameters *p, PyObject *tensors, PyObject *low, PyOb
 }
 
 /* The chain, behind a box where there are bounds; NULL with an error recorded. */
-static gd_link *bounded_chain(const parameters *p, const char *text)
+static gd_link *bounded_chain(const parameters *p, const char *text, const gd_objective *objective,
+                              bool noisy)
 {
-    gd_link *chain = gd_chain(p->c->ctx, text), *box = chain && p->low ? gd_chain(p->c->ctx, "box") : NULL;
+    gd_link *chain = *text ? gd_chain(p->c->ctx, text) : gd_chain_for(p->t, p->count, objective, noisy);
+    gd_link *box = chain && p->low ? gd_chain(p->c->ctx, "box") : NULL;
     gd_status status = GD_OK;
     int64_t at = 0;
     if (!chain || !p->low) return chain;
@@ -273,6 +278,39 @@ static int was_raised(gd_py_context *c)
     return 1;
 }
 
+/* A copy of an attribute as an object, None where there is none. */
+static int put_attribute(PyObject *dict, gd_py_context *c, const gd_optimizer *o, const char *name)
+{
+    gd_tensor *t = gd_optimizer_attr_tensor(o, name), *copy = t ? gd_copy(t) : NULL;
+    PyObject *value = copy ? gd_py_new_tensor(c, copy) : t ? gd_py_raise(c) : Py_NewRef(Py_None);
+    int fine = value && PyDict_SetItemString(dict, name, value) == 0;
+    Py_XDECREF(value);
+    return fine;
+}
+
+static int put_multipliers(PyObject *dict, const functions *f, const gd_optimizer *o)
+{
+    PyObject *equals = PyLong_FromLongLong((long long)f->equals);
+    int fine = equals && PyDict_SetItemString(dict, "equals", equals) == 0;
+    Py_XDECREF(equals);
+    return fine && put_attribute(dict, f->c, o, "multipliers") &&
+           put_attribute(dict, f->c, o, "bound_multipliers");
+}
+
+/* gd_minimize_link, with what its optimizer knows at the end. */
+static gd_status run_chain(const parameters *p, const gd_objective *objective, gd_link *link,
+                           const gd_solve_options *options, gd_optimizer **o, gd_solve_result *r)
+{
+    *o = gd_optimizer_new(p->c->ctx, link);
+    gd_status status = *o ? GD_OK : gd_error(p->c->ctx);
+    for (int i = 0; i < p->count && !status; i++) {
+        char name[24];
+        PyOS_snprintf(name, sizeof name, "p%d", i);
+        status = gd_optimizer_add(*o, name, p->t[i]);
+    }
+    return status ? status : gd_minimize_with(*o, objective, options, r);
+}
+
 /* minimize(tensors, loss, chain, low, high, equal, below, callback, options, by_value) */
 static PyObject *minimize(PyObject *module, PyObject *args)
 {
@@ -297,17 +335,18 @@ static PyObject *minimize(PyObject *module, PyObject *args)
                               .below = f.below == Py_None ? NULL : ask_below};
     gd_solve_result r;
     if (read_solve_options(options, &o) && gd_py_own(p.c)) {
-        gd_link *link = bounded_chain(&p, chain);
+        gd_optimizer *optimizer = NULL;
         gd_status status = GD_PARSE;
-        if (link) {
-            PyThreadState *state = gd_py_begin(p.c);
-            status = gd_minimize_link(p.t, p.count, &objective, link, &o, &r);
-            gd_py_end(p.c, state);
-        }
+        PyThreadState *state = gd_py_begin(p.c);
+        gd_link *link = bounded_chain(&p, chain, &objective, o.noisy);
+        if (link) status = run_chain(&p, &objective, link, &o, &optimizer, &r);
+        gd_py_end(p.c, state);
         if (f.why)
             result = numbers_dict(&f);
         else if (!was_raised(p.c))
             result = status ? gd_py_raise(p.c) : solve_dict(&r);
+        if (result && !f.why && !put_multipliers(result, &f, optimizer)) Py_CLEAR(result);
+        gd_optimizer_free(optimizer);
         gd_py_disown(p.c);
     }
     functions_clear(&f);

@@ -70,7 +70,7 @@ static void a_chain_that_honours_none_is_refused_and_nothing_moves(void **state)
     assert_int_equal(gd_optimizer_step(r.o, &objective, NULL), GD_STATE);
     assert_error(
         r.ctx, GD_STATE,
-        "the objective has constraints, and no link of the chain looks at them: augmented_lagrangian(...) does");
+        "the objective has constraints, and no link of the chain looks at them: nlp and augmented_lagrangian(...) do");
     OK(gd_read_f64(r.p, x, 2));
     assert_true(x[0] == 2 && x[1] == 2);
     close_run(&r);
@@ -107,12 +107,17 @@ static void many_chains_may_be_inside(void **state)
 static void constraints_are_computed_once_per_point_and_counted(void **state)
 {
     (void)state;
-    static const char *const inner[] = {"lbfgs | strong_wolfe", "newton | strong_wolfe",
-                                        "bfgs | backtracking",  "trust_cg(newton)",
-                                        "adam | lr(0.1)",       "box(-5, 5) | lbfgs | strong_wolfe"};
+    static const char *const inner[] = {"lbfgs | strong_wolfe",
+                                        "newton | strong_wolfe",
+                                        "bfgs | backtracking",
+                                        "trust_cg(newton)",
+                                        "adam | lr(0.1)",
+                                        "box(-5, 5) | lbfgs | strong_wolfe",
+                                        "nlp"};
     for (int i = 0; i < COUNT_OF(inner); i++) {
         char chain[200];
-        snprintf(chain, sizeof chain, "augmented_lagrangian([%s])", inner[i]);
+        bool whole = !strcmp(inner[i], "nlp");
+        snprintf(chain, sizeof chain, whole ? "%s" : "augmented_lagrangian([%s])", inner[i]);
         run r = open_run(chain);
         gd_objective objective = objective_of(&r);
         gd_solve_options options = gd_solve_defaults();
@@ -421,10 +426,9 @@ static void a_parameter_may_be_in_constraints_alone(void **state)
     end_context(ctx, NULL);
 }
 
-static void saved_and_loaded_it_goes_on_with_the_same_bits(void **state)
+/* Some steps, a file, and as many again: whole, and in two parts. */
+static void check_resumed(const char *chain, int steps)
 {
-    (void)state;
-    static const char chain[] = "augmented_lagrangian([lbfgs | strong_wolfe])";
     char path[] = "/tmp/gradus_constraints_XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0);
@@ -432,10 +436,10 @@ static void saved_and_loaded_it_goes_on_with_the_same_bits(void **state)
     double middle[2], whole[2], resumed[2];
     run r = open_run(chain);
     gd_objective objective = objective_of(&r);
-    for (int i = 0; i < 9; i++) OK(gd_optimizer_step(r.o, &objective, NULL));
+    for (int i = 0; i < steps; i++) OK(gd_optimizer_step(r.o, &objective, NULL));
     OK(gd_optimizer_save(r.o, path));
     OK(gd_read_f64(r.p, middle, 2));
-    for (int i = 0; i < 9; i++) OK(gd_optimizer_step(r.o, &objective, NULL));
+    for (int i = 0; i < steps; i++) OK(gd_optimizer_step(r.o, &objective, NULL));
     OK(gd_read_f64(r.p, whole, 2));
     close_run(&r);
     r = open_run(chain);
@@ -444,11 +448,132 @@ static void saved_and_loaded_it_goes_on_with_the_same_bits(void **state)
     OK(gd_write_f64(r.p, middle, 2));
     gd_no_grad_end(r.ctx);
     OK(gd_optimizer_load(r.o, path, true));
-    for (int i = 0; i < 9; i++) OK(gd_optimizer_step(r.o, &objective, NULL));
+    for (int i = 0; i < steps; i++) OK(gd_optimizer_step(r.o, &objective, NULL));
     OK(gd_read_f64(r.p, resumed, 2));
-    assert_memory_equal(whole, resumed, sizeof whole);
+    if (memcmp(whole, resumed, sizeof whole) != 0)
+        fail_msg("%s: %.17g %.17g, resumed %.17g %.17g", chain, whole[0], whole[1], resumed[0], resumed[1]);
+    assert_true(memcmp(middle, whole, sizeof whole) != 0);
     close_run(&r);
     unlink(path);
+}
+
+static void saved_and_loaded_it_goes_on_with_the_same_bits(void **state)
+{
+    (void)state;
+    check_resumed("augmented_lagrangian([lbfgs | strong_wolfe])", 9);
+    check_resumed("nlp", 2);
+    check_resumed("box(-5, 5) | nlp(method=\"interior_point\")", 3);
+    check_resumed("nlp(hessian=\"bfgs\")", 3);
+}
+
+/* Infeasible problems are restored, from step to step. */
+static void a_restoration_goes_on_after_a_file_too(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/gradus_constraints_XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    double whole[2], resumed[2], middle[2];
+    for (int at = 8; at < 24; at += 5)
+        for (int turn = 0; turn < 2; turn++) {
+            run r = open_run("nlp(method=\"interior_point\")");
+            gd_objective o = {.loss = sum, .user = &r, .equal = impossible};
+            for (int i = 0; i < 30; i++) {
+                if (turn && i < at) continue;
+                if (turn && i == at) {
+                    gd_no_grad_begin(r.ctx);
+                    OK(gd_write_f64(r.p, middle, 2));
+                    gd_no_grad_end(r.ctx);
+                    OK(gd_optimizer_load(r.o, path, true));
+                }
+                OK(gd_optimizer_step(r.o, &o, NULL));
+                if (turn || i + 1 != at) continue;
+                OK(gd_optimizer_save(r.o, path));
+                OK(gd_read_f64(r.p, middle, 2));
+            }
+            OK(gd_read_f64(r.p, turn ? resumed : whole, 2));
+            close_run(&r);
+            if (turn) assert_memory_equal(whole, resumed, sizeof whole);
+        }
+    unlink(path);
+}
+
+/* x + y under x^2 + y^2 <= 2: at (-1, -1) with multiplier 1/2; inside x, y >= -1/2 at that corner, with multipliers 1 of the bounds. */
+static gd_tensor *disc(void *user)
+{
+    run *r = user;
+    return gd_add_scalar(gd_sum(gd_square(r->p), NULL, false), -2);
+}
+
+static void without_a_chain_constraints_take_nlp_and_give_multipliers(void **state)
+{
+    (void)state;
+    double m[1], b[2], x[2];
+    run r = open_run("box(-0.5, 3) | nlp");
+    gd_solve_options options = gd_solve_defaults();
+    options.multipliers = m;
+    options.multiplier_count = 1;
+    options.bound_multipliers = b;
+    gd_solve_result is;
+    gd_objective o = {.loss = sum, .user = &r, .below = disc};
+    OK(gd_minimize_with(r.o, &o, &options, &is));
+    OK(gd_read_f64(r.p, x, 2));
+    assert_true(is.converged && fabs(x[0] + 0.5) < 1e-6 && fabs(x[1] + 0.5) < 1e-6);
+    assert_true(fabs(m[0]) < 1e-6 && fabs(b[0] - 1) < 1e-6 && fabs(b[1] - 1) < 1e-6);
+    gd_link *chain = gd_chain_for(&r.p, 1, &o, false);
+    assert_string_equal(gd_link_class_of(chain)->name, "nlp");
+    gd_link_release(chain);
+    chain = gd_chain_for(&r.p, 1, &o, true);
+    assert_string_equal(gd_link_class_of(chain)->name, "augmented_lagrangian");
+    gd_link_release(chain);
+    OK(gd_minimize(&r.p, 1, &o, NULL, &options, &is));
+    OK(gd_read_f64(r.p, x, 2));
+    assert_true(is.converged && fabs(x[0] + 1) < 1e-6 && fabs(x[1] + 1) < 1e-6);
+    assert_true(fabs(m[0] - 0.5) < 1e-6 && b[0] == 0 && b[1] == 0);
+    close_run(&r);
+}
+
+static gd_tensor *root(void *user) { return gd_add_scalar(gd_sqrt(gd_add_scalar(at(user, 0), -5)), -1); }
+
+static void a_start_outside_the_domain_is_refused_by_name(void **state)
+{
+    (void)state;
+    double x[2];
+    run r = open_run("nlp");
+    gd_solve_result is;
+    gd_objective o = {.loss = bowl, .user = &r, .below = root};
+    assert_int_equal(gd_minimize_with(r.o, &o, NULL, &is), GD_VALUE);
+    assert_error(r.ctx, GD_VALUE, "nlp: constraint 0 of 'below' is not a number where the parameters start");
+    OK(gd_read_f64(r.p, x, 2));
+    assert_true(x[0] == 2 && x[1] == 2);
+    close_run(&r);
+}
+
+static gd_status bowl_numbers(void *user, double *loss, gd_tensor *const *grads)
+{
+    run *r = user;
+    double x[2], g[2];
+    gd_status status = gd_read_f64(r->p, x, 2);
+    r->losses++;
+    g[0] = 2 * (x[0] - 2), g[1] = 2 * (x[1] - 1);
+    *loss = (x[0] - 2) * (x[0] - 2) + (x[1] - 1) * (x[1] - 1);
+    return status ? status : gd_write_f64(grads[0], g, 2);
+}
+
+static void objectives_of_numbers_get_a_model_of_the_curvature(void **state)
+{
+    (void)state;
+    double x[2];
+    run r = open_run("nlp");
+    gd_solve_result is;
+    gd_objective o = {.gradient = bowl_numbers, .user = &r, .equal = equal, .below = below};
+    OK(gd_minimize_with(r.o, &o, NULL, &is));
+    OK(gd_read_f64(r.p, x, 2));
+    if (!is.converged || fabs(is.loss - 1.39346498069) > 1e-7 || fabs(x[0] - 0.822875655) > 1e-6)
+        fail_msg("%s, %.10g", gd_stop_name(is.reason), is.loss);
+    assert_true(is.evals == r.losses && is.evals <= 40);
+    close_run(&r);
 }
 
 int main(void)
@@ -468,6 +593,10 @@ int main(void)
         TEST(starts_that_find_nothing_feasible_are_infeasible),
         TEST(a_parameter_may_be_in_constraints_alone),
         TEST(saved_and_loaded_it_goes_on_with_the_same_bits),
+        TEST(a_restoration_goes_on_after_a_file_too),
+        TEST(without_a_chain_constraints_take_nlp_and_give_multipliers),
+        TEST(a_start_outside_the_domain_is_refused_by_name),
+        TEST(objectives_of_numbers_get_a_model_of_the_curvature),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,6 +146,7 @@ static const struct {
     {"adafactor", "optim/rule_axes"},
     {"agc", "optim/rule_axes"},
     {"augmented_lagrangian", "problems/constrained, optim/constraints"},
+    {"nlp", "problems/constrained, optim/constraints"},
     {"basin_hopping", "optim/global_search, problems/global"},
     {"box", "problems/bounds, optim/bounds"},
     {"chain", "optim/chain_classes"},

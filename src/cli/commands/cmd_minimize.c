@@ -38,8 +38,8 @@ static const gd_option options[] = {
         "keep a parameter inside, ends included: 'x>0', '0<x<1', 'x[2]<5', 'x>[0,1,2]', 'x<@high.npy'"),
     GD_REPEATED(
         "subject", "EXPR",
-        "a constraint: 'x^2+y^2 <= 1', 'sum(w) = 1', '0 <= x*y <= 1', of every element; < means <=; by "
-        "augmented_lagrangian around the chain"),
+        "a constraint: 'x^2+y^2 <= 1', 'sum(w) = 1', '0 <= x*y <= 1', of every element; < means <=; by the "
+        "chain nlp, or augmented_lagrangian around the one of --chain"),
     GD_REPEATED("equal", "EXPR", "a constraint: EXPR is 0; or an equality, 'sum(w) = 1'"),
     GD_REPEATED("below", "EXPR",
                 "a constraint: EXPR is at most 0; or an inequality, 'x*y <= 1' or 'x*y >= 1'"),
@@ -73,7 +73,7 @@ static const gd_option options[] = {
         "json",
         "print one JSON object: loss, gradient_norm, condition_estimate, steps, evals, converged, stopped, reason, seconds, "
         "params; kkt with bounds or constraints; violation, constraint_evals, multipliers and constraints (text, values, violation, "
-        "multipliers of each) with constraints"),
+        "active, multipliers of each) with constraints; bound_multipliers where the chain knows them"),
     GD_DATA_OPTIONS,
     GD_SPLIT_OPTIONS,
     {0},
@@ -94,6 +94,7 @@ typedef struct job {
     int64_t steps, starts;
     int gradient; /* one of the enum */
     gd_constraints equal, below;
+    const char *chosen;  /* the chain where --chain names none, and constraints decide; else NULL */
     bool bounded;        /* --bound is given, or constraints are */
     bool exact;          /* steps and nothing else: as many, as the chain says */
     const char *stopped; /* by a condition, or interrupted; else NULL */
@@ -120,7 +121,8 @@ static const char *chain_text(const job *j)
 {
     const char *given = gd__args_get(j->args, "chain");
     if (!given) given = gd__run_chain(j->run);
-    return given ? given : j->gradient == NONE ? BY_LOSSES_ONLY : GD_DEFAULT_CHAIN;
+    if (given || j->chosen) return given ? given : j->chosen;
+    return j->gradient == NONE ? BY_LOSSES_ONLY : GD_DEFAULT_CHAIN;
 }
 
 /* The chain, behind a box where --bound is given. */
@@ -174,7 +176,7 @@ static gd_status add_restrictions(job *j, gd_link **link)
     bool bounds = gd__args_has(j->args, "bound"), limits = constrained(j);
     if (j->gradient == DIFFERENCES)
         *link = gd_chain_of(j->cli->ctx, (gd_link *[]){gd_chain(j->cli->ctx, "fdm"), *link}, 2);
-    if (*link && limits && !has_link(*link, "augmented_lagrangian")) {
+    if (*link && limits && !has_link(*link, "augmented_lagrangian") && !has_link(*link, "nlp")) {
         const gd_link_option inner = gd_child_option("inner", *link);
         *link = gd_link_with(j->cli->ctx, "augmented_lagrangian", &inner, 1);
     }
@@ -198,9 +200,24 @@ static gd_status check_schedules(const gd_args *args)
     return status;
 }
 
+static gd_objective objective_of(job *j);
+
+/* Under constraints nlp, where it serves; their number decides. */
+static gd_status choose_chain(job *j)
+{
+    gd_objective objective = objective_of(j);
+    bool named = gd__args_has(j->args, "chain") || gd__run_chain(j->run);
+    if (!constrained(j) || named || j->gradient != EXACT) return GD_OK;
+    gd_link *link = gd_chain_for(j->problem.value, j->problem.params, &objective, false);
+    if (link && has_link(link, "nlp")) j->chosen = "nlp";
+    gd_link_release(link);
+    return link ? GD_OK : gd_error(j->cli->ctx);
+}
+
 static gd_status make_optimizer(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
+    if (choose_chain(j)) return gd_error(ctx);
     gd_link *link = gd_chain(ctx, chain_text(j)), *chain = link;
     gd_status status = link ? check_schedules(j->args) : gd_error(ctx);
     int at = 0;
@@ -496,6 +513,8 @@ static const char *stopped_by(const job *j)
                                                      [GD_STOP_LOSS] = "loss",
                                                      [GD_STOP_LINK] = "terminated by a link",
                                                      [GD_STOP_INFEASIBLE] = "infeasible",
+                                                     [GD_STOP_UNBOUNDED] = "unbounded",
+                                                     [GD_STOP_DEGENERATE] = "degenerate",
                                                      [GD_STOP_STUCK] = "stuck",
                                                      [GD_STOP_DIVERGED] = "diverged",
                                                      [GD_STOP_NOT_FINITE] = "not finite",
@@ -552,7 +571,8 @@ static gd_status print_json(job *j)
     gd__json_put_number(out, "gradient_norm", j->result.gradient_norm);
     gd__json_put_number(out, "condition_estimate", j->condition);
     if (j->bounded) gd__json_put_number(out, "kkt", j->result.gradient_norm);
-    if (constrained(j)) {
+    status = gd__bounds_json(&j->problem, gd_optimizer_attr_tensor(j->optimizer, "bound_multipliers"), out);
+    if (constrained(j) && !status) {
         gd__json_put_number(out, "violation", j->result.violation);
         gd__json_put_whole(out, "constraint_evals", j->result.constraint_evals);
         gd_constraints_report report = constraints_of(j);
@@ -613,7 +633,9 @@ static gd_status print_text(job *j)
     for (int i = 0; i < j->problem.params && !status; i++)
         status = print_param(out, j->problem.name[i], j->problem.value[i]);
     gd_constraints_report report = constraints_of(j);
-    return status || !constrained(j) ? status : gd__constraints_print(&report, out);
+    if (!status && constrained(j)) status = gd__constraints_print(&report, out);
+    const gd_tensor *bounds = gd_optimizer_attr_tensor(j->optimizer, "bound_multipliers");
+    return status ? status : gd__bounds_print(&j->problem, bounds, out);
 }
 
 /* Columns of the history as arrays. */
@@ -658,7 +680,8 @@ static gd_status verdict(job *j)
     long long steps = (long long)j->result.steps;
     bool limit = reason == GD_STOP_MAX_STEPS && !gd__args_has(j->args, "steps") && !converged(j);
     bool lost = reason == GD_STOP_STUCK || reason == GD_STOP_INFEASIBLE || reason == GD_STOP_DIVERGED ||
-                reason == GD_STOP_NOT_FINITE || (j->saddle && !j->exact && !j->stopped);
+                reason == GD_STOP_NOT_FINITE || reason == GD_STOP_UNBOUNDED || reason == GD_STOP_DEGENERATE ||
+                (j->saddle && !j->exact && !j->stopped);
     bool interrupted = j->stopped && !strcmp(j->stopped, "interrupted");
     bool unsolved = constrained(j) && reason == GD_STOP_LINK &&
                     !isnan(gd_optimizer_attr(j->optimizer, "solved", NAN)) && !converged(j) && !j->stopped;

@@ -2,6 +2,7 @@
 #include "cli/problem/constraints.h"
 
 #include "gradus/autograd.h"
+#include "optim/vector/layout.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -241,15 +242,27 @@ static void put_array(gd_text *out, const char *key, const double *v, int64_t co
     gd__text_char(out, ']');
 }
 
+/* Does the minimum lean on it?  An inequality that has room, or no multiplier, may be left out. */
+static void put_active(gd_text *out, const found *f, double tolerance)
+{
+    gd__json_key(out, "active");
+    gd__text_char(out, '[');
+    for (int64_t i = 0; i < f->count; i++) {
+        bool leans = f->equal || (f->value[i] >= -tolerance && f->multiplier[i] > tolerance);
+        gd__text_put(out, "%s%s", i ? "," : "", leans ? "true" : "false");
+    }
+    gd__text_char(out, ']');
+}
+
 static gd_status put_object(const gd_constraints_report *r, const found *f, gd_text *out, int number)
 {
-    (void)r;
     gd__text_add(out, number ? ", {" : "{");
     gd__json_put_string(out, "text", f->item->text);
     gd__json_put_string(out, "option", f->item->option);
     gd__json_put_string(out, "kind", f->equal ? "equal" : "below");
     put_array(out, "values", f->value, f->count);
     gd__json_put_number(out, "violation", f->violation);
+    if (f->multiplier) put_active(out, f, r->tolerance);
     if (f->multiplier) put_array(out, "multipliers", f->multiplier, f->count);
     gd__text_char(out, '}');
     return GD_OK;
@@ -308,4 +321,56 @@ static gd_status put_line(const gd_constraints_report *r, const found *f, gd_tex
 gd_status gd__constraints_print(const gd_constraints_report *r, gd_text *out)
 {
     return visit_all(r, out, put_line);
+}
+
+/* ---- multipliers of bounds ---- */
+
+/* They as numbers, with as many as the parameters have elements; NULL where they are not known, or with an error. */
+static double *bound_numbers(const gd_problem *p, const gd_tensor *multipliers, int64_t *count)
+{
+    *count = gd__list_numel(p->value, p->params);
+    if (!multipliers || gd_numel(multipliers) != *count) return NULL;
+    double *m = gd__alloc_array(p->ctx, (size_t)*count + 1, sizeof *m);
+    if (!m || !gd_read_f64(multipliers, m, *count)) return m;
+    gd__free(p->ctx, m, ((size_t)*count + 1) * sizeof *m);
+    return NULL;
+}
+
+gd_status gd__bounds_json(const gd_problem *p, const gd_tensor *multipliers, gd_text *out)
+{
+    int64_t count, at = 0;
+    double *m = bound_numbers(p, multipliers, &count);
+    if (!m) return gd_error(p->ctx);
+    gd__json_key(out, "bound_multipliers");
+    gd__text_char(out, '{');
+    for (int i = 0; i < p->params; i++) {
+        put_array(out, p->name[i], m + at, gd_numel(p->value[i]));
+        at += gd_numel(p->value[i]);
+    }
+    gd__text_char(out, '}');
+    gd__free(p->ctx, m, ((size_t)count + 1) * sizeof *m);
+    return GD_OK;
+}
+
+#define LINES 20 /* of bounds that hold something */
+
+gd_status gd__bounds_print(const gd_problem *p, const gd_tensor *multipliers, gd_text *out)
+{
+    int64_t count, at = 0;
+    int lines = 0;
+    double *m = bound_numbers(p, multipliers, &count);
+    if (!m) return gd_error(p->ctx);
+    for (int i = 0; i < p->params; i++) {
+        int64_t n = gd_numel(p->value[i]);
+        for (int64_t k = 0; k < n && lines < LINES; k++) {
+            if (m[at + k] == 0) continue;
+            gd__text_put(out, "multiplier of the %s bound of %s", m[at + k] > 0 ? "low" : "high", p->name[i]);
+            if (gd_ndim(p->value[i])) gd__text_put(out, "[%lld]", (long long)k);
+            gd__text_put(out, ": %.7g\n", fabs(m[at + k]));
+            lines++;
+        }
+        at += n;
+    }
+    gd__free(p->ctx, m, ((size_t)count + 1) * sizeof *m);
+    return GD_OK;
 }

@@ -45,4 +45,9 @@ GD_NODISCARD gd_status gd__constraints_json(const gd_constraints_report *r, gd_t
 /* A line each. */
 GD_NODISCARD gd_status gd__constraints_print(const gd_constraints_report *r, gd_text *out);
 
+/* Multipliers of bounds, a number for each element of the parameters in their order; NULL: not known.  JSON: the member "bound_multipliers",
+ * an array for each parameter; text: a line for each that is not 0, of the first ones. */
+GD_NODISCARD gd_status gd__bounds_json(const gd_problem *p, const gd_tensor *multipliers, gd_text *out);
+GD_NODISCARD gd_status gd__bounds_print(const gd_problem *p, const gd_tensor *multipliers, gd_text *out);
+
 #endif

@@ -17,7 +17,7 @@ static const struct row {
 } rows[] = {
     {"u", " orthogonalize laplacian_smoothing basin_hopping multi_start ", "the update that comes in", true},
     {"u", NULL, "the update that comes in", false},
-    {"g", " augmented_lagrangian ", "the constraints that are at most 0", false},
+    {"g", " augmented_lagrangian nlp ", "the constraints that are at most 0", false},
     {"g", " svrg ", "the gradient that links see", true},
     {"g_b", NULL, "the gradient of the batch", false},
     {"G", " svrg ", "the mean of the gradients of all batches at p_0", false},
@@ -82,7 +82,7 @@ static const struct row {
     {"L", " second_order ", "their eigenvalues", false},
     {"a", " line_search ", "how far along the update", false},
     {"a", " adgd bb_stab ", "the step size, at first alpha_0", true},
-    {"h", " augmented_lagrangian ", "the constraints that are to be 0", false},
+    {"h", " augmented_lagrangian nlp ", "the constraints that are to be 0", false},
     {"l", " augmented_lagrangian ", "the multipliers of h, += r h at each minimum", false},
     {"m", " augmented_lagrangian ", "the multipliers of g, max(0, m + r g) at each minimum", false},
     {"r", " augmented_lagrangian ", "the penalty", false},

@@ -96,7 +96,8 @@ typedef struct run {
     double eps, least_gradient; /* from 1 to the next number of the coarsest parameter; the smallest so far */
     double violation_tol;       /* of the link that looks at constraints */
     bool constrained, solved, infeasible;
-    bool many_minima; /* a link searches among them, and says when it has ended */
+    gd_outcome outcome; /* what a link says of the whole */
+    bool many_minima;   /* a link searches among them, and says when it has ended */
     bool was_endless, at_end, failed, weighing;
     gd_stop reason;
     bool stopped;
@@ -192,6 +193,7 @@ static gd_status watch(void *user, gd_optimizer *optimizer, gd_var *var)
     r->was_endless = var->share->endless;
     r->at_end = var->share->no_number;
     r->many_minima = var->share->many_minima;
+    r->outcome = var->share->outcome;
     /* the step began where the last one ended, unless the caller has moved the parameters */
     if (!isnan(r->now.gradient) && !r->options->callback && !r->constrained) {
         r->began = r->now;
@@ -426,10 +428,21 @@ static void check_constraints(run *r)
     if (r->infeasible) stop(r, GD_STOP_INFEASIBLE);
 }
 
+/* What a link says of the whole run. */
+static void check_outcome(run *r)
+{
+    static const gd_stop reasons[] = {
+        [GD_OUTCOME_SOLVED] = GD_STOP_GRADIENT,     [GD_OUTCOME_INFEASIBLE] = GD_STOP_INFEASIBLE,
+        [GD_OUTCOME_UNBOUNDED] = GD_STOP_UNBOUNDED, [GD_OUTCOME_DEGENERATE] = GD_STOP_DEGENERATE,
+        [GD_OUTCOME_FLAT] = GD_STOP_LOSS,           [GD_OUTCOME_STUCK] = GD_STOP_STUCK};
+    if (r->outcome) stop(r, reasons[r->outcome]);
+}
+
 /* Where the nearest minimum is. */
 static gd_status check_descent(run *r, const gd_step_info *info, double last, double moved, double size)
 {
     const gd_solve_options *o = r->options;
+    check_outcome(r);
     if (r->constrained)
         check_constraints(r);
     else if (o->gradient_tol > 0 && fmin(r->began.gradient, r->now.gradient) <= o->gradient_tol)
@@ -599,6 +612,29 @@ static gd_status prepare(run *r)
     return o->memo ? GD_OK : GD_NOMEM;
 }
 
+/* An attribute of the optimizer as numbers, NAN where there is none. */
+static gd_status copy_numbers(const run *r, const char *name, int64_t most, double *out)
+{
+    gd_tensor *t = gd_optimizer_attr_tensor(r->optimizer, name);
+    int64_t count = t ? gd_numel(t) : 0;
+    for (int64_t i = 0; i < most && out; i++) out[i] = NAN;
+    if (!out || !count) return GD_OK;
+    double *all = gd__alloc_array(r->ctx, (size_t)count, sizeof *all);
+    gd_status status = all ? gd_read_f64(t, all, count) : GD_NOMEM;
+    for (int64_t i = 0; i < count && i < most && !status; i++) out[i] = all[i];
+    gd__free(r->ctx, all, (size_t)count * sizeof *all);
+    return status;
+}
+
+static gd_status give_multipliers(const run *r)
+{
+    const gd_solve_options *o = r->options;
+    int64_t n = 0;
+    for (int i = 0; i < r->count; i++) n += gd_numel(r->params[i]);
+    gd_status status = copy_numbers(r, "multipliers", o->multiplier_count, o->multipliers);
+    return status ? status : copy_numbers(r, "bound_multipliers", n, o->bound_multipliers);
+}
+
 /* The optimizer is the caller's again. */
 static void end_run(run *r)
 {
@@ -640,6 +676,7 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
     if (r.params) status = finish(&r, status);
     if (!status) settle(&r);
     if (!status) status = look_for_saddle(&r);
+    if (!status) status = give_multipliers(&r);
     if (result)
         *result = (gd_solve_result){.reason = status ? GD_STOP_ERROR : r.reason,
                                     .converged = !status && gd_stop_converged(r.reason),
@@ -686,7 +723,8 @@ gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *o
     if (result) *result = failure;
     if (!params || count <= 0 || !params[0]) return GD_ARGUMENT;
     gd_ctx *ctx = gd_tensor_ctx(params[0]);
-    gd_link *link = gd_chain(ctx, chain ? chain : GD_DEFAULT_CHAIN);
+    gd_link *link = chain ? gd_chain(ctx, chain)
+                          : gd_chain_for(params, count, objective, options && options->noisy);
     if (link) return gd_minimize_link(params, count, objective, link, options, result);
     return gd__solve_tell(world_of(NULL, objective), ctx, gd_error(ctx));
 }

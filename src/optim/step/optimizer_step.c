@@ -167,7 +167,7 @@ static gd_status constraints_are_honoured(const gd_var *var)
     if (!objective || (!objective->equal && !objective->below) || !isnan(var->share->violation)) return GD_OK;
     return gd_fail(
         var->ctx, GD_STATE,
-        "the objective has constraints, and no link of the chain looks at them: augmented_lagrangian(...) does");
+        "the objective has constraints, and no link of the chain looks at them: nlp and augmented_lagrangian(...) do");
 }
 
 static gd_status run_links(gd_optimizer *o, gd_var *var)

@@ -51,6 +51,7 @@ typedef struct gd_step_share {
     bool solved, infeasible;
     const char *wants_residuals; /* the class of a link, static; NULL: none does; see gd_var_want_residuals */
     bool many_minima;            /* see gd_var_note_search */
+    gd_outcome outcome;
     struct gd_memo
         *points; /* constraints in this step, where the optimizer remembers nothing; owned, or NULL */
 } gd_step_share;

@@ -79,7 +79,8 @@ static gd_status is_done(gd_link *link, gd_search *s, double loss, bool stop, bo
     bool limit = !gd_link_is_none(link, "steps") && steps >= gd_link_real(link, "steps", NULL);
     *done = stop || kkt <= gd_link_real(link, "tol", NULL) || still >= STILL || limit ||
             fails >= (s->constrained ? FAILS_CONSTRAINED : FAILS) ||
-            (noted && (note.solved || note.infeasible)) || (gd_var_has_loss(s->var) && !isfinite(loss));
+            (noted && (note.solved || note.infeasible || note.outcome)) ||
+            (gd_var_has_loss(s->var) && !isfinite(loss));
     /* what inner has learnt may have misled it */
     if (failed && !*done && !s->constrained) gd_link_reset(gd_link_child(link, "inner"));
     return status ? status : gd_error(gd_var_ctx(s->var));

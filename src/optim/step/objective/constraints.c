@@ -138,9 +138,14 @@ bool gd_var_noted_constraints(const gd_var *var, gd_constraints_note *out)
 {
     const gd_step_share *share = var ? var->share : NULL;
     if (!share || !out || isnan(share->violation)) return false;
-    *out = (gd_constraints_note){share->violation, share->violation_tol, share->first_kkt, share->solved,
-                                 share->infeasible};
+    *out = (gd_constraints_note){share->violation, share->violation_tol, share->first_kkt,
+                                 share->solved,    share->infeasible,    share->outcome};
     return true;
+}
+
+void gd_var_note_outcome(gd_var *var, gd_outcome outcome)
+{
+    if (var && var->share) var->share->outcome = outcome;
 }
 
 double gd_var_kkt(gd_var *var)

@@ -1,0 +1,56 @@
+/* Nonlinear programming: sequential quadratic programming with exact Hessians, then an interior point.
+ *
+ * With h = 0 and g <= 0 the constraints of the objective, and the bounds in force, stage 1 minimises
+ *
+ *     f'd + d'W d / 2 + nu |linearised violation|_1      in a box around x, W the Hessian of f + y h + z g
+ *
+ * and takes x + d where the merit f + nu |violation|_1 falls as the model says (Fletcher 1987).  Unless it ends at a solution within
+ * 40 evaluations, stage 2 begins again: a primal-dual interior point with a filter (Wachter & Biegler 2006), which minimises
+ * f - mu sum log(slacks and distances from bounds) while mu goes to 0, and where no step is accepted looks for less violation.
+ * It is also the solver of the subproblems, and alone where variables and constraints are more than 300.
+ *
+ * A minimum has: the gradient of f + y h + z g + bounds', products with slacks, and violation at most tol, and no direction of
+ * negative curvature along what is active.  Rejected points are evaluated without derivatives; an accepted one gives its gradients
+ * and Hessian from the same evaluation.  Objectives without second derivatives get a damped BFGS model.
+ *
+ * Bounds are those of `box` before it.  As the last link it sets the parameters itself.  The attribute `multipliers` of the optimizer
+ * has those of h, then of g, which are >= 0: the gradient of f is - y grad h - z grad g + b, where b, the attribute
+ * `bound_multipliers`, is > 0 at low and < 0 at high bounds and 0 between.  The attribute `hessians` counts second derivatives.
+ *
+ * State: multipliers, slacks, barrier, filter, trust region; where the run began. */
+#include "gradus/hessian.h"
+
+#include <math.h>
+
+static const gd_field fields[] = {
+    GD_REAL("tol", 1e-8, 0, INFINITY, "residual and violation that are small enough"),
+    GD_CHOICE("method", "auto", "auto|interior_point", "sequential quadratic programming first, or not"),
+    GD_CHOICE("hessian", "auto", "auto|exact|bfgs",
+              "exact where the objective has second derivatives, or a model"),
+};
+
+static int64_t nlp_bytes(const gd_link *link, gd_tensor *const *params, int count)
+{
+    int64_t n = 0;
+    for (int i = 0; i < count; i++) n += gd_numel(params[i]);
+    (void)link;
+    return n ? (12 * n + 900) * (int64_t)sizeof(double) : 0;
+}
+
+const gd_link_class gd_link_nlp = {
+    .spread = GD_SPREAD_WHOLE,
+    .name = "nlp",
+    .family = "constraints",
+    .summary = "minimises under constraints and bounds with second derivatives",
+    .formula = "least f where h = 0, g <= 0 and bounds hold",
+    .paper =
+        "Wachter & Biegler 2006, On the implementation of an interior-point filter line-search algorithm for large-scale nonlinear programming",
+    .cost =
+        "an evaluation with its gradients and Hessian, and some factorisations of order elements + constraints, a step",
+    .example = "box(0, 1) | nlp",
+    GD_FIELDS(fields),
+    .step = gd_link_step_nlp,
+    .state_bytes = nlp_bytes,
+    .needs_closure = true,
+    .moves_params = true,
+};

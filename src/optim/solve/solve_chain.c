@@ -1,0 +1,41 @@
+/* The chain of those who name none. */
+#include "gradus/solve.h"
+
+#include "base/ctx.h"
+#include "gradus/autograd.h"
+#include "optim/vector/layout.h"
+
+#define MOST \
+    2000 /* parameters and constraints beyond which the systems of nlp, of that order and dense, take too long */
+
+static int64_t numel_of(gd_tensor *(*fn)(void *user), void *user)
+{
+    gd_tensor *t = fn ? fn(user) : NULL;
+    return t ? gd_numel(t) : 0;
+}
+
+/* How many constraints there are; calls them. */
+static gd_status count_constraints(gd_ctx *ctx, const gd_objective *o, int64_t *count)
+{
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    *count = numel_of(o->equal, o->user);
+    if (!gd_error(ctx)) *count += numel_of(o->below, o->user);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return gd_error(ctx);
+}
+
+static bool has_second_derivatives(const gd_objective *o) { return o->loss || (o->hvp && o->gradient); }
+
+gd_link *gd_chain_for(gd_tensor *const *params, int count, const gd_objective *objective, bool noisy)
+{
+    if (!params || count <= 0 || !params[0] || !objective) return NULL;
+    gd_ctx *ctx = gd_tensor_ctx(params[0]);
+    int64_t rows = 0, n = 0;
+    for (int i = 0; i < count; i++) n += gd_numel(params[i]);
+    if (!objective->equal && !objective->below) return gd_chain(ctx, GD_DEFAULT_CHAIN);
+    bool dense = !noisy && !objective->batch && has_second_derivatives(objective) && n <= MOST;
+    if (dense && count_constraints(ctx, objective, &rows)) return NULL;
+    return gd_chain(ctx, dense && n + rows <= MOST ? "nlp" : "augmented_lagrangian([" GD_DEFAULT_CHAIN "])");
+}
