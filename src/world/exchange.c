@@ -2,11 +2,14 @@
 #include "base/text/number.h"
 #include "world/world.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#define IDLE_SECONDS 0.05 /* between two looks at the clock */
+#define IDLE_SECONDS   0.05 /* between two looks at the clock */
+#define SAY_SECONDS    2.5  /* between two messages to the others that this rank waits */
+#define REMARK_SECONDS 10   /* of waiting, after which the caller is told who is missing */
 
 /* ---- making ---- */
 
@@ -163,10 +166,14 @@ static bool is_awaited(const gd_exchange *work, int r)
     return false;
 }
 
-static bool waits_too(gd_world *w, int r)
+/* Ranks that wait say so this often. */
+static double period(const gd_world *w) { return fmin(SAY_SECONDS, w->timeout / 4); }
+
+/* Has it said within so many seconds that it waits? */
+static bool waits_too(gd_world *w, int r, double within)
 {
     const gd_transport *t = w->end.transport;
-    return t->heard && t->heard(&w->end, r) < w->timeout / 2;
+    return t->heard && t->heard(&w->end, r) < within;
 }
 
 /* The one whose turn it is. */
@@ -177,30 +184,60 @@ static gd_exchange *in_turn(gd_exchange *work)
     return work;
 }
 
-static bool misses_somebody(gd_exchange *work)
+static bool misses_somebody(gd_exchange *work, double within)
 {
     gd_world *w = work->world;
     work = in_turn(work);
     for (int r = 0; r < w->end.size; r++)
-        if (is_awaited(work, r) && !waits_too(w, r)) return true;
+        if (is_awaited(work, r) && !waits_too(w, r, within)) return true;
     return false;
 }
 
 /* Each rank that something is awaited from; one that waits itself only where all of them do. */
+static void name_missing(gd_exchange *work, const char *waited, double seconds, double within, char *out,
+                         size_t size)
+{
+    gd_world *w = work->world;
+    bool one = misses_somebody(work, within);
+    const char *sign = "rank ";
+    work = in_turn(work);
+    int used = gd__format(out, size, "%s: rank %d %s %g seconds for ",
+                          gd__collective_name((int)work->what.kind), w->end.rank, waited, seconds);
+    for (int r = 0; r < w->end.size && used < (int)size; r++) {
+        if (!is_awaited(work, r) || (one && waits_too(w, r, within))) continue;
+        used += snprintf(out + used, size - (size_t)used, "%s%d", sign, r);
+        sign = ", rank ";
+    }
+}
+
 static gd_status too_late(gd_exchange *work, double seconds)
 {
     gd_world *w = work->world;
-    bool one = misses_somebody(work);
-    const char *sign = "rank ";
-    work = in_turn(work);
-    int used = gd__format(w->why, sizeof w->why, "%s: rank %d waited %g seconds for ",
-                          gd__collective_name((int)work->what.kind), w->end.rank, seconds);
-    for (int r = 0; r < w->end.size && used < (int)sizeof w->why; r++) {
-        if (!is_awaited(work, r) || (one && waits_too(w, r))) continue;
-        used += snprintf(w->why + used, sizeof w->why - (size_t)used, "%s%d", sign, r);
-        sign = ", rank ";
-    }
+    name_missing(work, "waited", seconds, w->timeout / 2, w->why, sizeof w->why);
     return give_up(w);
+}
+
+/* One line is enough: of the lowest rank that is not missing itself. */
+static bool is_speaker(gd_exchange *work)
+{
+    gd_world *w = work->world;
+    if (!misses_somebody(work, 2 * period(w))) return false;
+    work = in_turn(work);
+    for (int r = 0; r < w->end.rank; r++)
+        if (!is_awaited(work, r) || waits_too(w, r, 2 * period(w))) return false;
+    return true;
+}
+
+/* Long before the time-out, who waits is told for whom. */
+static bool remark(gd_exchange *work, double waited)
+{
+    gd_world *w = work->world;
+    char text[200];
+    if (waited < fmin(REMARK_SECONDS, w->timeout / 2) || !is_speaker(work)) return false;
+    name_missing(work, "has waited", floor(waited + 0.5) >= 1 ? floor(waited + 0.5) : waited, 2 * period(w),
+                 text, sizeof text);
+    gd_tell(w->ctx, "%s; after %g seconds it gives up", text, w->timeout);
+    return true;
 }
 
 /* ---- those under way, in the order of their start ---- */
@@ -448,13 +485,13 @@ static double seconds_now(void)
 static double patience(gd_exchange *work)
 {
     double timeout = work->world->timeout;
-    if (!misses_somebody(work)) return 2 * timeout + 1;
+    if (!misses_somebody(work, timeout / 2)) return 2 * timeout + 1;
     return work->world->end.rank ? 1.25 * timeout + 0.25 : timeout;
 }
 
 static void say_waiting(gd_world *w, double now)
 {
-    if (!w->end.transport->say_waiting || now - w->said < w->timeout / 4) return;
+    if (!w->end.transport->say_waiting || now - w->said < period(w)) return;
     w->said = now;
     w->end.transport->say_waiting(&w->end);
 }
@@ -463,6 +500,7 @@ static gd_status wait_for(gd_exchange *work)
 {
     gd_world *w = work->world;
     double begun = seconds_now();
+    bool told = false;
     while (work->stage < GD_FINISHED) {
         bool moved = false;
         gd_stage before = work->stage;
@@ -471,7 +509,8 @@ static gd_status wait_for(gd_exchange *work)
         if (work->stage != before || moved) begun = now;
         if (work->stage == GD_FINISHED) break;
         if (given_up(w)) return over(w);
-        if (now - begun > w->timeout / 4) say_waiting(w, now);
+        if (now - begun > period(w)) say_waiting(w, now);
+        told = told || remark(work, now - begun);
         if (now - begun > w->timeout && now - begun > patience(work)) return too_late(work, w->timeout);
         if (!moved) w->end.transport->idle(&w->end, IDLE_SECONDS < w->timeout ? IDLE_SECONDS : w->timeout);
     }

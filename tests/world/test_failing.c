@@ -1,6 +1,9 @@
 /* Ranks that fail, leave or are late while others have collectives under way. */
+#include "base/ctx.h"
 #include "support/ranks.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -164,6 +167,54 @@ static void who_has_waited_before_is_named_where_it_is_missing(void **state)
     if (status) fail_msg("%s", gd_error_text(CTX(state)));
 }
 
+/* ---- a rank that stands still ---- */
+
+typedef struct heard {
+    pthread_mutex_t lock;
+    int lines, missing;
+    char text[200];
+} heard;
+
+static void hear(void *user, const char *text)
+{
+    heard *h = user;
+    pthread_mutex_lock(&h->lock);
+    h->lines++;
+    snprintf(h->text, sizeof h->text, "%s", text);
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* One rank comes late, but before the time-out. */
+static gd_status stands_still(gd_world *w, void *user)
+{
+    heard *h = user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    ctx->tell = hear;
+    ctx->tell_user = h;
+    if (gd_world_rank(w) == h->missing) sleep_for(2.6);
+    gd_status status = gd_world_barrier(w);
+    ctx->tell = NULL;
+    return status;
+}
+
+/* One line, of the lowest rank that waits, long before anybody gives up. */
+static void who_waits_long_is_told_once_for_whom(void **state)
+{
+    for (int late = 0; late < 3; late++) {
+        heard h = {.lock = PTHREAD_MUTEX_INITIALIZER, .missing = late};
+        gd_status status = gd_world_run(CTX(state), "threads:3", &(gd_world_options){.timeout = 4},
+                                        stands_still, &h);
+        if (status) fail_msg("%s", gd_error_text(CTX(state)));
+        char want[100];
+        int speaker = late ? 0 : 1;
+        snprintf(want, sizeof want,
+                 "barrier: rank %d has waited 2 seconds for rank %d; after 4 seconds it gives up", speaker,
+                 late);
+        if (h.lines != 1 || strcmp(h.text, want) != 0)
+            fail_msg("%d lines, the last: %s; want %s", h.lines, h.text, want);
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, end_test)
 
 int main(void)
@@ -174,6 +225,7 @@ int main(void)
         TEST(nothing_is_started_before_a_failure_is_seen),
         TEST(a_time_out_does_not_name_who_waits_too),
         TEST(who_has_waited_before_is_named_where_it_is_missing),
+        TEST(who_waits_long_is_told_once_for_whom),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
