@@ -790,10 +790,7 @@ gd_tensor *gd_var_hessian(gd_var *var)
 {
     if (!var) return NULL;
     gd_ctx *ctx = var->ctx;
-    if (!var->closure) {
-        (void)gd_fail(ctx, GD_STATE, "a Hessian needs a step with an objective");
-        return NULL;
-    }
+    if (!var->closure) return gd__refuse(ctx, GD_STATE, "a Hessian needs a step with an objective");
     if (!var->count) return NULL;
     if (gd__var_gives_products(var) || !gd__var_has_graph(var)) return hessian_by_products(var);
     if (gd__var_need_grad(var, true)) return NULL;
