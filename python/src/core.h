@@ -6,6 +6,7 @@
  *   autograd.c  derivatives                                          optim.c    Optimizer
  *   torch.c     memory of PyTorch, torch_state.c what links keep for it
  *   module.c    modules and virtual tensors                          solve.c    minimize, least squares
+ *   train.c     trainings and models
  *   file.c      files and bytes                                      links.c    links and rules in Python, var.c their steps
  *   reads.c     what functions that record read on the host
  *   core.c      the module, tables of the library                    settings.c settings of links and groups as values
@@ -108,7 +109,8 @@ typedef struct gd_py_tensor {
 /* Everything that the extension has one of; an interpreter more is refused. */
 typedef struct gd_py_state {
     PyObject *module;
-    PyTypeObject *context_type, *tensor_type, *optimizer_type, *module_type, *virtual_type, *archive_type;
+    PyTypeObject *context_type, *tensor_type, *optimizer_type, *module_type, *virtual_type, *archive_type,
+        *model_type;
     PyObject *numpy_scalar;           /* numpy.generic once NumPy is there */
     PyObject *error[GD_STATUS_COUNT]; /* [0]: gradus.Error */
     PyObject *warning;
@@ -359,6 +361,7 @@ gd_status gd_py_step_link(gd_py_context *c, PyObject *object, PyObject *hooks, g
 /* ---- optim.c, module.c ---- */
 
 int gd_py_add_optimizer(PyObject *module);
+int gd_py_add_training(PyObject *module);      /* train.c */
 int gd_py_add_borrower(PyObject *module);      /* torch.c */
 gd_optimizer *gd_py_optimizer_of(PyObject *o); /* NULL with an exception */
 int gd_py_add_module_type(PyObject *module);
