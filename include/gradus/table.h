@@ -73,6 +73,16 @@ gd_table *gd_table_load_all(gd_ctx *ctx, const char *const *paths, int count,
                             const gd_table_options *options);
 /* Reads text[0..size), which is copied.  New, as gd_table_load. */
 gd_table *gd_table_parse(gd_ctx *ctx, const char *text, size_t size, const gd_table_options *options);
+
+struct ArrowArrayStream; /* of Arrow's C stream interface; its header may be included beside this one */
+
+/* The columns of an Arrow stream of record batches: numbers, bools, strings, dates, times and dictionaries of them; dates with a time
+ * zone are UTC.  names: those wanted, in that order; NULL: all but the index that pandas adds.  f64 columns in one batch without
+ * missing cells are not copied: their batch is released when the table and what was taken of it are freed.  stream: consumed, also
+ * where this fails; the struct itself stays the caller's.  New: gd_table_free.  NULL with FORMAT recorded (a column of another format:
+ * "arrow: column 'x' is of format '+l'"; texts that are not UTF-8), ARGUMENT (no such column) or CALLBACK (the stream failed). */
+gd_table *gd_table_from_arrow(gd_ctx *ctx, struct ArrowArrayStream *stream, const char *const *names,
+                              int count);
 /* A table without columns.  name: leads the errors about it; NULL: "table".  New: gd_table_free.  NULL when there is no memory. */
 gd_table *gd_table_new(gd_ctx *ctx, const char *name);
 void gd_table_free(gd_table *table); /* NULL is fine */

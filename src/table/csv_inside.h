@@ -91,6 +91,8 @@ const char *gd__csv_word_of(gd_ctx *ctx, const char *name);
 void gd__csv_add_word(gd_table *csv, int column);
 /* An empty table with room for names. */
 gd_table *gd__csv_new(gd_ctx *ctx, const char *source, int columns);
+/* Adds a column to a table of gd_table_new: takes a reference on its values, and its words if that succeeds. */
+GD_NODISCARD gd_status gd__table_take(gd_table *table, const char *name, gd_stored *stored, int64_t rows);
 /* Room for what is stored of each column. */
 GD_NODISCARD gd_status gd__csv_store(gd_table *csv);
 

@@ -35,8 +35,10 @@ static gd_status check_options(gd_ctx *ctx, const gd_table_options *o)
 {
     if (gd_error(ctx)) return gd_error(ctx);
     if (!o) return GD_OK;
-    gd_status status = check_list(ctx, o->missing, o->missing_count, "table: a word for missing cells");
-    if (!status) status = check_list(ctx, o->words, o->words_count, "table: a name of a column of words");
+    gd_status status = check_list(ctx, o->missing, o->missing_count,
+                                  "table: a word for missing cells is NULL");
+    if (!status)
+        status = check_list(ctx, o->words, o->words_count, "table: a name of a column of words is NULL");
     if (!status && o->decimal && o->decimal != '.' && o->decimal != ',')
         status = gd_fail(ctx, GD_ARGUMENT, "table: decimals are written with . or ,");
     if (!status && o->decimal == ',' && o->separator == ',')
@@ -59,8 +61,8 @@ static uint64_t limit_input(gd_ctx *ctx, const gd_table_options *o)
 gd_table *gd_table_load_all(gd_ctx *ctx, const char *const *paths, int count, const gd_table_options *o)
 {
     if (!ctx) return NULL;
-    if (!paths || count < 1 || check_list(ctx, paths, count, "table: a path"))
-        return gd__none(gd__null(ctx, "table: path"));
+    if (!paths || count < 1 || check_list(ctx, paths, count, "table: a path is NULL"))
+        return gd__none(gd__null(ctx, "table: the path is NULL"));
     if (check_options(ctx, o)) return NULL;
     gd_csv_options csv = csv_options(o);
     uint64_t before = limit_input(ctx, o);
@@ -77,7 +79,7 @@ gd_table *gd_table_load(gd_ctx *ctx, const char *path, const gd_table_options *o
 gd_table *gd_table_parse(gd_ctx *ctx, const char *text, size_t size, const gd_table_options *o)
 {
     if (!ctx) return NULL;
-    if (!text) return gd__none(gd__null(ctx, "table: text"));
+    if (!text) return gd__none(gd__null(ctx, "table: the text is NULL"));
     if (check_options(ctx, o)) return NULL;
     if (o && o->max_bytes && size > o->max_bytes)
         return gd__refuse(ctx, GD_FORMAT, "table: %zu bytes, more than the %llu allowed", size,
@@ -102,7 +104,7 @@ int gd_table_find(gd_table *table, const char *name)
 {
     if (!table) return -1;
     if (name) return gd__csv_column(table, name);
-    (void)gd__null(table->ctx, "table: the name of a column");
+    (void)gd__null(table->ctx, "table: the name of a column is NULL");
     return -1;
 }
 
@@ -181,7 +183,7 @@ static int *places_of(gd_table *table, const char *const *names, int count)
     for (int i = 0; i < count && place; i++) {
         place[i] = !names ? i : names[i] ? gd__csv_column(table, names[i]) : -1;
         if (place[i] >= 0) continue;
-        if (names && !names[i]) (void)gd__null(table->ctx, "table: the name of a column");
+        if (names && !names[i]) (void)gd__null(table->ctx, "table: the name of a column is NULL");
         gd__free(table->ctx, place, ((size_t)count + 1) * sizeof *place);
         return NULL;
     }
@@ -271,7 +273,7 @@ static int64_t *chosen_rows(gd_table *table, gd_tensor *rows, int64_t *count)
 gd_table *gd_table_select_rows(gd_table *table, gd_tensor *rows)
 {
     if (!table || gd_error(table->ctx)) return NULL;
-    if (!rows) return gd__none(gd__null(table->ctx, "table: rows"));
+    if (!rows) return gd__none(gd__null(table->ctx, "table: the rows are NULL"));
     int64_t count = 0;
     gd_scope_begin(table->ctx);
     int64_t *pick = chosen_rows(table, rows, &count);
@@ -282,7 +284,7 @@ gd_table *gd_table_select_rows(gd_table *table, gd_tensor *rows)
 gd_table *gd_table_select(gd_table *table, const char *const *names, int count)
 {
     if (!table || gd_error(table->ctx)) return NULL;
-    if (!names) return gd__none(gd__null(table->ctx, "table: names of columns"));
+    if (!names) return gd__none(gd__null(table->ctx, "table: the names of columns are NULL"));
     if (count < 0) return gd__refuse(table->ctx, GD_ARGUMENT, "table: %d columns", count);
     int *place = places_of(table, names, count);
     if (!place) return NULL;

@@ -44,7 +44,7 @@ static gd_status room_for_names(gd_table *t)
 static gd_status check_column(gd_table *t, const char *name, int64_t rows)
 {
     if (gd_error(t->ctx)) return gd_error(t->ctx);
-    if (!name) return gd__null(t->ctx, "table: the name of a column");
+    if (!name) return gd__null(t->ctx, "table: the name of a column is NULL");
     if (!t->built)
         return gd_fail(t->ctx, GD_ARGUMENT, "%s: a table that was read or selected takes no columns",
                        t->source);
@@ -87,6 +87,16 @@ static void commit(gd_table *t, const char *interned, gd_stored stored, int64_t 
     t->lines = (size_t)rows;
     gd__name_index_add(&t->index, t->name, at);
     gd__csv_add_word(t, at);
+}
+
+gd_status gd__table_take(gd_table *t, const char *name, gd_stored *stored, int64_t rows)
+{
+    const char *interned = NULL;
+    gd_status status = reserve(t, name, rows, &interned);
+    if (status) return status;
+    (void)gd_retain(stored->value);
+    commit(t, interned, *stored, rows);
+    return GD_OK;
 }
 
 /* ---- tensors ---- */
@@ -145,7 +155,8 @@ static gd_status add_matrix(gd_table *t, const char *name, gd_tensor *values)
 gd_status gd_table_add(gd_table *t, const char *name, gd_tensor *values)
 {
     if (!t) return GD_ARGUMENT;
-    if (!values || !name) return gd__null(t->ctx, values ? "table: the name of a column" : "table: a column");
+    if (!values || !name)
+        return gd__null(t->ctx, values ? "table: the name of a column is NULL" : "table: a column is NULL");
     if (gd_error(t->ctx)) return gd_error(t->ctx);
     if (gd_ndim(values) == 1) return add_vector(t, name, values, (gd_stored){.kind = GD_CELLS_NUMBERS});
     if (gd_ndim(values) != 2)
@@ -160,7 +171,7 @@ gd_status gd_table_add(gd_table *t, const char *name, gd_tensor *values)
 gd_status gd_table_add_dates(gd_table *t, const char *name, gd_tensor *values, bool day, bool clock)
 {
     if (!t) return GD_ARGUMENT;
-    if (!values) return gd__null(t->ctx, "table: a column");
+    if (!values) return gd__null(t->ctx, "table: a column is NULL");
     if (gd_error(t->ctx)) return gd_error(t->ctx);
     if (gd_ndim(values) != 1)
         return gd_fail(t->ctx, GD_SHAPE, "%s: dates are a vector, '%.60s' has %d axes", t->source,
@@ -183,7 +194,7 @@ gd_status gd_table_add_numbers(gd_table *t, const char *name, const double *valu
                                int64_t stride, void (*release)(void *user), void *user)
 {
     if (!t) return GD_ARGUMENT;
-    if (!values && rows) return gd__null(t->ctx, "table: numbers");
+    if (!values && rows) return gd__null(t->ctx, "table: the numbers are NULL");
     const char *interned = NULL;
     gd_status status = reserve(t, name, rows, &interned);
     if (status) return status;
@@ -220,7 +231,7 @@ static gd_status read_words(gd_table *t, const char *name, const char *const *wo
 gd_status gd_table_add_words(gd_table *t, const char *name, const char *const *words, int64_t rows)
 {
     if (!t) return GD_ARGUMENT;
-    if (!words && rows) return gd__null(t->ctx, "table: words");
+    if (!words && rows) return gd__null(t->ctx, "table: the words are NULL");
     const char *interned = NULL;
     gd_status status = reserve(t, name, rows, &interned);
     if (status) return status;

@@ -48,7 +48,7 @@ static gd_status write_row(writer *w, int64_t row)
 gd_status gd_table_save(gd_table *table, const char *path)
 {
     if (!table) return GD_ARGUMENT;
-    if (!path) return gd__null(table->ctx, "table: path");
+    if (!path) return gd__null(table->ctx, "table: the path is NULL");
     if (gd_error(table->ctx)) return gd_error(table->ctx);
     if (!table->columns) return gd_fail(table->ctx, GD_ARGUMENT, "%s: no columns to write", table->source);
     size_t length = strlen(path);

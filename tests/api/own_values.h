@@ -106,6 +106,20 @@ static double capsule_number[1];
 static dl_versioned a_capsule = {.major = 1, .tensor = {capsule_number, 1, 0, 0, 2, 64, 1, NULL, NULL, 0}};
 static dl_plain a_plain_capsule = {.tensor = {capsule_number, 1, 0, 0, 2, 64, 1, NULL, NULL, 0}};
 
+/* A stream of one column, new at each call. */
+static struct ArrowArrayStream *some_stream(void)
+{
+    static const double x[] = {1, 2};
+    static const void *buffers[] = {NULL, x};
+    static made_stream rows;
+    static gd_arrow_stream stream;
+    rows = (made_stream){.columns = 1, .batches = 1, .rows = {2}, .fail_at = MADE_BATCHES};
+    rows.column[0] = (gd_arrow_schema){.format = "g", .name = "x"};
+    rows.array[0][0] = (gd_arrow_array){.length = 2, .n_buffers = 2, .buffers = buffers};
+    stream = made(&rows);
+    return (struct ArrowArrayStream *)&stream;
+}
+
 FILLS(gd_hvp, 1, cubes, NULL, &T, 1, &T, out)
 GIVES(gd_jvp, squares, NULL, &T, 1, &T)
 FILLS(gd_jacobian, 1, squares, NULL, &T, 1, out)
@@ -178,6 +192,7 @@ GIVES(gd_train, C, world.table, (const gd_train_spec[]){some_recipe()})
 GIVES(gd_model_load, C, model_path)
 GIVES(gd_model_predict_rows, world.model, more.column)
 GIVES(gd_table_load, C, array_path, NULL)
+GIVES(gd_table_from_arrow, C, some_stream(), NULL, 0)
 GIVES(gd_table_load_all, C, (const char *const[]){array_path}, 1, NULL)
 GIVES(gd_table_matrix, world.table, NULL, 0)
 GIVES(gd_table_select, world.table, (const char *const[]){"x1"}, 1)

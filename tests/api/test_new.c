@@ -3,6 +3,7 @@
  * nothing is left behind.  The calls are made from the headers by tools/gen_null_calls; those that need other values than
  * tests/api/some_values.h has stand here.  A function that gives a handle and is neither seen to give something new nor known
  * to lend it, here or by its comment, fails the test, and so does one whose comment says new and that is listed as lending. */
+#include "table/arrow_made.h"
 #include "api/some_values.h"
 #include "tensor/dlpack_support.h"
 
@@ -201,6 +202,7 @@ static const own_call own_calls[] = {
     {"gd_model_load", own_gd_model_load},
     {"gd_model_predict_rows", own_gd_model_predict_rows},
     {"gd_table_load", own_gd_table_load},
+    {"gd_table_from_arrow", own_gd_table_from_arrow},
     {"gd_fit_new", own_gd_fit_new},
     {"gd_fit_load", own_gd_fit_load},
     {"gd_fit_predict", own_gd_fit_predict},
