@@ -223,6 +223,26 @@ static void sum_of_squares_wants_a_vector(void **state)
     }
 }
 
+/* ---- sizes ---- */
+
+static gd_tensor *one_of_each(void *user) { return gd_cat((gd_tensor *[]){user, user}, 2, "0"); }
+
+/* 4e6 residuals by 2e6 parameters: 128 TB.  It worked until an allocation failed, and named bytes alone. */
+static void a_jacobian_that_cannot_fit_is_refused_with_its_size(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    int64_t n = 2000000;
+    gd_tensor *p = gd_require_grad(gd_ones(ctx, GD_F64, 1, &n));
+    gd_lsq_result r;
+    assert_int_equal(gd_least_squares(&p, 1, one_of_each, p, NULL, &r), GD_NOMEM);
+    if (!strstr(gd_error_text(ctx), "4000000 residuals by 2000000 parameters need 1.28e+05 GB"))
+        fail_msg("%s", gd_error_text(ctx));
+    gd_clear_error(ctx);
+    gd_release(p);
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +250,7 @@ int main(void)
         cmocka_unit_test(a_single_residual_is_given_as_one),
         cmocka_unit_test(one_element_of_several_rows_is_the_loss),
         cmocka_unit_test(sum_of_squares_wants_a_vector),
+        cmocka_unit_test(a_jacobian_that_cannot_fit_is_refused_with_its_size),
         cmocka_unit_test(a_function_that_reads_numbers_is_minimised_by_differences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
  * All derivatives come from the graph of one evaluation of the residuals, so an evaluation is one call of the user's
  * function, whatever is derived from it.  Rejected trial points cost one each. */
 #include "base/ctx.h"
+#include "base/system.h"
 #include "gradus/autograd.h"
 #include "optim/vector/jacobian.h"
 #include "optim/solve/solve_fit.h"
@@ -538,6 +539,18 @@ static gd_status open_rows(gd_lsq *p)
     return gd_error(p->ctx);
 }
 
+/* The Jacobian and its triangle, as far as they are dense: what does not fit is refused before its rows are made. */
+static gd_status check_size(const gd_lsq *p)
+{
+    double need = 2.0 * sizeof(double) * (double)p->m * (double)p->n, room = (double)gd__memory_bytes();
+    if (p->blocks || need <= room) return GD_OK;
+    return gd_fail(
+        p->ctx, GD_NOMEM,
+        "least squares: %lld residuals by %lld parameters need %.3g GB for the Jacobian and its triangle, there are "
+        "%.3g GB; gd_minimize with lbfgs needs no Jacobian, and rows (gd_lsq_options) need one block of it at a time",
+        (long long)p->m, (long long)p->n, need / 1e9, room / 1e9);
+}
+
 /* Residuals and model where p->x is. */
 static gd_status look_at_start(gd_lsq *p, bool *finite)
 {
@@ -547,6 +560,7 @@ static gd_status look_at_start(gd_lsq *p, bool *finite)
     p->m = p->blocks ? gd__blocks_residuals(p->blocks) : p->r->numel;
     if (p->m == 0 || p->n == 0)
         return gd_fail(p->ctx, GD_SHAPE, "least squares: no residuals or no parameters");
+    if ((status = check_size(p))) return status;
     if (!p->model.scale) status = gd__lm_begin(&p->model, p->ctx, p->m, p->n);
     *finite = isfinite(p->f);
     return status || !*finite ? status : gd__lsq_model_from(p, p->r, true, finite);
