@@ -27,7 +27,7 @@ static inline void *room(size_t count, size_t size)
 static inline bool put_setting(uint64_t *state, const gd_field *f, char *out, size_t size)
 {
     bool needed = !f->fallback.kind;
-    if (f->kinds & GD_SET_BOOL && (int)random_below(state, 3) == 0)
+    if (f->kinds & GD_SET_BOOL && !f->only && (int)random_below(state, 3) == 0)
         snprintf(out, size, "%s=%s", f->name, f->fallback.real != 0 ? "false" : "true");
     else if (needed)
         (void)put_needed(f, "lr(0.5)", out, size);

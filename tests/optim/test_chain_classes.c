@@ -181,6 +181,7 @@ static void fields_say_what_they_take(void **state)
 /* Another value than the default, of a kind that the field takes. */
 static void set_otherwise(gd_link *link, const gd_field *f)
 {
+    if (f->only) return; /* there is none */
     double number = f->low > -INFINITY ? f->low + 1 : f->high < INFINITY ? f->high : 2;
     if (number > f->high) number = f->high - (f->high - f->low) / 4;
     if (f->kinds & GD_SET_REAL)

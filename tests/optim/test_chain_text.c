@@ -511,6 +511,7 @@ static void set_random(gd_link *link, const gd_field *f, uint64_t *seed, int dep
 {
     gd_ctx *ctx = gd_link_ctx(link);
     unsigned kind;
+    if (f->only) return; /* its default */
     do kind = 1u << random_below(seed, 6);
     while (!(f->kinds & kind) || (kind == GD_SET_CHAIN && depth > 3 && f->kinds != GD_SET_CHAIN));
     char string[64];

@@ -218,7 +218,7 @@ static void every_choice(const gd_link_class *cls, const char *text)
     run_everywhere(text);
     for (int i = 0; i < cls->field_count; i++) {
         const gd_field *f = &cls->fields[i];
-        if (!f->fallback.kind || !strcmp(f->name, "state"))
+        if (!f->fallback.kind || f->only || !strcmp(f->name, "state"))
             continue; /* what state is kept in asks for no point */
         if (f->kinds & GD_SET_BOOL) with_setting(text, f->name, f->fallback.real != 0 ? "false" : "true", 5);
         for (const char *c = f->kinds & GD_SET_STRING ? f->choices : NULL; c && *c;) {

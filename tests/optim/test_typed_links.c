@@ -198,6 +198,7 @@ static void every_option_prints_like_the_setting_in_a_chain_text(void **state)
     for (int i = 0; i < COUNT_OF(made); i++) {
         const gd_link_class *cls = class_of(i);
         for (int k = 0; k < cls->field_count && strcmp(cls->name, "chain") != 0; k++) {
+            if (cls->fields[k].only) continue; /* has no other value */
             char text[400], printed[600];
             text_with(cls, k, text, sizeof text);
             gd_link *expected = gd_chain(ctx, text), *link = expected ? made[i].make(ctx, cls, k) : NULL;
