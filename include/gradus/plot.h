@@ -57,6 +57,9 @@ void gd_plot_below(gd_plot *plot, gd_plot *panel);
 /* Writes .svg, .png or .pdf by the ending of the path, on dark paper or not.  An SVG that is not asked to be dark follows its
  * reader's system.  ARGUMENT: a different ending.  IO: the path cannot be written; what was there stays. */
 GD_NODISCARD gd_status gd_plot_save(gd_plot *plot, const char *path, bool dark);
+/* The picture as SVG.  Returns the length of the text; if that is not less than size, only its beginning was written.  -1 with the error
+ * recorded. */
+int64_t gd_plot_svg(gd_plot *plot, bool dark, char *out, size_t size);
 /* Whether the ending is one of these; otherwise ARGUMENT. */
 GD_NODISCARD gd_status gd_plot_check_path(gd_ctx *ctx, const char *path);
 

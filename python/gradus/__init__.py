@@ -27,5 +27,6 @@ from ._links import Rule as Rule, Transform as Transform, Value as Value, Var as
 from ._module import Functional as Functional, LoadReport as LoadReport, Module as Module, VirtualTensor as VirtualTensor
 from ._module import no_grad_tensors as no_grad_tensors, register as register
 from . import m as m
-from ._solve import CurveFit as CurveFit, Fit as Fit, Result as Result, curve_fit as curve_fit, fit as fit, minimize as minimize
+from ._fit import Fit as Fit, fit as fit
+from ._solve import CurveFit as CurveFit, Result as Result, curve_fit as curve_fit, minimize as minimize
 from ._train import Model as Model, load_model as load_model, train as train

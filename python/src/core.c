@@ -172,7 +172,7 @@ static int fill_module(PyObject *module)
     gd_py.empty_tuple = PyTuple_New(0);
     int fine = gd_py.empty_tuple && gd_py_add_errors(module) && gd_py_add_context(module) &&
                gd_py_add_tensor(module) && gd_py_add_module_type(module) && gd_py_add_optimizer(module) &&
-               gd_py_add_borrower(module) && gd_py_add_training(module) &&
+               gd_py_add_fit(module) && gd_py_add_borrower(module) && gd_py_add_training(module) &&
                PyModule_AddFunctions(module, core_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_make_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_operator_functions) == 0 &&

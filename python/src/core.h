@@ -110,7 +110,7 @@ typedef struct gd_py_tensor {
 typedef struct gd_py_state {
     PyObject *module;
     PyTypeObject *context_type, *tensor_type, *optimizer_type, *module_type, *virtual_type, *archive_type,
-        *model_type;
+        *model_type, *fit_type;
     PyObject *numpy_scalar;           /* numpy.generic once NumPy is there */
     PyObject *error[GD_STATUS_COUNT]; /* [0]: gradus.Error */
     PyObject *warning;
@@ -188,6 +188,7 @@ void gd_py_release(gd_py_context *c, void (*end)(void *), void *object);
 /* ---- tensor.c ---- */
 
 int gd_py_add_tensor(PyObject *module);
+int gd_py_add_fit(PyObject *module); /* fit.c */
 /* A Tensor for a result of the library: takes the reference (or the scope's); NULL raises what was recorded. */
 PyObject *gd_py_new_tensor(gd_py_context *c, gd_tensor *t);
 /* A Tensor for one that something else owns. */

@@ -2,6 +2,7 @@
 #include "file/output.h"
 #include "plot/plot_inside.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool ends_with(const char *path, const char *end)
@@ -54,4 +55,18 @@ gd_status gd_plot_save(gd_plot *p, const char *path, bool dark)
     gd__text_free(&bytes);
     gd__picture_free(picture);
     return status;
+}
+
+int64_t gd_plot_svg(gd_plot *p, bool dark, char *out, size_t size)
+{
+    gd_picture *picture = p && !gd_error(p->ctx) ? gd__plot_render(p) : NULL;
+    if (!picture) return -1;
+    gd_text text = gd__text(p->ctx);
+    gd_status status = gd__picture_svg(picture, dark, &text);
+    const char *svg = gd__text_string(&text);
+    int64_t length = status || text.failed ? -1 : (int64_t)text.used;
+    if (length >= 0 && out && size) (void)snprintf(out, size, "%s", svg);
+    gd__text_free(&text);
+    gd__picture_free(picture);
+    return length;
 }

@@ -1,0 +1,351 @@
+"""fit: a model, text or function, fitted to a table in this process."""
+from __future__ import annotations
+
+from . import _core
+from ._core import Tensor
+from ._solve import Result, _as_tensor
+from ._tensor import tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+
+class Picture:
+    """A picture as SVG: shown in notebooks, written by save()."""
+
+    def __init__(self, svg: str) -> None:
+        self.svg = svg
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: Any) -> None:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(self.svg)
+
+    def __repr__(self) -> str:
+        return f"<Picture, {len(self.svg)} bytes of SVG>"
+
+
+class Fit(Result):
+    """What fit found, as `gradus fit --json` says it.
+
+    params                   the parameters by name
+    stderr, interval         standard errors and 95 % intervals by name
+    intervals                of which kind those are
+    covariance, correlation  matrices in the order of names
+    derived                  what derive= asked for
+    active, undetermined     parameters that a bound holds, and those that the data do not determine
+    rss, sigma, dof, points  sum of squared residuals, their standard deviation, degrees of freedom, rows
+    rank                     how many parameters the data determine
+    r2, log_likelihood       how well it fits
+    aic, aicc, bic           to compare models by
+    chi_square_p             with absolute_sigma the probability of larger residuals, else None
+    loss                     what outliers cost
+    success, converged       has it converged, with all parameters determined?
+    message, reason, stop    why it stopped, in words and as a name
+    nit, steps, nfev, evals  steps and evaluations
+    seconds                  the time it took
+    report                   all that the program prints, as text
+    names                    the parameters in the order of the matrices"""
+
+    if TYPE_CHECKING:
+        params: dict[str, float]
+        stderr: dict[str, float | None]
+        interval: dict[str, list[float | None]]
+        intervals: str
+        covariance: list[list[float | None]]
+        correlation: list[list[float | None]]
+        derived: dict[str, Any]
+        active: list[str]
+        undetermined: list[str]
+        rss: float
+        sigma: float
+        dof: int
+        points: int
+        rank: int
+        r2: float
+        log_likelihood: float
+        aic: float
+        aicc: float
+        bic: float
+        chi_square_p: float | None
+        loss: str
+        converged: bool
+        reason: str
+        steps: int
+        evals: int
+        report: str
+        names: list[str]
+
+    def __repr__(self) -> str:
+        return str(self["report"])
+
+    def _repr_html_(self) -> str:
+        import html
+
+        rows = "".join(f"<tr><td>{html.escape(n)}</td><td>{_shown(v)}</td><td>{_shown(self['stderr'][n])}</td></tr>"
+                       for n, v in self["params"].items())
+        return f"<table><tr><th>parameter</th><th>value</th><th>std. error</th></tr>{rows}</table>"
+
+    def plot(self, log: str = "", dark: bool = False) -> Picture:
+        """Data, fitted curve with its band, and residuals.  log: axes that are logarithmic, "x", "y" or "xy"."""
+        if log not in ("", "x", "y", "xy"):
+            raise ValueError(f"plot: log= is 'x', 'y' or 'xy', not {log!r}")
+        return Picture(_told(lambda: self._fitted().svg("x" in log, "y" in log, dark)))
+
+    def predict(self, table: Any) -> Tensor:
+        """The model at the rows of a table [rows, 5]: value, ends of the confidence band, ends of the prediction band, by label."""
+        found: Tensor = _told(lambda: self._fitted().predict(_table(table)))
+        return found
+
+    def save(self, path: Any) -> None:
+        """Writes the fit as .safetensors, for `gradus predict` and `gradus compare`."""
+        _told(lambda: self._fitted().write("out", path))
+
+    def export(self, path: Any) -> None:
+        """Writes the fitted function as .c, .py or .tex."""
+        _told(lambda: self._fitted().write("export", path))
+
+    def _fitted(self) -> Any:
+        if "_fit" not in self:
+            raise _core.StateError("a fit that was copied or unpickled has its numbers, not its data")
+        return self["_fit"]
+
+    def __reduce__(self) -> Any:
+        return type(self), ({key: value for key, value in self.items() if key != "_fit"},)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, (int, float)) else str(value)
+
+
+# ---- tables ----
+
+def _column(values: Any) -> Tensor | list[str]:
+    """Numbers as a tensor, else dates and texts as the program reads them; what is missing is empty."""
+    try:
+        return tensor(values)
+    except (TypeError, ValueError, _core.Error):
+        pass
+    if str(getattr(values, "dtype", "")).startswith("datetime64") and not hasattr(values, "to_numpy"):
+        import numpy as np
+
+        return ["" if d == "NaT" else d for d in np.datetime_as_string(values, unit="auto").tolist()]
+    return ["" if v is None or v != v or str(v) in ("<NA>", "NaT") else v if isinstance(v, str) else str(v) for v in values]
+
+
+def _table(table: Any) -> Any:
+    """(path,) of a file, {name: Tensor}, or the text of a table whose columns are not all numbers."""
+    import os
+
+    if isinstance(table, (str, os.PathLike)):
+        return (os.fspath(table),)
+    if hasattr(table, "dtype") and getattr(table.dtype, "names", None):  # a structured array
+        table = {name: table[name] for name in table.dtype.names}
+    elif hasattr(table, "columns") and hasattr(table, "__getitem__") and not isinstance(table, dict):  # pandas, polars
+        names = list(map(str, table.columns))
+        if len(set(names)) != len(names):
+            raise ValueError("fit: two columns of the table have the same name")
+        table = {str(name): table[name].to_numpy() for name in table.columns}
+    if not isinstance(table, dict):
+        raise TypeError("fit: a table is a path, a dict of columns, a data frame or a structured array")
+    columns = {str(name): _column(values) for name, values in table.items()}
+    if all(isinstance(c, Tensor) for c in columns.values()):
+        return {name: c.detach() for name, c in columns.items() if isinstance(c, Tensor)}
+    return _csv({name: c.tolist() if isinstance(c, Tensor) else c for name, c in columns.items()})
+
+
+def _csv(columns: dict[str, list[Any]]) -> str:
+    import csv
+    import io
+
+    rows = {name: len(values) for name, values in columns.items()}
+    first = next(iter(rows))
+    for name, count in rows.items():
+        if count != rows[first]:
+            raise ValueError(f"fit: column '{name}' has {count} rows, '{first}' has {rows[first]}")
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC)
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values()))
+    return out.getvalue()
+
+
+# ---- what the library says ----
+
+_KEYWORDS = {"bounds": "bound", "max_steps": "steps", "drop_missing": "missing", "definitions": "def"}
+
+
+def _in_python(text: str) -> str:
+    """Members of gd_fit_spec, ".sigma", as the keywords that they are here; a table from memory by that name, its rows from 1."""
+    import re
+
+    text = re.sub(r"(?<![\w./])\.([a-z]\w+)", lambda found: _KEYWORDS.get(found[1], found[1]) + "=", text)
+    text = re.sub(r"(?<!the )\btable: line (\d+)", lambda found: f"the table: row {int(found[1]) - 1}", text)
+    text = re.sub(r"(?<!the )\btable\b(?=:)", "the table", text)
+    return re.sub(r"\bthe table: line (\d+)", r"the table: row \1", text)
+
+
+def _told(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except _core.Error as error:
+        kind = type(error)
+        usage = not isinstance(error, (_core.FormatError, _core.FileError, _core.CallbackError, _core.StateError))
+        raise (_core.ParseError if usage and kind.__name__ in ("ArgumentError", "ShapeError") else kind)(_in_python(str(error))) from None
+
+
+# ---- parameters and options ----
+
+def _start(name: str, value: Any) -> Any:
+    """A number, a Tensor of f64, or None: to be guessed."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        import json
+
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise _core.ParseError(f"params= {name}: a number, a list or an array is needed, not {value!r}") from None
+    if hasattr(value, "__float__") and not getattr(value, "shape", ()):
+        return float(value)
+    return tensor(value).detach().to("f64").copy()
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    return tuple(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else tuple(map(str, value))
+
+
+_AS_THEY_ARE = ("weights", "sigma", "absolute_sigma", "dates", "loss", "intervals", "level", "guess", "starts", "chain", "device", "seed",
+                "no_header", "max_bytes", "by_rows", "max_evals", "max_seconds")
+_LISTS = {"x_errors": "x_errors", "exclude": "exclude", "bound": "bounds", "bounds": "bounds", "derive": "derive"}
+_OTHERS = ("steps", "missing", "separator", "decimal", "encoding", "def", "fix", "tied", "out", "export", "residuals")
+_ENCODINGS = ("utf-8", "latin1", "windows-1252", "utf-16")
+
+
+def _choice(key: str, value: Any, choices: tuple[str, ...]) -> int:
+    if value in choices:
+        return choices.index(value)
+    raise _core.ParseError(f"fit: {key}= is one of {', '.join(choices)}, not {value!r}")
+
+
+def _settings(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of `gradus fit` as the entries that _core._fit takes."""
+    import difflib
+
+    out: dict[str, Any] = {}
+    for key, value in options.items():
+        if key in _AS_THEY_ARE:
+            out[key] = value
+        elif key in _LISTS:
+            out[_LISTS[key]] = out.get(_LISTS[key], ()) + _texts(value)
+        elif key == "steps":
+            out["max_steps"] = value
+        elif key == "missing":
+            out["drop_missing"] = _choice(key, value, ("error", "drop")) == 1
+        elif key == "separator" and value is not None:
+            out[key] = {"tab": "\t", "space": " ", "width": "\1"}.get(value, value)
+            if len(out[key]) != 1:
+                raise _core.ParseError(f"fit: separator= is one character, tab, space or width, not {value!r}")
+        elif key == "decimal":
+            out["comma"] = _choice(key, value, ("point", "comma")) == 1
+        elif key == "encoding":
+            out[key] = _choice(key, value, _ENCODINGS)
+        elif key == "def":
+            with open(value, encoding="utf-8") as f:
+                out["definitions"], out["definitions_file"] = f.read(), str(value)
+        elif key == "threads":
+            raise _core.ParseError("fit: threads= belongs to the context: gradus.Context(threads=2)")
+        elif key not in _OTHERS:
+            near = difflib.get_close_matches(key, [*_AS_THEY_ARE, *_LISTS, *_OTHERS], 1)
+            raise _core.ParseError(f"fit: unknown option {key}=" + (f", did you mean {near[0]}=?" if near else ""))
+    return out
+
+
+def _entries(params: Any, fix: Any, tied: Any) -> list[tuple[Any, ...]]:
+    """(name, start, low, high, fixed, tied) of each."""
+    given = params if isinstance(params, dict) else {name: None for name in params or ()}
+    return [*((str(name), _start(name, value), 0.0, 0.0, False, None) for name, value in given.items()),
+            *((str(name), _start(name, value), 0.0, 0.0, True, None) for name, value in (fix or {}).items()),
+            *((str(name), 0.0, 0.0, 0.0, False, str(text)) for name, text in (tied or {}).items())]
+
+
+def _names_of(table: Any) -> list[str] | None:
+    """The columns of a table in memory; None: of a file."""
+    if isinstance(table, dict):
+        return list(table)
+    if isinstance(table, str):
+        import csv
+
+        return next(csv.reader([table.partition("\r\n")[0]]))
+    return None
+
+
+def _function(model: Callable[..., Any], entries: list[tuple[Any, ...]], table: Any) -> tuple[Any, list[str]]:
+    """What the library calls with parameters, then columns; and the columns.  Its other arguments become parameters that start at 1."""
+    import inspect
+
+    arguments = list(inspect.signature(model).parameters.values())
+    if any(a.kind in (a.VAR_POSITIONAL, a.VAR_KEYWORD) for a in arguments):
+        raise _core.ParseError("fit: a model names all of its arguments: columns of the table and parameters")
+    names = [a.name for a in arguments]
+    columns, known = _names_of(table), {entry[0].partition("[")[0] for entry in entries}
+    if columns is None and not entries:
+        raise _core.ParseError("fit: params= says which arguments of the model are parameters, the others are columns")
+    used = [name for name in names if name not in known and (columns is None or name in columns)]
+    entries += [(name, 1.0, 0.0, 0.0, False, None) for name in names if name not in known and name not in used]
+    order = [entry[0].partition("[")[0] for entry in entries] + used
+    unused = [name for name in order if name not in names]
+    if unused:
+        raise _core.ParseError(f"params= {unused[0]}: the model does not use it")
+    places = [order.index(name) for name in names]
+
+    def call(*values: Tensor) -> Any:
+        return _as_tensor(model(*(values[k] for k in places)))
+
+    return (call, len(entries), len(used)), used
+
+
+def fit(model: str | Callable[..., Any], table: Any, y: str | None = None, params: Any = None, **options: Any) -> Fit:
+    """Fits a model to a table, as the program `gradus fit` does, in this process.
+
+        fit("a*exp(-b*t)+c", {"t": t, "y": y}, params={"a": 1, "b": 1, "c": 0}).plot()
+        fit(lambda t, a, b: a * gd.exp(-b * t), "decay.csv", params={"a": 1, "b": 1})
+
+    model    an expression of parameters and columns, an equation, or a function of tensors whose arguments are named like them
+    table    a path (.csv, .npy, .npz, .safetensors), a dict of columns, a data frame, a structured array
+    y        the column that the model is to give; None: "y", or what the equation says
+    params   where parameters start, {name: value}; a list of names with guess=True
+    options  those of `gradus fit`: sigma="s", bound=["b>0"], loss="huber", intervals="profile", guess=True, derive={...}, fix={...}, ...;
+             tied={name: "2*a"} has parameters that follow from others; level is that of intervals and bands"""
+    read = _table(table)
+    settings = {"y": y, **_settings(options)}
+    entries, call = _entries(params, options.get("fix"), options.get("tied")), None
+    if callable(model):
+        call, settings["columns"] = _function(model, entries, read)
+        settings["columns"] = tuple(settings["columns"])
+        settings["model"] = getattr(model, "__name__", "function")
+    else:
+        settings["model"] = model
+    fitted = _told(lambda: _core._fit(read, tuple(entries), settings, call))
+    return _result(fitted, options)
+
+
+def _result(fitted: Any, options: dict[str, Any]) -> Fit:
+    import json
+
+    found = json.loads(fitted.report(True))
+    out = Fit({**found, "report": fitted.report(False).strip("\n"), "success": found["converged"], "message": found["reason"],
+               "nit": found["steps"], "nfev": found["evals"]})
+    out["_fit"] = fitted
+    for key in ("out", "residuals", "export"):
+        for path in _texts(options.get(key)) if key == "export" else filter(None, [options.get(key)]):
+            _told(lambda: fitted.write(key, path))
+    return out

@@ -1,0 +1,195 @@
+"""gradus.fit: a text or a function, fitted to a table in this process."""
+import copy
+import math
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import gradus as gd
+
+np = pytest.importorskip("numpy")
+
+X = [0.0, 1.0, 2.0, 3.0, 4.0]
+Y = [1.1, 2.9, 5.2, 6.8, 9.1]
+LINE = {"x": X, "y": Y}
+A, B, SA, SB = 1.04, 1.99, 0.14628738838327807, 0.05972157622389644  # linear regression
+T_95, T_90 = 3.1824463052837078, 2.3533634348018233  # Student's, 3 degrees of freedom
+
+
+def line(x, a, b):
+    return a + b * x
+
+
+def line_fit(**options):
+    return gd.fit("a + b*x", LINE, params={"a": 1, "b": 1}, **options)
+
+
+# Every way to another program fails and leaves a note.
+SHIM = r"""
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+static int refuse(void)
+{
+    int fd = open(getenv("SHIM_NOTE"), O_CREAT | O_WRONLY, 0600);
+    if (fd >= 0) close(fd);
+    errno = EPERM;
+    return -1;
+}
+int execve(const char *path, char *const *argv, char *const *env) { (void)path, (void)argv, (void)env; return refuse(); }
+int execv(const char *path, char *const *argv) { (void)path, (void)argv; return refuse(); }
+int execvp(const char *file, char *const *argv) { (void)file, (void)argv; return refuse(); }
+int execvpe(const char *file, char *const *argv, char *const *env) { (void)file, (void)argv, (void)env; return refuse(); }
+int posix_spawn(pid_t *pid, const char *path, const void *a, const void *b, char *const *argv, char *const *env)
+{ (void)pid, (void)path, (void)a, (void)b, (void)argv, (void)env; (void)refuse(); return EPERM; }
+int posix_spawnp(pid_t *pid, const char *path, const void *a, const void *b, char *const *argv, char *const *env)
+{ (void)pid, (void)path, (void)a, (void)b, (void)argv, (void)env; (void)refuse(); return EPERM; }
+"""
+
+NO_PROCESS = """
+import subprocess, gradus as gd
+table = {"t": [0., 1, 2, 3, 4, 5], "y": [5.9, 4.0, 2.9, 2.1, 1.7, 1.4]}
+by_text = gd.fit("a*exp(-b*t)+c", table, params={"a": 1, "b": 1, "c": 0}, intervals="bootstrap:200")
+by_function = gd.fit(lambda t, a, b, c: a * gd.exp(-b * t) + c, table, params={"a": 1, "b": 1, "c": 0})
+assert abs(by_text.params["a"] - by_function.params["a"]) < 1e-6
+assert by_text.plot().svg.startswith(("<svg", "<?xml"))
+print("fitted")
+try:
+    subprocess.run(["true"])
+    print("the shim lets programs start")
+except PermissionError:
+    pass
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc") or sys.platform != "linux", reason="no compiler")
+def test_a_fit_starts_no_process(tmp_path):
+    (tmp_path / "shim.c").write_text(SHIM)
+    built = subprocess.run(["cc", "-shared", "-fPIC", "-o", str(tmp_path / "shim.so"), str(tmp_path / "shim.c")], capture_output=True)
+    if built.returncode:
+        pytest.skip("the compiler makes no shared objects")
+    program = NO_PROCESS.replace('print("fitted")', 'import os; print("noted" if os.path.exists(os.environ["SHIM_NOTE"]) else "fitted")')
+    environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "shim.so"), "SHIM_NOTE": str(tmp_path / "note")}
+    if "asan" in os.environ.get("LD_PRELOAD", ""):
+        pytest.skip("the sanitizer is preloaded")
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["fitted"]
+
+
+def test_estimates_are_those_of_linear_regression():
+    fit = line_fit()
+    assert fit.params == pytest.approx({"a": A, "b": B})
+    assert fit.stderr == pytest.approx({"a": SA, "b": SB})
+    assert fit.interval["a"] == pytest.approx([A - T_95 * SA, A + T_95 * SA])
+    assert line_fit(level=0.9).interval["a"] == pytest.approx([A - T_90 * SA, A + T_90 * SA])
+    assert fit.dof == 3 and fit.points == 5 and fit.success and fit.names == ["a", "b"]
+
+
+@pytest.mark.parametrize("model", [line, lambda x, a, b: a + b * x, lambda b, a, x: a + b * x])
+def test_a_function_gives_what_its_text_gives(model):
+    want = line_fit()
+    for params in ({"a": 1, "b": 1}, None):
+        fit = gd.fit(model, LINE, params=params)
+        assert fit.params == pytest.approx(want.params) and fit.stderr == pytest.approx(want.stderr)
+    assert fit.plot().svg.startswith(("<svg", "<?xml"))
+    assert fit.predict({"x": [1.0]}).tolist()[0] == pytest.approx(want.predict({"x": [1.0]}).tolist()[0])
+
+
+def test_a_function_may_be_of_a_file_have_constants_and_tied_parameters(tmp_path):
+    (tmp_path / "line.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in zip(X, Y)))
+    path = tmp_path / "line.csv"
+    assert gd.fit(line, path, params={"a": 1, "b": 1}).params == pytest.approx({"a": A, "b": B})
+    fixed = gd.fit(lambda x, a, b, k: k * a + b * x, LINE, params={"a": 1, "b": 1}, fix={"k": 2})
+    assert fixed.params["a"] == pytest.approx(A / 2)
+    for model in (line, "a + b*x"):  # y = b (x + 1/2)
+        tied = gd.fit(model, LINE, params={"b": 1}, tied={"a": "b/2"})
+        assert tied.params == pytest.approx({"b": 2.003636363636364})
+        assert tied.derived["a"]["stderr"] == pytest.approx(0.025755793164697928 / 2)
+
+
+def test_what_a_function_does_wrong_comes_out():
+    def broken(x, a, b):
+        raise KeyError("no such thing")
+
+    with pytest.raises(KeyError, match="no such thing"):
+        gd.fit(broken, LINE)
+    with pytest.raises(gd.Error, match="the model gives 3 numbers for 5 rows"):
+        gd.fit(lambda x, a: a * x[:3], LINE)
+    with pytest.raises(gd.ParseError, match="params= c: the model does not use it"):
+        gd.fit(line, LINE, params={"a": 1, "c": 1})
+    with pytest.raises(gd.ParseError, match="names all of its arguments"):
+        gd.fit(lambda x, *rest: x, LINE)
+
+    def interrupted(x, a, b):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        gd.fit(interrupted, LINE)
+    assert gd.fit(line, LINE).success  # the context is as before
+
+
+def test_predictions_have_the_bands_of_linear_regression():
+    bands = line_fit().predict({"x": [5.0, 0.5]})
+    assert bands.tolist()[0] == pytest.approx([10.99, 10.359639938869895, 11.620360061130102, 10.11903241162346, 11.860967588376537])
+
+
+def test_tables_of_every_kind_give_the_same():
+    pandas = pytest.importorskip("pandas")
+    structured = np.array(list(zip(X, Y)), dtype=[("x", "f8"), ("y", "f8")])
+    for table in (LINE, pandas.DataFrame(LINE), structured, {"x": gd.tensor(X), "y": np.array(Y)}, {**LINE, "who": list("abcde")}):
+        assert gd.fit("a + b*x", table, params={"a": 1, "b": 1}).params == line_fit().params
+
+
+def test_a_kept_fit_does_not_look_at_the_table_again():
+    x, y = np.array(X), np.array(Y)
+    fit = gd.fit("a + b*x", {"x": x, "y": y}, params={"a": 1, "b": 1})
+    before = fit.plot().svg
+    x[:], y[:] = 7, 7
+    assert fit.plot().svg == before != fit.plot(dark=True).svg
+
+
+def test_files_of_a_fit(tmp_path):
+    fit = line_fit(out=tmp_path / "a.safetensors", residuals=str(tmp_path / "r.csv"), export=[str(tmp_path / "f.py"), str(tmp_path / "f.c")])
+    names = {"a.safetensors", "r.csv", "f.py", "f.c"}
+    assert {p.name for p in tmp_path.iterdir()} == names
+    scope: dict = {}
+    exec((tmp_path / "f.py").read_text(), scope)
+    assert scope["f"](1.0) == pytest.approx(A + B)
+    fit.save(tmp_path / "b.safetensors")
+    assert gd.load(tmp_path / "b.safetensors")["a"].item() == pytest.approx(A)
+
+
+def test_a_copy_has_the_numbers_but_no_data():
+    fit = line_fit()
+    for same in (copy.deepcopy(fit), pickle.loads(pickle.dumps(fit))):
+        assert same.params == fit.params and repr(same) == repr(fit)
+        with pytest.raises(gd.StateError, match="not its data"):
+            same.plot()
+
+
+@pytest.mark.parametrize("options, says", [
+    ({"bound": ["q>1"]}, "bound=: no parameter 'q'"), ({"sigma": "s", "weights": "w"}, "weights= and sigma= say the same"),
+    ({"sgima": "s"}, "unknown option sgima=, did you mean sigma="), ({"missing": "dorp"}, "missing= is one of error, drop"),
+    ({"threads": 2}, "threads= belongs to the context"), ({"absolute_sigma": True}, "absolute_sigma= says something of sigma="),
+    ({"loss": "hubert"}, "loss=: 'hubert' is none of"), ({"level": 95}, "level=: 95 is not between 0 and 1"),
+    ({"tied": {"c": "2*x"}}, "tied= c: 'x' is a column"), ({"steps": 0}, "steps=")])
+def test_mistakes_are_said_in_keywords(options, says):
+    with pytest.raises(gd.ParseError) as seen:
+        line_fit(**options)
+    assert says in str(seen.value) and "--" not in str(seen.value)
+
+
+def test_options_of_the_program_are_keywords(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("x;y;s\n" + "".join(f"{x};{y};{1 + k % 2}\n".replace(".", ",") for k, (x, y) in enumerate(zip(X, Y))) + ";3;1\n")
+    fit = gd.fit("y = a + b*x", path, params={"a": "1", "b": 1}, sigma="s", missing="drop", separator=";", decimal="comma", bound="b>0",
+                 derive={"r": "a/b"}, loss="huber:1", intervals="bootstrap:100", seed=3)
+    assert fit.loss == "huber" and fit.intervals == "bootstrap" and fit.points == 5 and math.isfinite(fit.derived["r"]["stderr"])
+    guessed = gd.fit("a*exp(-b*t)", {"t": X, "y": [3 * math.exp(-0.4 * x) for x in X]}, params=["a", "b"], guess=True)
+    assert guessed.params == pytest.approx({"a": 3, "b": 0.4})
