@@ -55,20 +55,21 @@ typedef struct gd_tape_store {
     int32_t value, buffer, offset;
 } gd_tape_store;
 
-typedef union gd_slot {
+typedef union gd_tape_slot {
     double f64;
     float f32;
     int64_t i64;
     uint8_t truth;
-} gd_slot;
+} gd_tape_slot;
 
-typedef void (*gd_tape_fn)(char *const *base, gd_slot *slot, const gd_vec_fn *kernel, const double *setting);
+typedef void (*gd_tape_fn)(char *const *base, gd_tape_slot *slot, const gd_vec_fn *kernel,
+                           const double *setting);
 
 struct gd_tape {
     gd_ctx *ctx;
     gd_tape_value *value;
     gd_tape_store *store;
-    gd_slot *slot;
+    gd_tape_slot *slot;
     int values, stores, value_room, store_room, slot_room;
     int first, calls; /* of the body */
     gd_trace_compile compile;

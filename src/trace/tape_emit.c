@@ -207,7 +207,7 @@ static bool list_kernels(gd_tape *t)
 enum { BEFORE, INTERPRETED, COMPILED, MOMENTS };
 
 /* What is where the tape stores. */
-static void copy_stored(const gd_tape *t, char *const *base, gd_slot *copy, bool back)
+static void copy_stored(const gd_tape *t, char *const *base, gd_tape_slot *copy, bool back)
 {
     static const size_t size_of[] = {8, 4, 8, 1};
     for (int i = 0; i < t->stores; i++) {
@@ -224,8 +224,8 @@ static void copy_stored(const gd_tape *t, char *const *base, gd_slot *copy, bool
 /* Does it store what the interpreter stores, for what is in memory now?  That is there afterwards, too. */
 static bool agrees_here(gd_tape *t, char *const *base, gd_tape_fn fn)
 {
-    size_t one = (size_t)t->stores * sizeof(gd_slot);
-    gd_slot *copy = gd__quiet_alloc(t->ctx, MOMENTS * one);
+    size_t one = (size_t)t->stores * sizeof(gd_tape_slot);
+    gd_tape_slot *copy = gd__quiet_alloc(t->ctx, MOMENTS * one);
     if (!copy) return false;
     memset(copy, 0, MOMENTS * one);
     copy_stored(t, base, copy, false);

@@ -15,7 +15,7 @@ uint32_t gd__tape_code(const gd_tape_value *v)
     return single ? LOAD_4 : v->type == GD_TAPE_BOOL ? LOAD_1 : LOAD_8;
 }
 
-static void run_kernel(const gd_tape_value *v, gd_slot *slot, gd_slot *to)
+static void run_kernel(const gd_tape_value *v, gd_tape_slot *slot, gd_tape_slot *to)
 {
     v->fn(to, v->a < 0 ? NULL : &slot[v->a], v->b < 0 ? NULL : &slot[v->b], v->c < 0 ? NULL : &slot[v->c], 1,
           v->as.f);
@@ -43,7 +43,7 @@ static void store_all(const gd_tape *t, char *const *base)
     for (int i = 0; i < t->stores; i++) {
         const gd_tape_store *s = &t->store[i];
         char *to = base[s->buffer] + s->offset;
-        const gd_slot *from = &t->slot[s->value];
+        const gd_tape_slot *from = &t->slot[s->value];
         switch (t->value[s->value].type) {
         case GD_TAPE_F32: memcpy(to, from, 4); break;
         case GD_TAPE_BOOL: memcpy(to, from, 1); break;
@@ -66,7 +66,7 @@ void gd__tape_numbers(gd_tape *t)
 
 void gd__tape_interpret(const gd_tape *t, char *const *base)
 {
-    gd_slot *slot = t->slot;
+    gd_tape_slot *slot = t->slot;
     const gd_tape_value *v = t->value;
     for (int k = 0; k < t->values; k++, v++) {
         switch (v->code) {
