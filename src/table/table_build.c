@@ -140,7 +140,7 @@ static gd_status add_matrix(gd_table *t, const char *name, gd_tensor *values)
     int before = t->columns;
     gd_tensor *const detached = gd_detach(values);
     for (int64_t i = 0; i < gd_size(values, 1) && !status; i++) {
-        char text[200];
+        char text[208];
         (void)snprintf(text, sizeof text, "%.180s%lld", name, (long long)i + 1);
         gd_scope_begin(t->ctx);
         gd_tensor *column = gd_index(gd_drop_names(detached), "1", i);
