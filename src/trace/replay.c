@@ -120,7 +120,13 @@ static void place_looks(gd_replay *p)
             rebase(p, b, buffer->storage->data);
         else if (buffer->origin == GD_ORIGIN_MADE && !p->memory[b] && p->place[b] < p->arena_bytes)
             rebase(p, b, p->arena + p->place[b]);
-        if (buffer->origin != GD_ORIGIN_MADE) p->watched[p->watches++] = b;
+        if (buffer->origin == GD_ORIGIN_MADE) continue;
+        bool given = buffer->origin == GD_ORIGIN_INPUT;
+        p->watched[p->watches++] = (gd_watch){.buffer = b,
+                                              .input = given ? buffer->input : -1,
+                                              .offset = buffer->offset,
+                                              .base = p->base[b],
+                                              .storage = given ? NULL : buffer->storage};
     }
 }
 
@@ -268,20 +274,25 @@ static gd_status run_calls(gd_replay *p, const int *calls, int count)
     return status;
 }
 
+static void note_change(gd_replay *p, gd_watch *w)
+{
+    const gd_buffer *buffer = &p->r->buffer[w->buffer];
+    p->stale = p->stale || (p->runs && (buffer->guarded || p->r->guarded));
+    p->ready = false;
+    w->version = w->storage->version;
+}
+
 /* Where inputs and captured tensors are now, and which captured ones have changed. */
-static void look_around(gd_replay *p, gd_tensor *const *inputs)
+static inline void look_around(gd_replay *p, gd_tensor *const *inputs)
 {
     for (int i = 0; i < p->watches; i++) {
-        int b = p->watched[i];
-        const gd_buffer *buffer = &p->r->buffer[b];
-        bool given = buffer->origin == GD_ORIGIN_INPUT;
-        char *base = given ? inputs[buffer->input]->data - buffer->offset : buffer->storage->data;
-        if (base != p->storage[b].data) rebase(p, b, base);
-        if (given || p->version[b] == buffer->storage->version) continue;
-        bool first = !p->runs; /* recorded with this version, or looked at for the first time */
-        p->stale = p->stale || (!first && (buffer->guarded || p->r->guarded));
-        p->ready = false;
-        p->version[b] = buffer->storage->version;
+        gd_watch *w = &p->watched[i];
+        char *base = w->input < 0 ? w->storage->data : inputs[w->input]->data - w->offset;
+        if (base != w->base) {
+            w->base = base;
+            rebase(p, w->buffer, base);
+        }
+        if (w->input < 0 && w->version != w->storage->version) note_change(p, w);
     }
 }
 

@@ -17,6 +17,15 @@ typedef struct gd_unit {
     gd_tape *tape; /* NULL: call by call */
 } gd_unit;
 
+/* A buffer that is not the replay's: where is it now, has it changed? */
+typedef struct gd_watch {
+    int buffer, input; /* input -1: captured */
+    int64_t offset;    /* of the input's first element */
+    const char *base;
+    const gd_storage *storage; /* captured */
+    uint32_t version;
+} gd_watch;
+
 typedef struct gd_replay {
     gd_ctx *ctx;
     gd_recording *r;     /* owned */
@@ -32,7 +41,7 @@ typedef struct gd_replay {
     int units;
     char **base;       /* of each buffer's bytes */
     uint32_t *version; /* of each buffer's storage when the prologue ran */
-    int *watched;      /* the buffers that each run looks at: inputs and captured ones */
+    gd_watch *watched; /* what each run looks at */
     int watches;
     gd_tensor **memory; /* of each buffer that has outputs, as bytes; else NULL */
     uint32_t *holders;  /* references of its storage that are the replay's own */

@@ -42,7 +42,6 @@ typedef enum gd_tape_type { GD_TAPE_F64, GD_TAPE_F32, GD_TAPE_I64, GD_TAPE_BOOL,
 typedef struct gd_tape_value {
     uint8_t op, type;
     uint16_t kernel; /* the operator */
-    uint32_t code;   /* for the interpreter: of operation and type */
     int32_t a, b, c; /* values, -1: none; of a load: buffer and offset */
     union {
         double f[2]; /* settings; f[0] is i */
@@ -62,6 +61,16 @@ typedef union gd_tape_slot {
     uint8_t truth;
 } gd_tape_slot;
 
+/* What the interpreter goes through: where it goes for an operation, slots in bytes.  Loads and stores: buffer x, offset y. */
+typedef struct gd_tape_step {
+    const void *go;
+    union {
+        double i;
+        const gd_tape_value *value;
+    } as;
+    uint32_t to, x, y, z;
+} gd_tape_step;
+
 typedef void (*gd_tape_fn)(char *const *base, gd_tape_slot *slot, const gd_vec_fn *kernel,
                            const double *setting);
 
@@ -70,7 +79,8 @@ struct gd_tape {
     gd_tape_value *value;
     gd_tape_store *store;
     gd_tape_slot *slot;
-    int values, stores, value_room, store_room, slot_room;
+    gd_tape_step *step;
+    int values, stores, value_room, store_room;
     int first, calls; /* of the body */
     gd_trace_compile compile;
     int64_t runs;
@@ -84,9 +94,8 @@ struct gd_tape {
 /* The tape of calls first .. first + calls - 1 of the body.  NULL: no memory, or the calls cannot be one; with no error. */
 gd_tape *gd__tape_new(const gd_replay *p, int first, int calls);
 void gd__tape_free(gd_tape *tape);
-/* Puts its numbers into their slots, once. */
-void gd__tape_numbers(gd_tape *tape);
-uint32_t gd__tape_code(const gd_tape_value *value);
+/* Its slots, with the numbers in them, and its steps.  False: no memory. */
+bool gd__tape_prepare(gd_tape *tape);
 /* May a call be a part of a tape? */
 bool gd__tape_takes(const gd_replay *p, const gd_recorded *call);
 void gd__tape_run(gd_tape *tape, char *const *base);

@@ -449,7 +449,6 @@ static void drop_unused(builder *b)
         if (!loads && v.a >= 0) v.a = to[v.a];
         if (!loads && v.b >= 0) v.b = to[v.b];
         if (!loads && v.c >= 0) v.c = to[v.c];
-        v.code = gd__tape_code(&v);
         to[k] = n;
         t->value[n++] = v;
     }
@@ -467,16 +466,10 @@ gd_tape *gd__tape_new(const gd_replay *p, int first, int calls)
     for (int i = first; i < first + calls && !b.failed; i++) add_call(&b, &p->r->call[p->body[i]]);
     add_stores(&b);
     if (!b.failed) drop_unused(&b);
-    t->slot_room = t->values;
-    if (!b.failed && !(t->slot = gd__quiet_alloc(p->ctx, (size_t)t->slot_room * sizeof *t->slot)))
-        b.failed = true;
+    if (!b.failed && !gd__tape_prepare(t)) b.failed = true;
     gd__free(p->ctx, b.cells, (size_t)b.cell_room * sizeof *b.cells);
     gd__free(p->ctx, b.same, (size_t)b.same_room * sizeof *b.same);
-    if (!b.failed) {
-        gd__tape_numbers(t);
-        return t;
-    }
-    if (!t->slot) t->slot_room = 0;
+    if (!b.failed) return t;
     gd__tape_free(t);
     return NULL;
 }
@@ -488,6 +481,7 @@ void gd__tape_free(gd_tape *t)
     gd__free(t->ctx, t->store, (size_t)t->store_room * sizeof *t->store);
     gd__free(t->ctx, t->kernel, (size_t)t->kernels * sizeof *t->kernel);
     gd__free(t->ctx, t->setting, 2 * (size_t)t->kernels * sizeof *t->setting);
-    gd__free(t->ctx, t->slot, (size_t)t->slot_room * sizeof *t->slot);
+    gd__free(t->ctx, t->slot, (size_t)t->values * sizeof *t->slot);
+    gd__free(t->ctx, t->step, (size_t)(t->values + t->stores + 1) * sizeof *t->step);
     gd__free(t->ctx, t, sizeof *t);
 }

@@ -3,83 +3,142 @@
 
 #include <string.h>
 
-enum { LOAD_8 = 2 * GD_TAPE_MATHS, LOAD_4, LOAD_1, NUMBER, KERNEL };
+enum {
+    STEP_LOAD_8 = 2 * GD_TAPE_MATHS,
+    STEP_LOAD_4,
+    STEP_LOAD_1,
+    STEP_STORE_8,
+    STEP_STORE_4,
+    STEP_STORE_1,
+    STEP_KERNEL,
+    STEP_END,
+    STEPS
+};
 
-/* What the interpreter does for a value: operations of f64, those of f32, then the rest. */
-uint32_t gd__tape_code(const gd_tape_value *v)
+/* ---- the interpreter ---- */
+
+#define AT(place, type) (*(type *)(void *)((char *)slot + (place)))
+#define MATH(name, expression, type, first)                                                       \
+    first##name:                                                                                  \
+    {                                                                                             \
+        const type x = AT(s->x, type), y = AT(s->y, type), z = AT(s->z, type), i = (type)s->as.i; \
+        (void)y, (void)z, (void)i;                                                                \
+        AT(s->to, type) = (type)(expression);                                                     \
+        NEXT;                                                                                     \
+    }
+#define DOUBLE(name, expression) MATH(name, expression, double, f64_)
+#define SINGLE(name, expression) MATH(name, expression, float, f32_)
+#define LOAD(size)               memcpy(&AT(s->to, char), base[s->x] + (int32_t)s->y, size)
+#define STORE(size)              memcpy(base[s->x] + (int32_t)s->y, &AT(s->to, char), size)
+#define NEXT                     goto *(++s)->go
+
+/* Labels as values: a jump at the end of each operation, which the processor predicts one by one, in place of one for all. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
+/* With s NULL: the addresses to go to, by step. */
+static const void *const *execute(const gd_tape_step *s, gd_tape_slot *slot, char *const *base)
+{
+    static const void *const label[STEPS] = {
+#define F64(name, expression) [GD_TAPE_##name] = &&f64_##name,
+#define F32(name, expression) [GD_TAPE_MATHS + GD_TAPE_##name] = &&f32_##name,
+        GD_TAPE_OPS(F64) GD_TAPE_OPS(F32)[STEP_LOAD_8] = &&load_8,
+        [STEP_LOAD_4] = &&load_4,
+        [STEP_LOAD_1] = &&load_1,
+        [STEP_STORE_8] = &&store_8,
+        [STEP_STORE_4] = &&store_4,
+        [STEP_STORE_1] = &&store_1,
+        [STEP_KERNEL] = &&kernel,
+        [STEP_END] = &&end};
+    if (!s) return label;
+    goto * s->go;
+    GD_TAPE_OPS(DOUBLE)
+    GD_TAPE_OPS(SINGLE)
+load_8:
+    LOAD(8);
+    NEXT;
+load_4:
+    LOAD(4);
+    NEXT;
+load_1:
+    LOAD(1);
+    NEXT;
+store_8:
+    STORE(8);
+    NEXT;
+store_4:
+    STORE(4);
+    NEXT;
+store_1:
+    STORE(1);
+    NEXT;
+kernel : {
+    const gd_tape_value *v = s->as.value;
+    v->fn(&AT(s->to, char), &AT(s->x, char), &AT(s->y, char), &AT(s->z, char), 1, v->as.f);
+    NEXT;
+}
+end:
+    return NULL;
+}
+#pragma GCC diagnostic pop
+
+void gd__tape_interpret(const gd_tape *t, char *const *base) { (void)execute(t->step, t->slot, base); }
+
+/* ---- its steps ---- */
+
+static int step_of(const gd_tape_value *v)
 {
     bool single = v->type == GD_TAPE_F32;
-    if (v->op < GD_TAPE_MATHS) return v->op + (single ? (uint32_t)GD_TAPE_MATHS : 0);
-    if (v->op == GD_TAPE_NUMBER) return NUMBER;
-    if (v->op == GD_TAPE_KERNEL) return KERNEL;
-    return single ? LOAD_4 : v->type == GD_TAPE_BOOL ? LOAD_1 : LOAD_8;
+    if (v->op < GD_TAPE_MATHS) return v->op + (single ? GD_TAPE_MATHS : 0);
+    if (v->op == GD_TAPE_KERNEL) return STEP_KERNEL;
+    return single ? STEP_LOAD_4 : v->type == GD_TAPE_BOOL ? STEP_LOAD_1 : STEP_LOAD_8;
 }
 
-static void run_kernel(const gd_tape_value *v, gd_tape_slot *slot, gd_tape_slot *to)
+static uint32_t slot_at(int32_t value)
 {
-    v->fn(to, v->a < 0 ? NULL : &slot[v->a], v->b < 0 ? NULL : &slot[v->b], v->c < 0 ? NULL : &slot[v->c], 1,
-          v->as.f);
+    return value < 0 ? 0 : (uint32_t)value * (uint32_t)sizeof(gd_tape_slot);
 }
 
-#define OPERANDS(type, member)                                                                              \
-    type x = slot[v->a].member, y = slot[v->b < 0 ? 0 : v->b].member, z = slot[v->c < 0 ? 0 : v->c].member, \
-         i = (type)v->as.f[0];                                                                              \
-    (void)y, (void)z, (void)i
-#define DOUBLE(name, expression)    \
-    case GD_TAPE_##name: {          \
-        OPERANDS(double, f64);      \
-        slot[k].f64 = (expression); \
-        break;                      \
-    }
-#define SINGLE(name, expression)           \
-    case GD_TAPE_MATHS + GD_TAPE_##name: { \
-        OPERANDS(float, f32);              \
-        slot[k].f32 = (float)(expression); \
-        break;                             \
-    }
-
-static void store_all(const gd_tape *t, char *const *base)
+static void put_number(gd_tape *t, int k)
 {
-    for (int i = 0; i < t->stores; i++) {
-        const gd_tape_store *s = &t->store[i];
-        char *to = base[s->buffer] + s->offset;
-        const gd_tape_slot *from = &t->slot[s->value];
-        switch (t->value[s->value].type) {
-        case GD_TAPE_F32: memcpy(to, from, 4); break;
-        case GD_TAPE_BOOL: memcpy(to, from, 1); break;
-        default: memcpy(to, from, 8); break;
-        }
-    }
+    const gd_tape_value *v = &t->value[k];
+    if (v->type == GD_TAPE_F32)
+        t->slot[k].f32 = (float)v->as.f[0];
+    else
+        t->slot[k].f64 = v->as.f[0];
 }
 
-void gd__tape_numbers(gd_tape *t)
+bool gd__tape_prepare(gd_tape *t)
 {
+    const void *const *label = execute(NULL, NULL, NULL);
+    t->slot = gd__quiet_alloc(t->ctx, (size_t)t->values * sizeof *t->slot);
+    t->step = gd__quiet_alloc(t->ctx, (size_t)(t->values + t->stores + 1) * sizeof *t->step);
+    if (!t->slot || !t->step) return false;
+    gd_tape_step *s = t->step;
     for (int k = 0; k < t->values; k++) {
         const gd_tape_value *v = &t->value[k];
-        if (v->op != GD_TAPE_NUMBER) continue;
-        if (v->type == GD_TAPE_F32)
-            t->slot[k].f32 = (float)v->as.f[0];
-        else
-            t->slot[k].f64 = v->as.f[0];
-    }
-}
-
-void gd__tape_interpret(const gd_tape *t, char *const *base)
-{
-    gd_tape_slot *slot = t->slot;
-    const gd_tape_value *v = t->value;
-    for (int k = 0; k < t->values; k++, v++) {
-        switch (v->code) {
-            GD_TAPE_OPS(DOUBLE)
-            GD_TAPE_OPS(SINGLE)
-        case LOAD_8: memcpy(&slot[k], base[v->a] + v->b, 8); break;
-        case LOAD_4: memcpy(&slot[k], base[v->a] + v->b, 4); break;
-        case LOAD_1: memcpy(&slot[k], base[v->a] + v->b, 1); break;
-        case NUMBER: break; /* is there */
-        default: run_kernel(v, slot, &slot[k]); break;
+        bool loads = v->op == GD_TAPE_LOAD;
+        if (v->op == GD_TAPE_NUMBER) {
+            put_number(t, k); /* stays there */
+            continue;
         }
+        *s = (gd_tape_step){.go = label[step_of(v)], .to = slot_at(k), .as.i = v->as.f[0]};
+        if (v->op == GD_TAPE_KERNEL) s->as.value = v;
+        s->x = loads ? (uint32_t)v->a : slot_at(v->a);
+        s->y = loads ? (uint32_t)v->b : slot_at(v->b);
+        s->z = loads ? 0 : slot_at(v->c);
+        s++;
     }
-    store_all(t, base);
+    for (int i = 0; i < t->stores; i++) {
+        const gd_tape_store *store = &t->store[i];
+        uint8_t type = t->value[store->value].type;
+        int step = type == GD_TAPE_F32 ? STEP_STORE_4 : type == GD_TAPE_BOOL ? STEP_STORE_1 : STEP_STORE_8;
+        *s++ = (gd_tape_step){.go = label[step],
+                              .to = slot_at(store->value),
+                              .x = (uint32_t)store->buffer,
+                              .y = (uint32_t)store->offset};
+    }
+    *s = (gd_tape_step){.go = label[STEP_END]};
+    return true;
 }
 
 /* ---- when to compile ---- */
