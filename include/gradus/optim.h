@@ -111,6 +111,10 @@ typedef struct gd_objective {
      * it was made at.  Links that want products ask for it once a step, and for no other gradient.  NULL: `hvp` evaluates where
      * the parameters are, every time, and nobody counts it */
     gd_status (*gradient_kept)(void *user, double *loss, gd_tensor *const *grads);
+    /* `loss` does the same work each time: it is recorded and replayed, with the same bits (gradus/trace.h says what that asks of it).
+     * Parameters and captured tensors may change in place; what it captures may not be replaced by other tensors.  Evaluations whose
+     * graph a link asks for run the function. */
+    bool traced;
 } gd_objective;
 
 /* What a step did.  Numerical events are data, not errors. */

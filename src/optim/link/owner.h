@@ -120,9 +120,10 @@ struct gd_optimizer {
     bool alone;        /* this rank works on the tensors it owns, by itself: shards cannot be gathered */
     bool own_elements; /* links keep of a parameter what this rank owns of it */
     gd_closure *closures;
-    bool one_number;       /* what the objective returned last was one element */
-    gd_tensor *first_loss; /* owned; what the step returns */
-    gd_hook_fn watch;      /* called at the end of every step, NULL: nothing is */
+    bool one_number;                    /* what the objective returned last was one element */
+    struct gd_traced_objective *traced; /* recordings of an objective that asks for them, or NULL */
+    gd_tensor *first_loss;              /* owned; what the step returns */
+    gd_hook_fn watch;                   /* called at the end of every step, NULL: nothing is */
     void *watch_user;
     bool careful;   /* flags that are left open count as set: searches go downhill, first steps are short */
     bool steepest;  /* and the next search is along the gradient: the last one failed */

@@ -1,5 +1,6 @@
 /* Optimizers: their life, attributes and parameters.  Groups are in groups.c. */
 #include "gradus/dlpack.h"
+#include "optim/step/objective/traced.h"
 #include "optim/step/optimizer.h"
 #include "optim/step/objective/bounds.h"
 #include "optim/step/distribute.h"
@@ -99,6 +100,7 @@ void gd_optimizer_free(gd_optimizer *o)
     for (int i = 0; i < o->attrs; i++) gd__release(o->attr[i].tensor);
     gd__free(ctx, o->attr, (size_t)o->attrs * sizeof *o->attr);
     gd__free(ctx, o->looked.active, (size_t)o->looked.room * 2 * sizeof *o->looked.active);
+    gd__traced_objective_free(o);
     gd__release(o->first_loss);
     gd__release(o->model);
     ctx->live--;

@@ -10,6 +10,7 @@
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
 #include "optim/step/objective/residuals.h"
+#include "optim/step/objective/traced.h"
 #include "tensor/shape.h"
 
 #include <math.h>
@@ -69,19 +70,6 @@ static gd_status hand_over(gd_var *var, gd_tensor *result, bool history, gd_tens
     return GD_OK;
 }
 
-gd_status gd__as_loss(gd_ctx *ctx, gd_tensor **result, bool one_is_residual)
-{
-    if (*result && !gd_error(ctx) && (*result)->dtype == GD_BOOL)
-        return gd_fail(ctx, GD_DTYPE, "the objective returned true or false, which is no loss");
-    bool made = *result && !gd_error(ctx) && (*result)->ndim > 0;
-    if (made && (*result)->numel == 1 && !one_is_residual)
-        *result = gd__reshape(gd_drop_names(*result), 0, NULL);
-    else if (made)
-        *result = gd_sum(gd_square(gd_drop_names(*result)), NULL, false);
-    if (gd_error(ctx)) return gd_error(ctx);
-    return *result ? GD_OK : gd_fail(ctx, GD_CALLBACK, "the objective returned NULL");
-}
-
 /* A parameter, or a part of one, that is the loss: it would change with the step. */
 static bool is_of_params(const gd_var *var, const gd_tensor *t)
 {
@@ -109,8 +97,8 @@ static gd_status gradients_of(gd_var *var, gd_tensor *loss, int how, gd_tensor *
 }
 
 /* Loss and gradients of what the objective returned, in the scope it was made in.  keep: its graph stays. */
-static gd_status derive(gd_var *var, gd_tensor *result, int flags, bool keep, gd_tensor **loss,
-                        gd_tensor **grads)
+gd_status gd__derive(gd_var *var, gd_tensor *result, int flags, bool keep, gd_tensor **loss,
+                     gd_tensor **grads)
 {
     bool history = flags & GD_EVAL_HISTORY, backward = flags & GD_EVAL_BACKWARD,
          graph = flags & GD_EVAL_GRAPH;
@@ -129,11 +117,13 @@ static gd_status eval_autograd(gd_closure *c, gd_var *var, int flags, gd_tensor 
                                gd_tensor **keep)
 {
     gd_ctx *ctx = var->ctx;
+    if (c->objective->traced && !keep && !(flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY)))
+        return gd__traced_eval(c, var, flags, loss, grads);
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
     if (!flags && !keep) gd_no_grad_begin(ctx);
     gd_tensor *result = c->objective->loss(c->objective->user);
-    gd_status status = derive(var, result, flags, keep, loss, grads);
+    gd_status status = gd__derive(var, result, flags, keep, loss, grads);
     if (!status && keep) {
         gd__own(result);
         *keep = result;
@@ -224,7 +214,7 @@ static gd_status eval_now(gd_closure *c, gd_var *var, int flags, gd_tensor **los
 
 /* ---- points that were evaluated before ---- */
 
-/* Callbacks keep no graph: the value of a trial may come with the gradient that the next step asks for if the trial is
+/* Callbacks and replays keep no graph: the value of a trial may come with the gradient that the next step asks for if the trial is
  * accepted, or with one because there is nothing else. */
 static gd_status eval_ahead(gd_closure *c, gd_var *var, gd_point *p, gd_tensor **loss)
 {
@@ -246,8 +236,13 @@ static gd_status eval_new(gd_closure *c, gd_var *var, gd_point *p, int flags, gd
     if (!o->loss && !flags && (o->gradient || o->rows || o->batch) &&
         ((!o->value && !o->rows && !o->batch) || gd__memo_ahead(memo, var)))
         return eval_ahead(c, var, p, loss);
-    bool keep = gd__memo_wants_graph(memo, var, flags & GD_EVAL_BACKWARD) ||
-                flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY);
+    bool graph = flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY),
+         keep = gd__memo_wants_graph(memo, var, flags & GD_EVAL_BACKWARD) || graph;
+    if (o->loss && o->traced && !graph) {
+        /* what a graph would be kept for is computed with the value: a replay takes little longer */
+        if (keep && !flags) return eval_ahead(c, var, p, loss);
+        keep = false;
+    }
     if (keep) gd__memo_drop_graphs(p);
     gd_status status = eval_now(c, var, flags, loss, grads, keep && o->loss ? &p->graph : NULL);
     if (!status) gd__memo_keep(memo, p, *loss, flags & GD_EVAL_BACKWARD ? grads : NULL);
@@ -273,7 +268,7 @@ static gd_status eval_kept(gd_var *var, gd_point *p, int flags, gd_tensor **loss
     bool keep = gd__memo_wants_graph(memo, var, true);
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
-    gd_status status = derive(var, p->graph, flags, keep, loss, grads);
+    gd_status status = gd__derive(var, p->graph, flags, keep, loss, grads);
     gd_enable_grad_end(ctx, previous);
     gd_scope_end(ctx);
     if (status) return status;

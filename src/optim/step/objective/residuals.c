@@ -250,3 +250,16 @@ gd_status gd_var_linearised(gd_var *var, gd_tensor **j, gd_tensor **r)
     *r = both[1];
     return GD_OK;
 }
+
+gd_status gd__as_loss(gd_ctx *ctx, gd_tensor **result, bool one_is_residual)
+{
+    if (*result && !gd_error(ctx) && (*result)->dtype == GD_BOOL)
+        return gd_fail(ctx, GD_DTYPE, "the objective returned true or false, which is no loss");
+    bool made = *result && !gd_error(ctx) && (*result)->ndim > 0;
+    if (made && (*result)->numel == 1 && !one_is_residual)
+        *result = gd__reshape(gd_drop_names(*result), 0, NULL);
+    else if (made)
+        *result = gd_sum(gd_square(gd_drop_names(*result)), NULL, false);
+    if (gd_error(ctx)) return gd_error(ctx);
+    return *result ? GD_OK : gd_fail(ctx, GD_CALLBACK, "the objective returned NULL");
+}

@@ -1,0 +1,69 @@
+/* Objectives that are recorded once and replayed.
+ *
+ * An optimizer keeps the recordings of the objective it stepped with last.  Inputs are the parameters where they are: the
+ * objective captures them. */
+#include "optim/step/objective/traced.h"
+#include "gradus/autograd.h"
+#include "optim/step/batch.h"
+#include "optim/step/optimizer.h"
+#include "trace/trace.h"
+
+#define MOST_SHAPES 8
+
+struct gd_traced_objective {
+    gd_trace_set set;
+    gd_tensor *(*loss)(void *user);
+    void *user;
+    gd_var *var; /* of the evaluation that runs */
+    int flags;
+};
+
+void gd__traced_objective_free(gd_optimizer *o)
+{
+    if (!o->traced) return;
+    gd__trace_set_free(&o->traced->set);
+    gd__free(o->ctx, o->traced, sizeof *o->traced);
+    o->traced = NULL;
+}
+
+static gd_traced_objective *recordings_of(gd_optimizer *o, const gd_objective *objective)
+{
+    gd_traced_objective *t = o->traced;
+    if (t && t->loss == objective->loss && t->user == objective->user) return t;
+    gd__traced_objective_free(o);
+    if (!(t = gd__calloc(o->ctx, sizeof *t))) return NULL;
+    t->loss = objective->loss;
+    t->user = objective->user;
+    gd__trace_set_init(&t->set, o->ctx, MOST_SHAPES, false);
+    return o->traced = t;
+}
+
+/* The function, as eval_autograd of closure.c runs it. */
+static gd_status evaluate_traced(void *user, gd_tensor *const *params, int count, gd_tensor **outputs)
+{
+    (void)params;
+    gd_traced_objective *t = user;
+    gd_ctx *ctx = t->set.ctx;
+    int previous = gd_enable_grad_begin(ctx);
+    if (!t->flags) gd_no_grad_begin(ctx);
+    gd_tensor *result = t->loss(t->user);
+    gd_status status = gd__derive(t->var, result, t->flags, false, outputs, t->flags ? outputs + 1 : NULL);
+    gd_enable_grad_end(ctx, previous);
+    for (int i = 0; i <= count * (t->flags != 0) && !status; i++) status = gd__scope_take(outputs[i]);
+    return status;
+}
+
+gd_status gd__traced_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_traced_objective *t = recordings_of(var->optimizer, c->objective);
+    if (!t) return GD_NOMEM;
+    t->var = var;
+    t->flags = flags & GD_EVAL_BACKWARD;
+    const gd_evaluation what = {t->flags ? "gradient" : "value", t->flags, evaluate_traced, t,
+                                t->flags ? 1 + var->count : 1,   true};
+    gd_tensor *const *outputs = gd__trace_call(&t->set, &what, var->params, var->count);
+    if (!outputs) return gd_error(var->ctx);
+    gd__retain(*loss = outputs[0]);
+    for (int i = 0; i < var->count && t->flags && grads; i++) gd__retain(grads[i] = outputs[1 + i]);
+    return GD_OK;
+}
