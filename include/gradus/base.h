@@ -14,8 +14,8 @@
  * NULL may be given wherever there is a pointer, so a program checks once, at its end.  A function whose own handle (the
  * first it takes) is NULL does nothing: a status is ARGUMENT, a handle NULL, a number 0 or NAN, a gd_value negative, a flag
  * false.  It has no context to record that in; the context keeps the first error, which says why the handle was NULL.  With
- * a handle, NULL in another place where something is needed is an error that is recorded; the status returned is the
- * first error's.  What is consumed is taken also then.
+ * a handle, NULL in another place where something is needed is an error that is recorded.  A verb that fails while the context
+ * keeps an error returns the status of that one.  What is consumed is taken also then.
  *
  * Every comment says who owns a thing in one of three words:
  *   new       A tensor, module, instance, list or whatever else has a gd_..._keep belongs to the innermost scope and dies
@@ -145,7 +145,8 @@ gd_status gd_error(const gd_ctx *ctx);
 const char *gd_error_text(const gd_ctx *ctx);
 void gd_clear_error(gd_ctx *ctx);
 
-/* Records an error (if none is recorded yet) and returns `status`.  For user callbacks too. */
+/* Records an error and returns `status`; where one is recorded already, that stays, and its status is returned.  For user callbacks
+ * too. */
 gd_status gd_fail(gd_ctx *ctx, gd_status status, const char *format, ...) GD_PRINTF(3, 4);
 
 /* Warnings: the text of the last one ("" if none) and how many there were. */

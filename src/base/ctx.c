@@ -140,7 +140,8 @@ void gd_clear_error(gd_ctx *ctx)
 
 gd_status gd_fail(gd_ctx *ctx, gd_status status, const char *format, ...)
 {
-    if (!ctx || status == GD_OK || ctx->status) return status; /* the first error sticks */
+    if (!ctx || status == GD_OK) return status;
+    if (ctx->status) return ctx->status; /* the first error sticks */
     ctx->status = status;
     va_list args;
     va_start(args, format);

@@ -426,7 +426,7 @@ gd_status gd_read_f64(const gd_tensor *t, double *out, int64_t count)
     if (t->dtype == GD_F64) return gd_read(t, out, (size_t)count * sizeof *out);
     gd_scope_begin(ctx);
     gd_tensor *wide = gd__new_like(t, GD_F64);
-    gd_status status = wide ? gd__copy_into(wide, t) : GD_NOMEM;
+    gd_status status = wide ? gd__copy_into(wide, t) : gd_fail(ctx, GD_NOMEM, NULL);
     if (!status) status = gd_read(wide, out, (size_t)count * sizeof *out);
     gd_scope_end(ctx);
     return status;
@@ -511,7 +511,7 @@ gd_status gd_write_f64(gd_tensor *dst, const double *values, int64_t count)
     gd_scope_begin(ctx);
     gd_tensor *src = gd_from_f64(ctx, GD_F64, dst->ndim, dst->size, values);
     if (src && dst->storage->device != ctx->cpu) src = gd_to_device(src, dst->storage->device);
-    gd_status status = src ? gd__copy_into(dst, src) : GD_NOMEM;
+    gd_status status = src ? gd__copy_into(dst, src) : gd_fail(ctx, GD_NOMEM, NULL);
     if (!status) gd__touch(dst);
     gd_scope_end(ctx);
     return status;

@@ -23,7 +23,7 @@ static void the_first_error_sticks(void **state)
     assert_int_equal(gd_error(ctx), GD_OK);
     assert_string_equal(gd_error_text(ctx), "");
     assert_int_equal(gd_fail(ctx, GD_SHAPE, "first %d", 1), GD_SHAPE);
-    assert_int_equal(gd_fail(ctx, GD_DTYPE, "second"), GD_DTYPE);
+    assert_int_equal(gd_fail(ctx, GD_DTYPE, "second"), GD_SHAPE);
     assert_int_equal(gd_error(ctx), GD_SHAPE);
     assert_string_equal(gd_error_text(ctx), "first 1");
     gd_clear_error(ctx);
@@ -58,6 +58,23 @@ static void an_operator_after_an_error_still_works_but_null_stays_null(void **st
     assert_null(gd_exp(gd_add(bad, x)));
     assert_null(gd_sum(gd_reshape(gd_neg(bad), 1, (int64_t[]){2}), NULL, false));
     assert_values(gd_add(x, x), 2, 4);
+    assert_error(ctx, GD_INDEX, "index: 5 on axis 0 of size 2");
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+static void a_verb_that_fails_after_an_error_returns_the_first_status(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    gd_tensor *x = VECTOR(ctx, 1, 2);
+    double values[3] = {0};
+    assert_null(gd_index(x, "0", 5));
+    assert_int_equal(gd_write_f64(x, values, 3), GD_INDEX);
+    assert_int_equal(gd_read_f64(x, values, 3), GD_INDEX);
+    assert_int_equal(gd_backward(x, NULL, 0), GD_INDEX);
+    assert_int_equal(gd_write_f64(x, values, 2), GD_OK); /* one that succeeds says so */
     assert_error(ctx, GD_INDEX, "index: 5 on axis 0 of size 2");
     gd_scope_end(ctx);
     end_context(ctx, NULL);
@@ -302,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_library_tells_the_version_of_its_headers),
         cmocka_unit_test(the_first_error_sticks),
+        cmocka_unit_test(a_verb_that_fails_after_an_error_returns_the_first_status),
         cmocka_unit_test(a_long_error_text_is_cut),
         cmocka_unit_test(an_operator_after_an_error_still_works_but_null_stays_null),
         cmocka_unit_test(every_status_has_a_name),

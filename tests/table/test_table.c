@@ -2,6 +2,7 @@
 #include <gradus/file.h>
 #include <gradus/table.h>
 
+#include "base/text/number.h"
 #include "support/own_context.h"
 
 #include <math.h>
@@ -33,7 +34,7 @@ static const char *shown(gd_table *t)
             else if (words)
                 end += sprintf(end, "%s", words[(int)value]);
             else
-                end += sprintf(end, "%.10g", value);
+                end += gd__format(end, 32, "%.10g", value);
             end += sprintf(end, "%s", i + 1 < gd_table_columns(t) ? "|" : "\n");
             gd_release(v);
         }

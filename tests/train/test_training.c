@@ -2,6 +2,7 @@
 #include <gradus/file.h>
 #include <gradus/train.h>
 
+#include "base/text/number.h"
 #include "support/own_context.h"
 
 #include <math.h>
@@ -24,8 +25,8 @@ static const char *csv_text(void)
     static char text[8192];
     char *end = text + sprintf(text, "a,colour,day,y,kind\n");
     for (int i = 0; i < ROWS; i++) {
-        end += is_hole(i) ? 0 : sprintf(end, "%.17g", a_of(i));
-        end += sprintf(end, ",%s,2024-01-%02d,%.17g,%s\n", word_of(i), 1 + i % 28, y_of(i),
+        end += is_hole(i) ? 0 : gd__format(end, 32, "%.17g", a_of(i));
+        end += gd__format(end, 64, ",%s,2024-01-%02d,%.17g,%s\n", word_of(i), 1 + i % 28, y_of(i),
                        a_of(i) > 0 ? "high" : "low");
     }
     return text;
