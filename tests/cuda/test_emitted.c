@@ -91,6 +91,7 @@ static gd_program *random_program(gd_ctx *ctx, uint64_t *state, int k, char *tex
     gd_program *p = malloc(sizeof *p);
     assert_non_null(p);
     make_random(p, ctx, state, 20 + pick(state, 60));
+    p->eager = false;                     /* devices have functions of their own */
     bool step[GD_MAX_UNIFORMS] = {false}; /* of random numbers, after their key */
     for (int u = 0; u < p->uniforms; u++) {
         if (u && p->uniform[u - 1].kind == GD_U_KEY) step[u] = true;

@@ -135,7 +135,7 @@ static void powers_f32(float *restrict o, const float *a, int64_t n, double expo
 
 /* ---- any exponent ---- */
 
-POWERS(power_any, (float)pow((double)a, f[0]), pow(a, f[0]))
+POWERS(power_any, gd__power_f32(a, f[0]), gd__pow_f64(a, f[0]))
 
 /* ---- by exponent ---- */
 
