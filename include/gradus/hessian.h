@@ -62,6 +62,9 @@ GD_NODISCARD gd_status gd_link_expect_products(gd_link *link, gd_var *var);
 /* A step of sequential quadratic programming or of the interior point under the constraints of the objective and the bounds in force, as the
  * link nlp makes it, for a link with its settings `tol`, `method` and `hessian`. */
 GD_NODISCARD gd_status gd_link_step_nlp(gd_link *link, gd_var *var);
+/* For gd_link_class.state_bytes of such a link: what it keeps where the objective has second derivatives and no constraints, and
+ * no element is held by its bounds. */
+int64_t gd_link_nlp_bytes(const gd_link *link, gd_tensor *const *params, int count);
 
 #ifdef __cplusplus
 }

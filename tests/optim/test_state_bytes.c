@@ -126,7 +126,9 @@ static void settings_and_children_count(void **state)
                                          "rmsprop(centered=true, inner=ema) | lr(1e-3)",
                                          "online(adam, lr(1e-3))",
                                          "adam(inner=newton) | lr(1e-3)",
-                                         "newton(inner=adam) | lr(1e-3)"};
+                                         "newton(inner=adam) | lr(1e-3)",
+                                         "nlp(hessian=\"bfgs\")",
+                                         "nlp(method=\"interior_point\")"};
     ctx = CTX(state);
     for (int i = 0; i < COUNT_OF(chains); i++) compare(chains[i], GD_F64);
 }

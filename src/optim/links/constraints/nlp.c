@@ -29,14 +29,6 @@ static const gd_field fields[] = {
               "exact where the objective has second derivatives, or a model"),
 };
 
-static int64_t nlp_bytes(const gd_link *link, gd_tensor *const *params, int count)
-{
-    int64_t n = 0;
-    for (int i = 0; i < count; i++) n += gd_numel(params[i]);
-    (void)link;
-    return n ? (12 * n + 900) * (int64_t)sizeof(double) : 0;
-}
-
 const gd_link_class gd_link_nlp = {
     .spread = GD_SPREAD_WHOLE,
     .name = "nlp",
@@ -50,7 +42,7 @@ const gd_link_class gd_link_nlp = {
     .example = "box(0, 1) | nlp",
     GD_FIELDS(fields),
     .step = gd_link_step_nlp,
-    .state_bytes = nlp_bytes,
+    .state_bytes = gd_link_nlp_bytes,
     .needs_closure = true,
     .moves_params = true,
 };

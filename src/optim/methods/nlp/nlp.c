@@ -161,6 +161,11 @@ static bool is_exact(const nlp *s)
            (gd__lagrangian_bends(s->var) || gd_link_is(s->link, "hessian", "exact"));
 }
 
+static bool is_small(const gd_link *link, int64_t order)
+{
+    return order <= SMALL && !gd_link_is(link, "method", "interior_point");
+}
+
 static gd_status open_problem(nlp *s, gd_link *link, gd_var *var)
 {
     int64_t below;
@@ -181,7 +186,7 @@ static gd_status open_problem(nlp *s, gd_link *link, gd_var *var)
     s->tol = gd_link_real(link, "tol", NULL);
     for (int i = 0; i < gd_var_count(var); i++) /* no smaller than what the parameters can show */
         s->tol = fmax(s->tol, ROUNDING * gd_vector_epsilon(gd_var_params(var)[i]));
-    s->small = s->n + s->rows <= SMALL && !gd_link_is(link, "method", "interior_point");
+    s->small = is_small(link, s->n + s->rows);
     if (s->exact && !(s->w = numbers(s, s->all * s->all))) return gd_error(s->ctx);
     s->p = (gd_ip_problem){.n = s->n, .rows = s->rows, .tails = below, .slacks = below, .user = s};
     s->p.low = s->low, s->p.high = s->high;
@@ -200,6 +205,16 @@ static int64_t kept_count(const nlp *s)
 {
     return HEADER + 2 * s->all + (s->exact ? 0 : s->n * s->n) + (s->small ? gd__sqp_kept(&s->p) : 0) +
            gd__ip_kept(&s->p) + gd__restoration_kept(&s->p);
+}
+
+/* Of the link and its parameters alone: objective and bounds are not known before the first step. */
+int64_t gd_link_nlp_bytes(const gd_link *link, gd_tensor *const *params, int count)
+{
+    int64_t n = link && params && count > 0 ? gd__list_numel(params, count) : 0;
+    if (!n) return 0;
+    nlp s = {.all = n, .n = n, .exact = !gd_link_is(link, "hessian", "bfgs"), .small = is_small(link, n)};
+    s.p = (gd_ip_problem){.n = n};
+    return kept_count(&s) * (int64_t)sizeof(double);
 }
 
 static void lay_out(nlp *s)
