@@ -238,11 +238,13 @@ gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
 GD_UNARY_LIST(GD_UNARY_PROTOTYPE)
 #undef GD_UNARY_PROTOTYPE
 
-/* Two operands, element by element.
+/* Two operands, element by element.  Of two dtypes they meet in the wider of two floats or two integers, in the float if one is an
+ * integer or bool, in f32 if they are f16 and bf16; so do operands of products, gd_where, gd_cat and gd_stack.  Gradients come back in each
+ * operand's own.
  *   add          a + b
  *   sub          a - b
  *   mul          a b
- *   div          a / b
+ *   div          a / b, of integers in f64
  *   pow          a^b
  *   atan2        the angle of (b, a)
  *   mod          a - b floor(a / b); of integers 0 where b is 0

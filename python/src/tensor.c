@@ -95,7 +95,7 @@ PyObject *gd_py_tuple_of(gd_py_context *c, gd_tensor *const *t, int count)
 
 /* ---- numbers beside tensors ---- */
 
-/* Of the dtype of `like`; a fraction beside whole numbers does not fit, and neither does any number but a flag beside bool. */
+/* Numbers are weak: of the dtype of `like`, but f64 for one with a point beside whole numbers, and i64 for a whole one beside bool. */
 gd_tensor *gd_py_number(gd_ctx *ctx, PyObject *o, const gd_tensor *like)
 {
     double value = PyFloat_AsDouble(o);
@@ -104,15 +104,8 @@ gd_tensor *gd_py_number(gd_ctx *ctx, PyObject *o, const gd_tensor *like)
                      : PyFloat_Check(o) ? GD_F64
                      : PyBool_Check(o)  ? GD_BOOL
                                         : GD_I64;
-    if (dtype == GD_BOOL && !PyBool_Check(o)) {
-        (void)gd_py_fail(GD_DTYPE, "a number beside a tensor of dtype bool; cast the tensor");
-        return NULL;
-    }
-    if (!gd_dtype_is_float(dtype) && value != floor(value)) {
-        (void)gd_py_fail(GD_DTYPE, "%R beside a tensor of dtype %s; cast the tensor", o,
-                         gd_dtype_name(dtype));
-        return NULL;
-    }
+    if (dtype == GD_BOOL && !PyBool_Check(o)) dtype = GD_I64;
+    if (!gd_dtype_is_float(dtype) && !PyLong_Check(o)) dtype = GD_F64;
     int64_t low, high, whole;
     if (gd_py_range(dtype, &low, &high) && PyLong_Check(o)) {
         int overflow;

@@ -98,10 +98,47 @@ def test_numbers_take_the_tensor_s_dtype():
     assert (2 / x).tolist() == [2, 1]
     assert (2**x).tolist() == [2, 4]
     assert (gd.tensor([1, 2]) + 1).tolist() == [2, 3]
-    with pytest.raises(gd.DtypeError, match="0.5"):
-        gd.tensor([1, 2]) + 0.5
-    with pytest.raises(gd.DtypeError, match="cast one of them"):
-        x + gd.tensor([1.0, 2.0])
+    half = gd.tensor([1, 2]) + 0.5  # of whole numbers with one that has a point: f64
+    assert half.dtype == "f64" and half.tolist() == [1.5, 2.5] and (gd.tensor([1, 2]) * 1.0).dtype == "f64"
+    assert (gd.tensor([True, False]) + 1).dtype == "i64" and (gd.tensor([True, False]) * 0.5).tolist() == [0.5, 0]
+    assert (x + gd.tensor([1.0, 2.0])).dtype == "f64" and (x + gd.tensor(1.0)).dtype == "f64"
+
+
+WHOLE, FRACTIONS = ["bool", "u8", "i32", "i64"], ["f16", "f32", "f64"]
+KINDS = {"bool": "b1", "u8": "u1", "i32": "i4", "i64": "i8", "f16": "f2", "f32": "f4", "f64": "f8"}
+
+
+@pytest.mark.parametrize("a, b", [(a, b) for kind in (WHOLE, FRACTIONS) for a in kind for b in kind] +
+                         [(a, b) for a in WHOLE for b in FRACTIONS if a == "bool" or b == "f64" or (a == "u8" and b != "f16")])
+def test_dtypes_meet_as_in_numpy(a, b):
+    left, right = [3, 1, 0, 7], [1, 2, 1, 3]
+    for first, second in ((a, b), (b, a)):
+        x, y = gd.tensor(left).to(first), gd.tensor(right).to(second)
+        u, v = np.array(left).astype(KINDS[first]), np.array(right).astype(KINDS[second])
+        operators = [lambda p, q: p / q, lambda p, q: p < q, lambda p, q: p == q]
+        if (a, b) != ("bool", "bool"):
+            operators += [lambda p, q: p + q, lambda p, q: p * q, lambda p, q: p // q, lambda p, q: p @ q]
+        for k, operator in enumerate(operators):
+            got, want = operator(x, y), operator(u, v)
+            if k == 0 and want.dtype == np.float16 and a != b:  # NumPy divides u8 by bool in f16
+                continue
+            assert KINDS[got.dtype] == want.dtype.str[1:], (k, first, second)
+            assert np.allclose(np.asarray(got), want, rtol=1e-3 if "f16" in (a, b) else 1e-6)
+
+
+def test_in_place_keeps_the_dtype_on_the_left():
+    x = gd.tensor([1.0, 2.0], dtype="f32")
+    x += gd.tensor([1.0, 1.0], dtype="f64")
+    assert x.dtype == "f32" and x.tolist() == [2, 3]
+    k = gd.tensor([1, 2], dtype="i32")
+    k += gd.tensor([1, 1], dtype="i64")
+    assert k.dtype == "i32" and k.tolist() == [2, 3]
+    for wrong in (lambda: k.__iadd__(0.5), lambda: k.__itruediv__(2), lambda: k.__imul__(x)):
+        with pytest.raises(gd.DtypeError, match="cannot hold"):
+            wrong()
+    assert k.tolist() == [2, 3]
+    with pytest.raises(OverflowError):
+        k + 2**40
 
 
 def test_numpy_arrays_stand_on_either_side():

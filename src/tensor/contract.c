@@ -10,6 +10,7 @@
  * need no rule of their own. */
 #include "tensor/linalg.h"
 #include "base/text/ascii.h"
+#include "tensor/elementwise.h"
 #include "tensor/shape.h"
 
 #include <stdlib.h>
@@ -338,11 +339,16 @@ gd_tensor *gd_contract(gd_tensor *a, gd_tensor *b, const char *axes)
     if (count < 0) return NULL;
     bool chosen[GD_MAX_DIMS] = {false}, every = !axes || !*axes;
     for (int i = 0; i < count; i++) chosen[list[i]] = true;
+    gd_dtype dtype = gd__promoted(a->dtype, b->dtype);
+    gd_ctx *ctx = a->head.ctx;
+    gd_scope_begin(ctx);
+    a = gd_cast(a, dtype);
+    b = gd_cast(b, dtype);
+    if (!a || !b) return gd__scope_leave(ctx, NULL);
     term operand[2] = {{.t = a}, {.t = b}};
-    contraction c = {.what = "contract", .ctx = a->head.ctx, .count = 2, .operand = operand};
-    gd_scope_begin(c.ctx);
+    contraction c = {.what = "contract", .ctx = ctx, .count = 2, .operand = operand};
     gd_tensor *out = number_by_name(&c, a, b, chosen, every) == GD_OK ? contracted(&c) : NULL;
-    return gd__scope_leave(c.ctx, out);
+    return gd__scope_leave(ctx, out);
 }
 
 /* ---- einsum: reading the text ---- */
@@ -537,7 +543,10 @@ static gd_tensor *named_by_words(const contraction *c, gd_tensor *out)
 static gd_tensor *einsum_on(contraction *c, const char *spec, gd_tensor *const *operands)
 {
     reader r = {.c = c, .spec = spec, .names = uses_names(spec, operands, c->count)};
-    for (int i = 0; i < c->count; i++) c->operand[i].t = operands[i];
+    gd_dtype dtype = operands[0]->dtype;
+    for (int i = 1; i < c->count; i++) dtype = gd__promoted(dtype, operands[i]->dtype);
+    for (int i = 0; i < c->count; i++)
+        if (!(c->operand[i].t = gd_cast(operands[i], dtype))) return NULL;
     if (read_spec(&r)) return NULL;
     gd_tensor *out = contracted(c);
     return r.names ? named_by_words(c, out) : out;
@@ -548,8 +557,9 @@ gd_tensor *gd_einsum(const char *spec, gd_tensor *const *operands, int count)
     if (count <= 0 || !operands || !gd__given("einsum", operands, count)) return NULL;
     gd_ctx *ctx = operands[0]->head.ctx;
     if (!spec) return gd__refuse(ctx, GD_ARGUMENT, "einsum: no text");
-    for (int i = 0; i < count; i++)
-        if (!gd__can_multiply("einsum", operands[0], operands[i])) return NULL;
+    gd_tensor *factor = operands[0]; /* one that is no truth value, if any is */
+    for (int i = 1; i < count && factor->dtype == GD_BOOL; i++) factor = operands[i];
+    if (!gd__can_multiply("einsum", factor, factor)) return NULL;
     contraction c = {.what = "einsum", .ctx = ctx, .count = count};
     c.operand = gd__alloc_array(ctx, (size_t)count, sizeof *c.operand);
     if (!c.operand) return NULL;

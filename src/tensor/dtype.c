@@ -1,5 +1,5 @@
 /* The dtype table. */
-#include "gradus/tensor.h"
+#include "tensor/elementwise.h"
 
 #include <string.h>
 
@@ -23,6 +23,19 @@ const char *gd_dtype_name(gd_dtype dtype)
 size_t gd_dtype_size(gd_dtype dtype) { return (unsigned)dtype < GD_DTYPE_COUNT ? rows[dtype].bytes : 0; }
 
 bool gd_dtype_is_float(gd_dtype dtype) { return (unsigned)dtype < GD_DTYPE_COUNT && rows[dtype].kind == 'f'; }
+
+/* Within floats and within integers the wider, between them the float; the two halves meet in f32. */
+gd_dtype gd__promoted(gd_dtype a, gd_dtype b)
+{
+    static const gd_dtype whole[] = {GD_BOOL, GD_U8, GD_I32, GD_I64}; /* each holds those before it */
+    bool fractions = gd_dtype_is_float(a);
+    if (a == b) return a;
+    if (fractions != gd_dtype_is_float(b)) return fractions ? a : b;
+    if (fractions) return a == GD_F64 || b == GD_F64 ? GD_F64 : GD_F32;
+    int k = 3;
+    while (k > 0 && whole[k] != a && whole[k] != b) k--;
+    return whole[k];
+}
 
 gd_dtype gd_dtype_from_name(const char *name)
 {

@@ -104,11 +104,27 @@ static gd_tensor *broadcast_result(const char *what, gd_tensor *const *in, int n
 
 /* ---- dtypes ---- */
 
-static gd_status same_dtype(const char *what, const gd_tensor *a, const gd_tensor *b)
+gd_tensor *gd__in_common(gd_tensor *(*fn)(gd_tensor *, gd_tensor *), gd_tensor *a, gd_tensor *b)
 {
-    if (a->dtype == b->dtype) return GD_OK;
-    return gd_fail(a->head.ctx, GD_DTYPE, "%s: %s on the left and %s on the right; cast one of them", what,
-                   gd_dtype_name(a->dtype), gd_dtype_name(b->dtype));
+    gd_ctx *ctx = a->head.ctx;
+    gd_dtype dtype = gd__promoted(a->dtype, b->dtype);
+    gd_scope_begin(ctx);
+    a = gd_cast(a, dtype);
+    b = gd_cast(b, dtype);
+    return gd__scope_leave(ctx, a && b ? fn(a, b) : NULL);
+}
+
+/* Operands of an element-wise operator, from `first` on, in the dtype that holds all; a quotient of integers has fractions.  They are
+ * cast before any device sees them, and gradients come back in each one's own. */
+static gd_status widen_operands(gd_op_id op, gd_tensor **in, int first, int count)
+{
+    gd_dtype dtype = in[first]->dtype;
+    for (int k = first + 1; k < count; k++) dtype = gd__promoted(dtype, in[k]->dtype);
+    if (op == GD_OP_div && !gd_dtype_is_float(dtype)) dtype = GD_F64;
+    for (int k = first; k < count; k++)
+        if (!(in[k] = in[k]->dtype == dtype ? in[k] : gd_cast(in[k], dtype)))
+            return gd_error(gd_tensor_ctx(in[first]));
+    return GD_OK;
 }
 
 static bool dtype_fits(gd_op_id op, const gd_tensor *t)
@@ -149,23 +165,25 @@ static gd_tensor *unary(gd_op_id op, gd_tensor *x, const gd_attrs *attrs)
     return gd__run1(op, &x, 1, attrs, out);
 }
 
-gd_tensor *gd__binary(gd_op_id op, gd_tensor *a, gd_tensor *b)
+static gd_tensor *binary(gd_op_id op, gd_tensor **in)
 {
     const char *what = gd__ops[op].name;
-    if (!gd__given2(what, a, b) || same_dtype(what, a, b) || !dtype_fits(op = of_truth(op, a), a))
-        return NULL;
-    bool named = a->axes || b->axes;
+    if (!dtype_fits(op = of_truth(op, in[0]), in[0])) return NULL;
+    if ((in[0]->axes || in[1]->axes) && gd__meet(what, in, 2)) return NULL;
+    gd_tensor *out = broadcast_result(what, in, 2, gd__ops[op].kind == GD_KIND_TEST ? GD_BOOL : in[0]->dtype);
+    return gd__run1(op, in, 2, &no_attrs, out);
+}
+
+gd_tensor *gd__binary(gd_op_id op, gd_tensor *a, gd_tensor *b)
+{
+    gd_tensor *in[2] = {a, b};
+    if (!gd__given2(gd__ops[op].name, a, b)) return NULL;
+    bool widens = a->dtype != b->dtype || (op == GD_OP_div && !gd__is_float(a));
+    if (!widens && !a->axes && !b->axes) return binary(op, in);
     gd_ctx *ctx = a->head.ctx;
-    if (named) gd_scope_begin(ctx);
-    gd_tensor *in[2] = {a, b}, *out = NULL;
-    if (!named || gd__meet(what, in, 2) == GD_OK) {
-        out = broadcast_result(what, in, 2, gd__ops[op].kind == GD_KIND_TEST ? GD_BOOL : a->dtype);
-        out = gd__run1(op, in, 2, &no_attrs, out);
-    }
-    if (named) {
-        gd__scope_leave(ctx, out);
-    }
-    return out;
+    gd_scope_begin(ctx);
+    gd_status status = widens ? widen_operands(op, in, 0, 2) : GD_OK;
+    return gd__scope_leave(ctx, status ? NULL : binary(op, in));
 }
 
 static gd_tensor *ternary(gd_op_id op, gd_tensor *a, gd_tensor *b, gd_tensor *c)
@@ -176,13 +194,11 @@ static gd_tensor *ternary(gd_op_id op, gd_tensor *a, gd_tensor *b, gd_tensor *c)
     gd_ctx *ctx = a->head.ctx;
     if (op == GD_OP_where && a->dtype != GD_BOOL)
         return gd__refuse(ctx, GD_DTYPE, "where: the condition is %s, not bool", gd_dtype_name(a->dtype));
-    if ((op != GD_OP_where && same_dtype(what, a, b)) || same_dtype(what, b, c) || !dtype_fits(op, b))
-        return NULL;
     gd_scope_begin(ctx);
-    gd_status status = GD_OK;
-    status = gd__meet(what, in, 3);
-    if (!status) out = broadcast_result(what, in, 3, b->dtype);
-    return gd__scope_leave(ctx, status ? NULL : gd__run1(op, in, 3, &no_attrs, out));
+    gd_status status = widen_operands(op, in, op == GD_OP_where, 3);
+    if (!status && dtype_fits(op, in[1]) && !gd__meet(what, in, 3))
+        out = gd__run1(op, in, 3, &no_attrs, broadcast_result(what, in, 3, in[1]->dtype));
+    return gd__scope_leave(ctx, out);
 }
 
 /* ---- public ---- */

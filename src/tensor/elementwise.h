@@ -27,6 +27,11 @@ static inline bool gd__may_differ(const gd_tensor *x, const gd_tensor *like)
 /* Has one of its axes a name?  (Labels alone are none.) */
 bool gd__has_names(const gd_tensor *t);
 
+/* The dtype that two operands meet in. */
+gd_dtype gd__promoted(gd_dtype a, gd_dtype b);
+/* fn of both in that dtype. */
+gd_tensor *gd__in_common(gd_tensor *(*fn)(gd_tensor *a, gd_tensor *b), gd_tensor *a, gd_tensor *b);
+
 gd_tensor *gd__binary(gd_op_id op, gd_tensor *a, gd_tensor *b);
 
 #endif

@@ -266,13 +266,35 @@ static gd_tensor *cat(gd_tensor *const *pieces, int count, int axis)
     return cat_on(pieces, count, axis);
 }
 
+/* Pieces of several dtypes in the one that holds all. */
+static gd_tensor *cat_widened(gd_tensor *const *pieces, int count, int at)
+{
+    gd_ctx *ctx = pieces[0]->head.ctx;
+    gd_dtype dtype = pieces[0]->dtype;
+    bool alike = true;
+    for (int k = 1; k < count; k++) {
+        alike = alike && pieces[k]->dtype == dtype;
+        dtype = gd__promoted(dtype, pieces[k]->dtype);
+    }
+    if (alike) return cat(pieces, count, at);
+    size_t bytes = (size_t)count * sizeof(gd_tensor *);
+    gd_tensor **wide = gd__alloc(ctx, bytes);
+    if (!wide) return NULL;
+    gd_scope_begin(ctx);
+    int made = 0;
+    while (made < count && (wide[made] = gd_cast(pieces[made], dtype))) made++;
+    gd_tensor *out = gd__scope_leave(ctx, made == count ? cat(wide, count, at) : NULL);
+    gd__free(ctx, wide, bytes);
+    return out;
+}
+
 gd_tensor *gd_cat(gd_tensor *const *pieces, int count, const char *axis)
 {
     if (count <= 0 || !gd__given("cat", pieces, count)) return NULL;
     int named = 0; /* the first piece that has an axis of that name; a number is one of any piece */
     while (named < count && gd_axis_find(pieces[named], axis) < 0) named++;
     int at = gd__parse_axis("cat", pieces[named < count ? named : 0], axis);
-    return at < 0 ? NULL : cat(pieces, count, at);
+    return at < 0 ? NULL : cat_widened(pieces, count, at);
 }
 
 gd_tensor *gd_stack(gd_tensor *const *pieces, int count, int position, const char *name)
@@ -287,7 +309,7 @@ gd_tensor *gd_stack(gd_tensor *const *pieces, int count, int position, const cha
     gd_scope_begin(ctx);
     int made = 0;
     while (made < count && (wide[made] = gd_unsqueeze(pieces[made], at, name))) made++;
-    if (made == count) out = cat(wide, count, at);
+    if (made == count) out = cat_widened(wide, count, at);
     gd__scope_leave(ctx, out);
     gd__blame(ctx, before, "stack");
     gd__free(ctx, wide, bytes);

@@ -69,13 +69,8 @@ gd_tensor *gd__match_labels(const char *what, gd_tensor *a, int i, gd_tensor *b,
 bool gd__can_multiply(const char *what, const gd_tensor *a, const gd_tensor *b)
 {
     gd_ctx *ctx = a->head.ctx;
-    if (a->dtype != b->dtype)
-        (void)gd_fail(ctx, GD_DTYPE, "%s: %s on the left and %s on the right; cast one of them", what,
-                      gd_dtype_name(a->dtype), gd_dtype_name(b->dtype));
-    else if (a->dtype == GD_BOOL)
-        (void)gd_fail(ctx, GD_DTYPE, "%s: bool has no arithmetic; cast it first", what);
-    else
-        return true;
+    if (a->dtype != GD_BOOL || b->dtype != GD_BOOL) return true;
+    (void)gd_fail(ctx, GD_DTYPE, "%s: bool has no arithmetic; cast it first", what);
     return false;
 }
 
@@ -317,6 +312,7 @@ static gd_tensor *stacked_product(gd_tensor *a, gd_tensor *b)
 gd_tensor *gd_matmul(gd_tensor *a, gd_tensor *b)
 {
     if (!gd__given2("matmul", a, b) || !gd__can_multiply("matmul", a, b)) return NULL;
+    if (a->dtype != b->dtype) return gd__in_common(gd_matmul, a, b);
     if (!has_axes("matmul", a, 1) || !has_axes("matmul", b, 1) || !inner_fits(a, b)) return NULL;
     if (a->ndim == 2 && b->ndim == 2 && !a->axes && !b->axes) return gd__product(a, b);
     gd_ctx *ctx = a->head.ctx;
@@ -555,9 +551,12 @@ static gd_tensor *solve_by(const solver *s, gd_tensor *a, gd_tensor *b)
     if (!gd__can_multiply(s->what, a, b)) return NULL;
     gd_ctx *ctx = a->head.ctx;
     bool vector = is_right_vector(a, b);
+    gd_dtype dtype = gd__promoted(a->dtype, b->dtype);
     gd_scope_begin(ctx);
+    a = gd_cast(a, dtype);
+    b = gd_cast(b, dtype);
     if (vector) b = gd_unsqueeze(b, -1, NULL);
-    gd_tensor *out = b ? stacked_solve(s, a, b) : NULL;
+    gd_tensor *out = a && b ? stacked_solve(s, a, b) : NULL;
     if (vector) out = gd_squeeze(out, "-1");
     return gd__scope_leave(ctx, out);
 }

@@ -54,17 +54,10 @@ static bool make(tensors *t, gd_ctx *ctx)
 /* STATUS, expression, start of the text */
 #define BAD_CALLS(X)                                                                                         \
     /* dtypes that do not meet */                                                                            \
-    X(DTYPE, gd_add(t->vector, t->single), "add: f64 on the left and f32 on the right; cast one of them")    \
-    X(DTYPE, gd_matmul(t->matrix, gd_cast(t->square, GD_F32)),                                               \
-      "matmul: f64 on the left and f32 on the right")                                                        \
     X(DTYPE, gd_where(t->vector, t->vector, t->vector), "where: the condition is f64, not bool")             \
-    X(DTYPE, gd_where(t->truth, t->vector, t->single), "where: f64 on the left and f32 on the right")        \
-    X(DTYPE, gd_fma(t->vector, t->vector, t->single), "fma: f64 on the left and f32 on the right")           \
-    X(DTYPE, gd_cat((gd_tensor *[]){t->vector, t->single}, 2, "0"), "cat: piece 1 is f32, piece 0 is f64")   \
     X(DTYPE, gd_cast(t->vector, GD_DTYPE_COUNT), "cast: dtype number 8 does not exist")                      \
     X(DTYPE, gd_zeros(t->ctx, (gd_dtype)77, SHAPE(3)), "zeros: dtype number 77 does not exist")              \
     X(DTYPE, gd_exp(t->whole), "exp: needs a floating dtype, got i32; cast it first")                        \
-    X(DTYPE, gd_div(t->whole, t->whole), "div: needs a floating dtype, got i32")                             \
     X(DTYPE, gd_mean(t->whole, NULL, false), "mean: needs a floating dtype")                                 \
     X(DTYPE, gd_neg(t->truth), "neg: bool has no arithmetic; cast it first")                                 \
     X(DTYPE, gd_max(t->truth, NULL, false), "max: bool has no order; use any, all or cast")                  \
