@@ -27,7 +27,7 @@ static const char *csv_text(void)
     for (int i = 0; i < ROWS; i++) {
         end += is_hole(i) ? 0 : gd__format(end, 32, "%.17g", a_of(i));
         end += gd__format(end, 64, ",%s,2024-01-%02d,%.17g,%s\n", word_of(i), 1 + i % 28, y_of(i),
-                       a_of(i) > 0 ? "high" : "low");
+                          a_of(i) > 0 ? "high" : "low");
     }
     return text;
 }
