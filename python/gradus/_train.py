@@ -2,16 +2,19 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator
 
 from . import _core
 from ._core import Tensor
 from ._tensor import tensor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterator
+
+    _Column = tuple[str, str, Any]
+
 _LISTS = ("features", "ignore", "text", "groups", "schedules")
-_Column = tuple[str, str, Any]
 
 
 @contextmanager
@@ -20,6 +23,8 @@ def _in_python() -> Iterator[None]:
     try:
         yield
     except _core.Error as e:
+        import re
+
         text = str(e)
         named = re.sub(r"--([a-z][a-z-]*)", lambda o: o[1].replace("-", "_") + "=", text)
         if named == text:
