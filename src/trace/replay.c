@@ -120,6 +120,11 @@ static void place_looks(gd_replay *p)
             rebase(p, b, buffer->storage->data);
         else if (buffer->origin == GD_ORIGIN_MADE && !p->memory[b] && p->place[b] < p->arena_bytes)
             rebase(p, b, p->arena + p->place[b]);
+        else if (buffer->origin == GD_ORIGIN_MADE && !buffer->bytes)
+            rebase(
+                p, b,
+                (char *)p
+                    ->storage); /* nothing is read there, but kernels may hand it to memcpy, which takes no NULL */
         if (buffer->origin == GD_ORIGIN_MADE) continue;
         bool given = buffer->origin == GD_ORIGIN_INPUT;
         p->watched[p->watches++] = (gd_watch){.buffer = b,
