@@ -74,7 +74,7 @@ static const struct {
     {"clip_norm(1) | keras.optimizers.Nadam(0.002)", "column 16: link 'keras.optimizers.Nadam'"},
     {"L-BFGS-B", "link 'L-BFGS-B' unknown: write lbfgs | strong_wolfe"},
     {"BFGS", "write bfgs | strong_wolfe"},
-    {"Nelder-Mead", "write cma_es"},
+    {"Nelder-Mead", "write nelder_mead"},
     {"newton-cg", "link 'newton-cg' unknown: write newton_cg | strong_wolfe"},
     {"[newton-cg]", "column 2: link 'newton-cg' unknown"},
     {"trust-ncg", "write trust_cg(newton)"},

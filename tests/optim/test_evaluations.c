@@ -118,6 +118,7 @@ static const struct {
     {"cma_es", VALUES}, /* alone: optim/global_search */
     {"differential_evolution", VALUES},
     {"fdm(target=\"grad\")", VALUES},
+    {"nelder_mead", VALUES},
     {"gaussian_smoothing", RANDOM},
     {"escape_annealing", RANDOM},
     {"forward_gradient", RANDOM},

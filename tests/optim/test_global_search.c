@@ -365,7 +365,7 @@ static void generations_ask_for_values_alone_and_for_no_point_twice(void **state
 static void the_loss_of_a_step_is_that_of_the_lowest_point_before(void **state)
 {
     (void)state;
-    static const char *const chains[] = {"cma_es", "differential_evolution(12)"};
+    static const char *const chains[] = {"cma_es", "differential_evolution(12)", "nelder_mead"};
     for (int k = 0; k < COUNT_OF(chains); k++) {
         open_world(chains[k], bowls, NULL);
         for (int t = 0; t < 20; t++) {
@@ -383,7 +383,7 @@ static void the_loss_of_a_step_is_that_of_the_lowest_point_before(void **state)
 
 /* ---- bounds ---- */
 
-static const char *const all_links[] = {"cma_es", "differential_evolution(12)",
+static const char *const all_links[] = {"cma_es", "differential_evolution(12)", "nelder_mead",
                                         "multi_start([lbfgs | strong_wolfe], steps=2)",
                                         "basin_hopping([lbfgs | strong_wolfe], steps=2, reach=3)"};
 
@@ -519,7 +519,7 @@ static void on_a_flat_function_nothing_moves_and_the_search_ends(void **state)
 {
     (void)state;
     static const char *const chains[] = {"cma_es(restarts=1)", "differential_evolution(12, restarts=1)",
-                                         "multi_start([lbfgs | strong_wolfe], 3)",
+                                         "nelder_mead(restarts=1)", "multi_start([lbfgs | strong_wolfe], 3)",
                                          "basin_hopping([lbfgs | strong_wolfe], 3)"};
     for (int k = 0; k < COUNT_OF(chains); k++) {
         gd_solve_result r = minimise(chains[k], flat, 1000);
@@ -534,7 +534,7 @@ static void on_a_flat_function_nothing_moves_and_the_search_ends(void **state)
 static void a_function_without_end_is_said_to_be_one(void **state)
 {
     (void)state;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 3; k++) {
         gd_solve_result r = minimise(all_links[k], endless, 500);
         if (r.reason != GD_STOP_DIVERGED) fail_msg("%s: %s", all_links[k], gd_stop_name(r.reason));
         close_world();
@@ -560,8 +560,11 @@ static char path[64];
 static void a_search_goes_on_from_a_file_with_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const chains[] = {"cma_es(sigma=1e-10)", "cma_es(seed=5)",
+    static const char *const chains[] = {"cma_es(sigma=1e-10)",
+                                         "cma_es(seed=5)",
                                          "differential_evolution(6, tol=0.5)",
+                                         "nelder_mead",
+                                         "nelder_mead(tol=0.05)",
                                          "multi_start([lbfgs | strong_wolfe], 7, steps=3)",
                                          "basin_hopping([lbfgs | strong_wolfe], 50, steps=3)"};
     strcpy(path, "/tmp/gradus-test-search-XXXXXX");
@@ -598,7 +601,7 @@ static void a_search_goes_on_from_a_file_with_the_same_bits(void **state)
 static void other_parameters_begin_another_search(void **state)
 {
     (void)state;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 3; k++) {
         open_world(all_links[k], bowls, NULL);
         gd_step_info info;
         OK(gd_optimizer_step(w.o, &by_value, &info));

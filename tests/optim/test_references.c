@@ -147,6 +147,7 @@ static const struct {
     {"agc", "optim/rule_axes"},
     {"augmented_lagrangian", "problems/constrained, optim/constraints"},
     {"nlp", "problems/constrained, optim/constraints"},
+    {"nelder_mead", "problems/mgh: SciPy's data profile"},
     {"basin_hopping", "optim/global_search, problems/global"},
     {"box", "problems/bounds, optim/bounds"},
     {"chain", "optim/chain_classes"},

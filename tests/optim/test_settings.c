@@ -44,6 +44,7 @@ static const situation situations[] = {
     {"multi_start", "n", "multi_start([lr(0.01)], steps=1)", 0},
     {"multi_start", "seed", "multi_start([lr(0.01)], steps=1)", 0},
     {"cma_es", "restarts", "cma_es(sigma=1e-12)", 0},
+    {"nelder_mead", "restarts", "nelder_mead(size=10, tol=1e10)", 0},
     {"cma_es", "growth", "cma_es(sigma=1e-12)", 0},
     {"differential_evolution", "restarts", "differential_evolution(population=5, tol=1e10)", 0},
     {"random_reinitialize", "store_every", "random_reinitialize(1, 0.5) | lr(0.1)", 1},

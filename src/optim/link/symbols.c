@@ -91,6 +91,10 @@ static const struct row {
     {"a", " differential_evolution ", "any member of the population", false},
     {"b", " differential_evolution ", "any other member", false},
     {"w_k", " cma_es ", "weights of the better half, the lowest first", false},
+    {"best", " nelder_mead ", "the lowest point of the simplex", false},
+    {"c", " nelder_mead ", "the centre of all points but the highest", false},
+    {"w", " nelder_mead ", "the highest point of the simplex", false},
+    {"b", " nelder_mead ", "1, 1 + 2 / n, 3/4 - 1 / (2 n) or minus that, as the losses say", false},
     {"C", " cma_es ", "the covariance, at first I", true},
 };
 
