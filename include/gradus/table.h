@@ -1,9 +1,9 @@
 /* gradus/table.h: columns by name: numbers, words and dates, with holes.
  *
  *     gd_table *t = gd_table_load(ctx, "decay.csv", NULL);               or .npy, .npz, .safetensors, IDX
- *     gd_tensor *mass = gd_table_numbers(t, gd_table_find(t, "mass"));   f64; NaN where a cell is missing
- *     if (gd_error(ctx)) puts(gd_error_text(ctx));                       "decay.csv: line 7, column 'mass': ..."
- *     gd_release(mass);
+ *     gd_tensor *y = gd_table_numbers(t, gd_table_find(t, "y"));         f64; NaN where a cell is missing
+ *     if (gd_error(ctx)) puts(gd_error_text(ctx));                       "decay.csv: line 7, column 'y': ..."
+ *     gd_release(y);
  *     gd_table_free(t);
  *
  *     double time[] = {0, 1, 2}, level[] = {9, 4, 2};                    memory of yours, which is not copied

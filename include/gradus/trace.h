@@ -4,7 +4,9 @@
  *     {
  *         return gd_sum(gd_square(gd_sub(in[0], user)), NULL, false);
  *     }
- *     gd_traced *f = gd_trace(ctx, loss, data, NULL);
+ *     gd_tensor *value, *grad;
+ *     gd_status status = GD_OK;
+ *     gd_traced *f = gd_trace(ctx, loss, d, NULL);
  *     for (int i = 0; i < 1000 && !status; i++) status = gd_traced_gradient(f, &x, 1, &value, &grad);
  *     gd_traced_free(f);
  *

@@ -7,7 +7,7 @@
  *     gd_tensor *p = gd_model_predict(model, flowers);        f64 [rows, classes]: probabilities
  *     if (gd_error(ctx)) puts(gd_error_text(ctx));
  *     gd_release(p);
- *     if (gd_model_save(model, "flowers.safetensors")) ...    for gd_model_load, and for gradus predict
+ *     if (gd_model_save(model, "flowers.safetensors")) puts(gd_error_text(ctx));    for gd_model_load, and for gradus predict
  *     gd_model_free(model);
  *     gd_table_free(flowers);
  *

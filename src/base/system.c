@@ -117,10 +117,13 @@ uint64_t gd__memory_bytes(void)
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     uint64_t bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
     uint64_t group = groups_limit();
-    struct rlimit space;
     if (group < bytes) bytes = group;
-    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && space.rlim_cur < bytes)
-        bytes = space.rlim_cur;
+#ifdef RLIMIT_AS /* OpenBSD has none */
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY &&
+        (uint64_t)space.rlim_cur < bytes)
+        bytes = (uint64_t)space.rlim_cur;
+#endif
     return bytes < UINT64_MAX ? bytes : 0;
 }
 

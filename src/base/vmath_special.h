@@ -271,6 +271,7 @@ GD_BY_F64(atan)
 GD_BY_F64(sinh)
 GD_BY_F64(cosh)
 #undef GD_BY_F64
+double lgamma_r(double x, int *sign); /* macOS has it, and hides its declaration */
 static inline double gd__lgamma_f64(double x)
 {
     int sign; /* lgamma() would write it to a global */

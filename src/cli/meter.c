@@ -115,7 +115,7 @@ static void show_work(void *user, const char *what, const char *unit, int64_t do
         *meter = (gd_meter){0};
         return;
     }
-    if (!meter->begun) {
+    if (meter->begun == 0) {
         *meter = gd__meter_start(total);
         if (what) (void)snprintf(meter->note, sizeof meter->note, "%.40s: ", what);
     }

@@ -65,9 +65,9 @@ static const char *expression_of(unsigned op, bool *test)
         const char *text;
         bool test;
     } element[GD_I_COUNT] = {
-#define IS_MAP                           false
-#define IS_TEST                          true
-#define TEXT(name, operands, text_, ...) [GD_I_##name] = {#text_, false},
+#define IS_MAP                      false
+#define IS_TEST                     true
+#define TEXT(name, operands, text_) [GD_I_##name] = {#text_, false},
 #define ELEMENT(name, inputs, settings, kind, needs, takes, batch, element, ...) \
     GD_IF_##takes([GD_I_##name] = {#element, IS_##kind}, )
 #define ELEMENT0(name, inputs, settings, kind, takes, element, ...) \

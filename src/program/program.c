@@ -20,7 +20,8 @@
 const char *gd__opcode_name(unsigned op)
 {
     static const char *const names[GD_I_COUNT] = {
-#define ROW(name, ...) [GD_I_##name] = #name,
+#define NAME_OF(name, ...) [GD_I_##name] = #name,
+#define ROW(...)           NAME_OF(__VA_ARGS__, )
         ROWS_BEFORE
 #define ELEMENT(name, inputs, settings, kind, needs, takes, ...) GD_IF_##takes(ROW(name))
 #define ELEMENT0(name, inputs, settings, kind, takes, ...)       GD_IF_##takes(ROW(name))
@@ -28,6 +29,7 @@ const char *gd__opcode_name(unsigned op)
 #include "tensor/ops.def"
             ROWS_BEHIND
 #undef ROW
+#undef NAME_OF
     };
     return op < GD_I_COUNT ? names[op] : "unknown";
 }
@@ -35,7 +37,8 @@ const char *gd__opcode_name(unsigned op)
 int gd__opcode_operands(unsigned op)
 {
     static const uint8_t operands[GD_I_COUNT] = {
-#define ROW(name, count, ...) [GD_I_##name] = count,
+#define OPERANDS_OF(name, count, ...) [GD_I_##name] = count,
+#define ROW(...)                      OPERANDS_OF(__VA_ARGS__, )
         ROWS_BEFORE
 #define ELEMENT(name, inputs, settings, kind, needs, takes, ...) \
     GD_IF_##takes(ROW(name, (inputs) + SETTINGS_##settings))
@@ -45,6 +48,7 @@ int gd__opcode_operands(unsigned op)
 #include "tensor/ops.def"
             ROWS_BEHIND
 #undef ROW
+#undef OPERANDS_OF
     };
     return op < GD_I_COUNT ? operands[op] : 0;
 }

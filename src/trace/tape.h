@@ -11,23 +11,24 @@
 #include "tensor/cpu/cpu.h"
 #include "trace/replay.h"
 
-/* Operations by what they compute: of x, y, z and the number i, in f64 or f32.  Interpreter and C are made of this list. */
-#define GD_TAPE_OPS(X)          \
-    X(ADD, x + y)               \
-    X(SUB, x - y)               \
-    X(MUL, x *y)                \
-    X(DIV, x / y)               \
-    X(NEG, -x)                  \
-    X(SQUARE, x *x)             \
-    X(RECIPROCAL, 1 / x)        \
-    X(ADD_NUMBER, x + i)        \
-    X(MUL_NUMBER, x *i)         \
-    X(RELU, x < 0 ? 0 : x)      \
-    X(RELU_GRAD, y > 0 ? x : 0) \
-    X(LERP, x + z * (y - x))
+/* Operations: their name, the operator they are and what they compute, of x, y, z and the number i, in f64 or f32.  Interpreter, C
+ * and what becomes which operation are made of this list. */
+#define GD_TAPE_OPS(X)                     \
+    X(ADD, add, x + y)                     \
+    X(SUB, sub, x - y)                     \
+    X(MUL, mul, x *y)                      \
+    X(DIV, div, x / y)                     \
+    X(NEG, neg, -x)                        \
+    X(SQUARE, square, x *x)                \
+    X(RECIPROCAL, reciprocal, 1 / x)       \
+    X(ADD_NUMBER, add_scalar, x + i)       \
+    X(MUL_NUMBER, mul_scalar, x *i)        \
+    X(RELU, relu, x < 0 ? 0 : x)           \
+    X(RELU_GRAD, relu_grad, y > 0 ? x : 0) \
+    X(LERP, lerp, x + z * (y - x))
 
 typedef enum gd_tape_op {
-#define GD_TAPE_ENUM(name, expression) GD_TAPE_##name,
+#define GD_TAPE_ENUM(name, operator, expression) GD_TAPE_##name,
     GD_TAPE_OPS(GD_TAPE_ENUM)
 #undef GD_TAPE_ENUM
         GD_TAPE_MATHS,

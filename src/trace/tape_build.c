@@ -42,13 +42,9 @@ bool gd__tape_takes(const gd_replay *p, const gd_recorded *c)
     if (c->kind != GD_CALL_KERNEL || c->nout != 1) return false;
     for (int k = 0; k <= c->nin; k++)
         if (in[k].numel > MOST_ELEMENTS || type_of(in[k].dtype) == GD_TAPE_TYPES) return false;
-    switch (c->op) {
-    case GD_OP_copy:
-    case GD_OP_cast:
-    case GD_OP_embed: return in->dtype == out->dtype;
-    case GD_OP_sum: return is_float(type_of(in->dtype)) && in->dtype == out->dtype && c->attrs.i[1] > 0;
-    default: break;
-    }
+    bool same = in->dtype == out->dtype;
+    if (c->op == GD_OP_copy || c->op == GD_OP_cast || c->op == GD_OP_embed) return same;
+    if (c->op == GD_OP_sum) return same && is_float(type_of(in->dtype)) && c->attrs.i[1] > 0;
     gd_op_kind kind = gd__ops[c->op].kind;
     return (kind == GD_KIND_MAP || kind == GD_KIND_TEST) && takes_elements(p, c, in, out);
 }
@@ -279,21 +275,17 @@ static bool step(const gd_operand *o, int64_t *index)
 
 static gd_tape_op math_of(gd_op_id op)
 {
-    switch (op) {
-    case GD_OP_add: return GD_TAPE_ADD;
-    case GD_OP_sub: return GD_TAPE_SUB;
-    case GD_OP_mul: return GD_TAPE_MUL;
-    case GD_OP_div: return GD_TAPE_DIV;
-    case GD_OP_neg: return GD_TAPE_NEG;
-    case GD_OP_square: return GD_TAPE_SQUARE;
-    case GD_OP_reciprocal: return GD_TAPE_RECIPROCAL;
-    case GD_OP_add_scalar: return GD_TAPE_ADD_NUMBER;
-    case GD_OP_mul_scalar: return GD_TAPE_MUL_NUMBER;
-    case GD_OP_relu: return GD_TAPE_RELU;
-    case GD_OP_relu_grad: return GD_TAPE_RELU_GRAD;
-    case GD_OP_lerp: return GD_TAPE_LERP;
-    default: return GD_TAPE_KERNEL;
-    }
+    static const struct {
+        gd_op_id operator;
+        gd_tape_op is;
+    } maths[] = {
+#define MATH(name, operator, expression) {GD_OP_##operator, GD_TAPE_##name },
+        GD_TAPE_OPS(MATH)
+#undef MATH
+    };
+    for (size_t i = 0; i < sizeof maths / sizeof *maths; i++)
+        if (maths[i].operator== op) return maths[i].is;
+    return GD_TAPE_KERNEL;
 }
 
 static int32_t element(builder *b, const gd_recorded *c, const int32_t *x, int type, int made)

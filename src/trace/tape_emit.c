@@ -29,7 +29,7 @@ static const char member[] = "dfib";
 static void put_functions(gd_text *out)
 {
     gd__text_add(out, prelude);
-#define EMIT(name, expression)                                                                           \
+#define EMIT(name, operator, expression)                                                                 \
     gd__text_put(out,                                                                                    \
                  "static inline double op%d_d(double x, double y, double z, double i) { return %s; }\n", \
                  GD_TAPE_##name, #expression);                                                           \

@@ -26,11 +26,11 @@ enum {
         AT(s->to, type) = (type)(expression);                                                     \
         NEXT;                                                                                     \
     }
-#define DOUBLE(name, expression) MATH(name, expression, double, f64_)
-#define SINGLE(name, expression) MATH(name, expression, float, f32_)
-#define LOAD(size)               memcpy(&AT(s->to, char), base[s->x] + (int32_t)s->y, size)
-#define STORE(size)              memcpy(base[s->x] + (int32_t)s->y, &AT(s->to, char), size)
-#define NEXT                     goto *(++s)->go
+#define DOUBLE(name, operator, expression) MATH(name, expression, double, f64_)
+#define SINGLE(name, operator, expression) MATH(name, expression, float, f32_)
+#define LOAD(size)                         memcpy(&AT(s->to, char), base[s->x] + (int32_t)s->y, size)
+#define STORE(size)                        memcpy(base[s->x] + (int32_t)s->y, &AT(s->to, char), size)
+#define NEXT                               goto *(++s)->go
 
 /* Labels as values: a jump at the end of each operation, which the processor predicts one by one, in place of one for all. */
 #pragma GCC diagnostic push
@@ -39,8 +39,8 @@ enum {
 static const void *const *execute(const gd_tape_step *s, gd_tape_slot *slot, char *const *base)
 {
     static const void *const label[STEPS] = {
-#define F64(name, expression) [GD_TAPE_##name] = &&f64_##name,
-#define F32(name, expression) [GD_TAPE_MATHS + GD_TAPE_##name] = &&f32_##name,
+#define F64(name, operator, expression) [GD_TAPE_##name] = &&f64_##name,
+#define F32(name, operator, expression) [GD_TAPE_MATHS + GD_TAPE_##name] = &&f32_##name,
         GD_TAPE_OPS(F64) GD_TAPE_OPS(F32)[STEP_LOAD_8] = &&load_8,
         [STEP_LOAD_4] = &&load_4,
         [STEP_LOAD_1] = &&load_1,

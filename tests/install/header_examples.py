@@ -7,6 +7,7 @@ more) are not part of it.  What an example takes for granted, a context say, is 
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -81,7 +82,7 @@ def without_remark(line):
 
 def mentions(name, body, outside):
     return (re.search(rf"\b{name}\b", body)
-            and not re.search(rf"^(?!return|\s).*?\b\w+ \*?(?:\w+[^;]*, \*)?{name}( =|;)", body, re.M)
+            and not re.search(rf"^(?!return|\s).*?\b\w+ \*?(?:\w+[^;]*, \*)?{name}(\[\])?( =|;)", body, re.M)
             and not re.search(rf"^static .*\b{name}\(", "\n".join(outside), re.M))
 
 
@@ -119,7 +120,7 @@ def program(code):
 
 
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", "-Wno-unused-but-set-variable", "-Wno-unused-function",
-         "-Wno-unused-const-variable", "-Wno-unused-result"]
+         "-Wno-unused-const-variable", "-Wno-unused-result", "-Wno-unused-parameter"]
 
 
 def run(source, work, include, library):
@@ -138,6 +139,8 @@ def main():
     include, library = Path(sys.argv[1]), Path(sys.argv[2]).resolve() if len(sys.argv) > 2 else None
     failed = count = ran = 0
     with tempfile.TemporaryDirectory() as work:
+        for table in (include.parent / "examples" / "data").glob("*.csv"):
+            shutil.copy(table, work)
         for header in sorted((include / "gradus").glob("*.h")):
             for code in blocks(header.read_text()):
                 source = program(code)

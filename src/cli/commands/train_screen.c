@@ -22,7 +22,7 @@ static void show(void *user, const char *what, const char *unit, int64_t done, i
         gd__meter_end(&s->meter);
         s->meter = (gd_meter){0};
     } else if (!strcmp(unit, "step")) {
-        if (!s->meter.begun) {
+        if (s->meter.begun == 0) {
             s->meter = gd__meter_start(total);
             s->meter.first = done;
         }

@@ -258,7 +258,8 @@ static gd_status load_run(nlp *s)
     bool known = t && gd_numel(t) == s->count && gd_read_f64(t, s->data, s->count) == GD_OK &&
                  same_problem(s);
     /* a run that is over begins anew where the parameters were moved */
-    if (known && s->k->stage == OVER) known = !memcmp(s->last, s->full, (size_t)s->all * sizeof *s->full);
+    if (known && (int)s->k->stage == OVER)
+        known = !memcmp(s->last, s->full, (size_t)s->all * sizeof *s->full);
     if (!known) begin_run(s);
     return gd_error(s->ctx);
 }
@@ -419,7 +420,7 @@ static gd_status bad_start(nlp *s)
 static gd_status begin_interior(nlp *s, const double *from)
 {
     gd_ip_end end;
-    bool fresh = s->k->stage == BEGIN_IP && s->k->sqp.begun == 0;
+    bool fresh = (int)s->k->stage == BEGIN_IP && s->k->sqp.begun == 0;
     double *x = numbers(s, s->n + s->rows), f, violation;
     if (!x) return gd_error(s->ctx);
     for (int64_t i = 0; i < s->n; i++) x[i] = from[s->variable[i]];
@@ -492,7 +493,7 @@ static gd_status end_sqp(nlp *s, gd_ip_end end)
     } else if (end == GD_IP_UNBOUNDED && q->violation <= 1e-6)
         is_over(s, end);
     double violation = s->violation, kkt = s->kkt;
-    if (!status && s->k->stage != OVER) status = begin_interior(s, from);
+    if (!status && (int)s->k->stage != OVER) status = begin_interior(s, from);
     s->violation = violation, s->kkt = kkt;
     return status;
 }
@@ -526,7 +527,7 @@ static gd_status sqp_step(nlp *s)
 static gd_status restore(nlp *s, gd_ip_end *end)
 {
     gd_status status = GD_OK;
-    if (s->k->stage != RESTORING) {
+    if ((int)s->k->stage != RESTORING) {
         status = gd__restoration_start(&s->restoration, end);
         s->k->stage = RESTORING;
         if (!status && *end == GD_IP_BAD_START) *end = GD_IP_STALLED;
@@ -540,7 +541,7 @@ static gd_status restore(nlp *s, gd_ip_end *end)
 static gd_status interior_step(nlp *s)
 {
     gd_ip_end end = GD_IP_RESTORE;
-    bool restoring = s->k->stage == RESTORING;
+    bool restoring = (int)s->k->stage == RESTORING;
     gd_ip *e = &s->ip;
     here(s, restoring ? s->restoration.ip.x : e->x);
     gd_status status = restoring ? gd__ip_look(&s->restoration.ip) : gd__ip_look(e);
@@ -554,7 +555,7 @@ static gd_status interior_step(nlp *s)
     if (!status && end == GD_IP_RESTORE) status = restore(s, &end);
     if (status) return status;
     /* the last values and slopes are those of the point only after it was accepted */
-    double *x = s->k->stage == RESTORING && end == GD_IP_RESTORE ? s->restoration.ip.x : e->x,
+    double *x = (int)s->k->stage == RESTORING && end == GD_IP_RESTORE ? s->restoration.ip.x : e->x,
            *copy = numbers(s, s->n), f;
     if (!copy) return gd_error(s->ctx);
     memcpy(copy, x, (size_t)s->n * sizeof *copy);
@@ -680,7 +681,7 @@ gd_status gd_link_step_nlp(gd_link *link, gd_var *var)
     status = run_stage(&s);
     if (status) return status;
     keep_engines(&s);
-    gd_outcome outcome = s.k->stage == OVER ? (gd_outcome)s.k->end : GD_OUTCOME_NONE;
+    gd_outcome outcome = (int)s.k->stage == OVER ? (gd_outcome)s.k->end : GD_OUTCOME_NONE;
     gd_var_note_constraints(var, s.violation, s.tol, s.kkt, outcome == GD_OUTCOME_SOLVED,
                             outcome == GD_OUTCOME_INFEASIBLE);
     gd_var_note_outcome(var, outcome);

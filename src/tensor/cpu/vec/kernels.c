@@ -144,6 +144,8 @@ static inline int64_t floor_of(int64_t x, int64_t y)
     }
 RELU(neon_relu_f32, float, f32, u32, uint32x4_t)
 RELU(neon_relu_f64, double, f64, u64, uint64x2_t)
+/* those of the row are not used here */
+static __attribute__((unused)) const gd_vec_fn plain_relu[] = {relu_f32, relu_f64};
 #define relu_f32 neon_relu_f32
 #define relu_f64 neon_relu_f64
 #endif
