@@ -54,7 +54,7 @@ gd_traced *gd_trace(gd_ctx *ctx, gd_function function, void *user, const gd_trac
 void gd_traced_free(gd_traced *traced);
 
 /* The function of these inputs, without history.  Borrowed until the next call for this function: retain it to keep it (the
- * next replay then takes new memory).  Inputs must not be changed by the function.  NULL with the function's error. */
+ * next replay then has memory of its own).  Inputs must not be changed by the function.  NULL with the function's error. */
 gd_tensor *gd_traced_value(gd_traced *traced, gd_tensor *const *inputs, int count);
 /* The value (NULL: not wanted) and its gradient by each input, as gd_grad gives them.  Borrowed, as above; entries are NULL on
  * failure. */
