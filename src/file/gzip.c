@@ -22,7 +22,7 @@ typedef struct unpacking {
 static gd_status look_at_header(unpacking *u)
 {
     uint64_t total = 0;
-    if (!u->need || u->known) return GD_OK;
+    if (!u->need || u->known || !u->size) return GD_OK;
     gd_status status = u->need(u->ctx, u->source, u->out, u->size, &total);
     if (status || !total) return status;
     u->known = true;
