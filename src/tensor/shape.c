@@ -88,7 +88,7 @@ gd_tensor *gd__reshape(gd_tensor *x, int ndim, const int64_t *size)
     gd_tensor *view = x ? gd__bare(x) : NULL;
     if (view) {
         view->ndim = (uint8_t)ndim;
-        memcpy(view->size, size, (size_t)ndim * sizeof *size);
+        if (ndim) memcpy(view->size, size, (size_t)ndim * sizeof *size); /* a number may come without sizes */
         memcpy(view->stride, stride, (size_t)ndim * sizeof *stride);
         view = gd__recorded(GD_OP_reshape, x, &(gd_attrs){0}, view);
     }
