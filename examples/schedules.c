@@ -47,7 +47,9 @@ static int change_a_rate(gd_ctx *ctx)
     for (int step = 0; step < 3 && !failed; step++) {
         if (step == 2) failed = gd_optimizer_unschedule(o, -1, "lr") != GD_OK;
         gd_optimizer_zero_grad(o);
+        gd_scope_begin(ctx); /* ends the sum */
         failed = failed || gd_backward(gd_sum(p, NULL, false), NULL, 0) || gd_optimizer_step(o, NULL, NULL);
+        gd_scope_end(ctx);
         printf("step %d: p = %g\n", step, gd_at(p, (int64_t[]){0}));
     }
     gd_optimizer_free(o);
