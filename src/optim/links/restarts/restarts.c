@@ -186,26 +186,38 @@ static gd_status lost_orthogonality(gd_link *link, gd_var *var, gd_tensor *const
     return status;
 }
 
-/* Powell 1977, (3.2) and (3.3).  A link that was reset gives the gradient, or what it makes of it at first. */
-static gd_status powell_step(gd_link *link, gd_var *var)
+/* The step after the gradient was looked at: g is kept, the child may evaluate again and drop it. */
+static gd_status powell_with(gd_link *link, gd_var *var, gd_tensor *const *g)
 {
     gd_link *child = gd_link_child(link, "modules");
-    gd_tensor *const *g = gd_var_grad(var), *const * d;
     int count = gd_var_count(var);
     double gg = 0, dg = 0, cond2 = gd_link_real(link, "cond2", NULL);
     bool lost = false;
-    gd_status status = g ? gd_list_dot(g, g, count, &gg) : gd_error(gd_var_ctx(var));
+    gd_status status = gd_list_dot(g, g, count, &gg);
     if (!status) status = lost_orthogonality(link, var, g, gg, &lost);
     if (status) return status;
     if (lost) gd_link_reset(child);
     status = gd_link_step(child, var);
     if (status || lost || gd_link_is_none(link, "cond2")) return status;
-    d = gd_var_read_update(var);
+    gd_tensor *const *d = gd_var_read_update(var);
     status = d ? gd_list_dot(d, g, count, &dg) : gd_error(gd_var_ctx(var));
     if (status || (dg >= (1 - cond2) * gg && dg <= (1 + cond2) * gg)) return status;
     gd_link_reset(child);
     status = gd_var_set_update(var, g);
     return status ? status : gd_link_step(child, var);
+}
+
+/* Powell 1977, (3.2) and (3.3).  A link that was reset gives the gradient, or what it makes of it at first. */
+static gd_status powell_step(gd_link *link, gd_var *var)
+{
+    gd_tensor *const *now = gd_var_grad(var);
+    int count = gd_var_count(var);
+    gd_tensor **g = now ? gd_link_scratch(link, count) : NULL;
+    if (!g) return gd_error(gd_var_ctx(var));
+    for (int i = 0; i < count; i++) g[i] = gd_retain(now[i]);
+    gd_status status = powell_with(link, var, g);
+    for (int i = 0; i < count; i++) gd_release(g[i]);
+    return status;
 }
 
 const gd_link_class gd_link_powell_restart = {
