@@ -119,7 +119,8 @@ def test_every_link_with_a_closure_steps_as_gradus_does(convention):
     usual = gd._core.current_context()
     gd.Context(threads=1).use()  # a second thread for three numbers only waits
     for chain in CHAINS + PRODUCTS + TARGETS + FIRST:
-        if chain in OTHERWISE or (convention == "plain" and "steihaug" in chain):  # whose products are differences without a graph
+        # without a graph products are differences, and nlp's second derivatives a model
+        if chain in OTHERWISE or (convention == "plain" and any(name in chain for name in ("steihaug", "nlp"))):
             continue
         try:
             whole, ours = torched(chain, 4, convention)

@@ -138,7 +138,7 @@ gd_status gd_var_want_residuals(gd_var *var, const gd_link *link)
         return gd__null(gd_var_ctx(var), "var: the variable or the link that wants residuals is NULL");
     const gd_objective *o = gd__objective_of(var);
     if (!o) return gd_fail(var->ctx, GD_STATE, "a link asks for residuals, but the step has no objective");
-    if (o->residuals || o->rows) return GD_OK;
+    if (o->residuals || o->rows || o->jacobian) return GD_OK;
     if (!o->loss && !o->batch)
         return gd_fail(var->ctx, GD_NOT_IMPLEMENTED,
                        "%s: it needs a vector of residuals, the callbacks of the objective give one number",
