@@ -2,7 +2,7 @@
 #ifndef GD_CUDA_BATCH_H
 #define GD_CUDA_BATCH_H
 
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 /* A matrix that a library can read: rows adjacent, or columns where it is turned. */
 typedef struct cuda_matrix {

@@ -1,5 +1,5 @@
 /* The problems between bounds of the tests. */
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "problem_parts.h"
 #include "problems/bounds.h"
 

@@ -3,7 +3,7 @@
 #include "gradus/autograd.h"
 #include "tensor/elementwise.h"
 #include "tensor/shape.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 /* Fresh leaves on the storage of the inputs; NULL on failure.  Freed by leaves_free. */
 static gd_tensor **leaves_of(gd_ctx *ctx, gd_tensor *const *inputs, int count)

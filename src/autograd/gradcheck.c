@@ -4,7 +4,7 @@
  * d(sum w f(x)) / dx_i against (sum w f(x + h e_i) - sum w f(x - h e_i)) / 2h. */
 #include "gradus/autograd.h"
 #include "tensor/shape.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 #include "gradus/autograd.h"
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 gd_status gd_set_requires_grad(gd_tensor *t, bool on)
 {

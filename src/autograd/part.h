@@ -13,7 +13,7 @@
 #ifndef GD_AUTOGRAD_PART_H
 #define GD_AUTOGRAD_PART_H
 
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 typedef struct gd_part {
     gd_tensor *value;

@@ -1,6 +1,6 @@
 /* Who is told that gradients of leaves are complete. */
 #include "autograd/ready.h"
-#include "base/text/map.h"
+#include "base/text/address_map.h"
 
 /* The leaves of a pass, and how many operands each still waits for. */
 struct gd_waiting {

@@ -1,10 +1,10 @@
 #include "autograd/rows.h"
 
-#include "autograd/batch.h"
+#include "autograd/reverse_batch.h"
 #include "base/ctx.h"
 #include "gradus/autograd.h"
 #include "tensor/shape.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 /* The matrices that are being filled. */
 typedef struct filling {

@@ -8,7 +8,7 @@
 #include "gradus/autograd.h"
 #include "tensor/elementwise.h"
 #include "tensor/shape.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 typedef struct gd_pullback {
     gd_node *node;

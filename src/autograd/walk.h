@@ -3,7 +3,7 @@
 #ifndef GD_AUTOGRAD_WALK_H
 #define GD_AUTOGRAD_WALK_H
 
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 /* One output of a node; those of a node stand side by side, and the first speaks for the node. */
 typedef struct gd_visit {

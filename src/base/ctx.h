@@ -58,9 +58,10 @@ struct gd_ctx {
     uint64_t layouts;  /* changes of dtype, device and order of elements of the memory that a tensor has */
     uint64_t changes;  /* of gradients on leaves, of who wants them, of the memory of tensors; from 1 */
     uint64_t
-        structure; /* changes of what stands in modules, and of which memory a tensor has; see trace/trace.h */
-    uint64_t storages;            /* made while something is recorded: their serials */
-    struct gd_recorder *recorder; /* who writes down what is computed, see tensor/tensor.h; NULL: nobody */
+        structure; /* changes of what stands in modules, and of which memory a tensor has; see trace/trace_internal.h */
+    uint64_t storages; /* made while something is recorded: their serials */
+    struct gd_recorder
+        *recorder; /* who writes down what is computed, see tensor/tensor_internal.h; NULL: nobody */
     gd_rng rng;
     gd_thread_pool *workers;
     void *cpu; /* the CPU gd_device, made on first use */

@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "cli/outcome.h"
 #include "file/safetensors.h"
-#include "world/world.h"
+#include "world/world_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

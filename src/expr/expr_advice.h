@@ -2,7 +2,7 @@
 #ifndef GD_EXPR_EXPR_ADVICE_H
 #define GD_EXPR_EXPR_ADVICE_H
 
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 
 typedef enum gd_expr_name_kind {
     GD_EXPR_NAME_PARAMETER,

@@ -2,7 +2,7 @@
 #ifndef GD_EXPR_EXPORT_H
 #define GD_EXPR_EXPORT_H
 
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "base/text/compose.h"
 
 #define GD_EXPORT_LONGEST 200000 /* bytes */

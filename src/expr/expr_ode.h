@@ -2,7 +2,7 @@
 #ifndef GD_EXPR_ODE_H
 #define GD_EXPR_ODE_H
 
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 
 typedef struct gd_expr_ode gd_expr_ode;
 

@@ -7,7 +7,7 @@
 #ifndef GD_EXPR_PROGRAM_H
 #define GD_EXPR_PROGRAM_H
 
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "expr/expr_ode.h"
 #include "base/text/suggest.h"
 #include "tensor/op.h"

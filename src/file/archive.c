@@ -1,6 +1,6 @@
 /* Archives: named tensors and texts, loaded from safetensors files.  Saving is in save.c. */
 #include "file/archive.h"
-#include "file/file.h"
+#include "file/file_internal.h"
 #include "file/safetensors.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Durable writes and bounded reads; see file.h. */
-#include "file/file.h"
+#include "file/file_internal.h"
 
 #include "base/system.h"
 

@@ -2,7 +2,7 @@
  * read: a dict with three keys, of a text, a bool and a tuple of integers. */
 #include "file/npy.h"
 #include "gradus/file.h"
-#include "file/file.h"
+#include "file/file_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

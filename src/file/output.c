@@ -1,6 +1,6 @@
 /* Files that are written whole or not at all; see output.h. */
 #include "file/output.h"
-#include "file/file.h"
+#include "file/file_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

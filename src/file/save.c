@@ -1,6 +1,6 @@
 /* Saving archives: by one process, or by several into one file (archive.h). */
 #include "file/archive.h"
-#include "file/file.h"
+#include "file/file_internal.h"
 #include "file/safetensors.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "fit/fit_job.h"
 #include "gradus/autograd.h"
 #include "gradus/dlpack.h"
-#include "optim/vector/blocks.h"
+#include "optim/vector/row_blocks.h"
 
 /* Of a thread. */
 typedef struct row_model {

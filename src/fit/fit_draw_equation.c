@@ -1,6 +1,6 @@
 /* The picture of a fitted equation: the points, and the curve where it holds. */
 #include "fit/fit_job.h"
-#include "plot/plot.h"
+#include "plot/plot_internal.h"
 #include "gradus/autograd.h"
 
 #include <math.h>

@@ -15,7 +15,7 @@
 #include "base/text/compose.h"
 #include "base/text/date.h"
 #include "base/trouble.h"
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "gradus/chain.h"
 #include "gradus/file.h"
 #include "gradus/fit.h"

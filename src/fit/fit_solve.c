@@ -1,6 +1,6 @@
 /* gradus fit: parameters, their spread and the intervals, by gd_least_squares or a chain. */
 #include "fit/fit_job.h"
-#include "world/world.h"
+#include "world/world_internal.h"
 #include "base/special.h"
 #include "gradus/autograd.h"
 #include "optim/chain/bounds_chain.h"

@@ -1,7 +1,7 @@
 /* What the caller of a fit is told.  Its functions are called on its own thread only; others see what it has said last. */
 #include "base/observer.h"
 #include "fit/fit_job.h"
-#include "world/world.h"
+#include "world/world_internal.h"
 
 static bool is_caller(const gd_fit_watch *w) { return pthread_equal(w->thread, pthread_self()); }
 

@@ -1,5 +1,5 @@
 /* Attributes of modules: finding, assigning, reading, deleting. */
-#include "module/module.h"
+#include "module/module_internal.h"
 
 #include <string.h>
 

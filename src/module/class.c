@@ -1,5 +1,5 @@
 /* Classes: the registry of a context, making, names without gradients, methods. */
-#include "module/class.h"
+#include "module/class_internal.h"
 
 #include <string.h>
 

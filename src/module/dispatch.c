@@ -7,7 +7,7 @@
  * What was found, or that nothing was, is remembered under the exact pair in an open-addressing table.  A
  * registration (F, O) can change exactly the pairs whose object class is at or below O and whose functional class is
  * at or below F; those become stale and are searched again when they are next asked for. */
-#include "module/class.h"
+#include "module/class_internal.h"
 
 static inline uint64_t pair_key(const gd_class *object_class, const gd_class *functional)
 {

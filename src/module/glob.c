@@ -1,5 +1,5 @@
 /* Selecting names: '*' any run (dots too), '?' any one, [abc] [a-z] [!abc] one of a set, '\' the next as it is. */
-#include "module/module.h"
+#include "module/module_internal.h"
 
 /* The end of the set that starts after '[': the place behind its ']', or NULL.  A ']' that comes first is a member. */
 static const char *set_end(const char *set)

@@ -1,5 +1,5 @@
 /* Keyword arguments: making, finding, checking. */
-#include "module/class.h"
+#include "module/class_internal.h"
 
 #include <string.h>
 

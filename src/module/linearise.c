@@ -4,7 +4,7 @@
  *
  * merge takes, again and again, the first head that stands in no other sequence behind its head.  So a class comes
  * before its bases, bases keep the order they were given in, and where both cannot be had there is no order. */
-#include "module/class.h"
+#include "module/class_internal.h"
 
 #include <stdio.h>
 #include <string.h>

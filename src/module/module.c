@@ -1,5 +1,5 @@
 /* Modules: life, weak references, places for messages, local scopes, calling. */
-#include "module/module.h"
+#include "module/module_internal.h"
 #include "tensor/shape.h"
 
 #include <string.h>

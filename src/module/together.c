@@ -1,6 +1,6 @@
 /* A module of several processes: all start with the parameters and buffers of one. */
-#include "module/module.h"
-#include "world/world.h"
+#include "module/module_internal.h"
+#include "world/world_internal.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* Tracking reads; see track.h. */
 #include "module/track.h"
-#include "module/module.h"
+#include "module/module_internal.h"
 
 #include <string.h>
 

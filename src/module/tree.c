@@ -1,5 +1,5 @@
 /* The tree of modules: walking it, and lists of what is in it. */
-#include "module/module.h"
+#include "module/module_internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Virtual tensors: attributes computed from their owner when they are read. */
-#include "module/module.h"
+#include "module/module_internal.h"
 
 #include <stdio.h>
 #include <string.h>

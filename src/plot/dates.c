@@ -1,6 +1,6 @@
 /* Where an axis of dates has its marks: at round times, days, months or years. */
 #include "base/text/date.h"
-#include "plot/plot.h"
+#include "plot/plot_internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
  *   |  b  +----------------------+   |
  *   |  el    ticks     x label       |
  *   +--------------------------------+ */
-#include "plot/plot_inside.h"
+#include "plot/plot_layout.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Series of a plot: from data to pixels, cut to the frame. */
-#include "plot/plot_inside.h"
+#include "plot/plot_layout.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Where an axis has its numbers. */
-#include "plot/plot.h"
+#include "plot/plot_internal.h"
 #include "base/text/number.h"
 
 #include <math.h>

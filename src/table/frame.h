@@ -7,7 +7,7 @@
 
 #include "table/csv.h"
 #include "table/words.h"
-#include "base/text/map.h"
+#include "base/text/address_map.h"
 
 typedef struct gd_frame_column {
     const char *name; /* interned */

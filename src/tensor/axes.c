@@ -1,5 +1,5 @@
 /* Axes: names, labels, and the texts that choose them. */
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 #include "base/text/ascii.h"
 #include "tensor/shape.h"
 

@@ -2,7 +2,7 @@
 #ifndef GD_TENSOR_DEVICE_H
 #define GD_TENSOR_DEVICE_H
 
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 /* One start of a kernel made by gd_backend.program: all its arguments are one struct. */
 typedef struct gd_launch {

@@ -1,7 +1,7 @@
 /* Memory of others, and DLPack; see gradus/dlpack.h. */
 #include "gradus/dlpack.h"
 #include "tensor/device.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef GD_TENSOR_ELEMENTWISE_H
 #define GD_TENSOR_ELEMENTWISE_H
 
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 /* Replaces two or three operands by recorded views whose axes meet by place from the right, checking names, labels and the
  * sizes of named axes. */

@@ -2,7 +2,7 @@
 #ifndef GD_TENSOR_LINALG_H
 #define GD_TENSOR_LINALG_H
 
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 /* Where an axis of a result comes from; `from` NULL: an anonymous axis. */
 typedef struct gd_axis_source {

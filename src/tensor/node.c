@@ -1,6 +1,6 @@
 /* Running operators and recording how tensors came to be. */
 #include "tensor/device.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <string.h>
 

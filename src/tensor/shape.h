@@ -2,7 +2,7 @@
 #ifndef GD_TENSOR_SHAPE_H
 #define GD_TENSOR_SHAPE_H
 
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 /* Elements of axis in the order of a 1-D i64 index; `labels` (borrowed, may be NULL) name the new axis. */
 gd_tensor *gd__index_select(gd_tensor *x, int axis, gd_tensor *index, gd_labels *labels);

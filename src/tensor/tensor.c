@@ -1,5 +1,5 @@
 /* Tensors: storage, making, looking. */
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 #include "base/text/number.h"
 #include "tensor/device.h"
 #include "tensor/elementwise.h"

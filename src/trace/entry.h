@@ -3,7 +3,7 @@
 #define GD_TRACE_ENTRY_H
 
 #include "trace/replay.h"
-#include "trace/trace.h"
+#include "trace/trace_internal.h"
 
 typedef enum gd_trace_state {
     GD_TRACE_NEW,      /* it never ran */

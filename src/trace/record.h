@@ -6,7 +6,7 @@
  *
  * Kernels are recorded, not operators: views, detached and aliased tensors are looks at the same buffer, and copies and casts
  * that operators make on the way are calls too.  So a run of the calls does what the function did, bit for bit, as long as it
- * was the operators that did it.  What else it did is either seen (tensor/tensor.h) and refused, or differs between two
+ * was the operators that did it.  What else it did is either seen (tensor/tensor_internal.h) and refused, or differs between two
  * recordings. */
 #ifndef GD_TRACE_RECORD_H
 #define GD_TRACE_RECORD_H

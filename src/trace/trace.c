@@ -1,5 +1,5 @@
 /* Traced functions: which recording a call is for, and the evaluations that there are. */
-#include "trace/trace.h"
+#include "trace/trace_internal.h"
 #include "autograd/walk.h"
 #include "base/system.h"
 #include "tensor/shape.h"

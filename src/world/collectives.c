@@ -1,5 +1,5 @@
 /* The collectives: what is checked before, which messages each stage has, and what becomes of them. */
-#include "world/world.h"
+#include "world/world_internal.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Collectives under way: their stages, waiting, and giving up. */
 #include "base/text/number.h"
-#include "world/world.h"
+#include "world/world_internal.h"
 
 #include <math.h>
 #include <stdio.h>

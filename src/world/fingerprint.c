@@ -1,5 +1,5 @@
 /* The fingerprint: do all ranks mean the same?  What they are about to do is compared with rank 0's, and who differs named. */
-#include "world/world.h"
+#include "world/world_internal.h"
 #include "base/system.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Worlds by name: this process alone, and what plugins bring. */
-#include "world/world.h"
+#include "world/world_internal.h"
 
 #include <math.h>
 #include <stdio.h>

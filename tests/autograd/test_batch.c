@@ -1,7 +1,7 @@
 /* Many reverse passes at once against one by one: every differentiable operator case in every layout, by itself, with
  * something behind it that reads its elements singly, in pieces, in another order, several times or summed, and as the
  * gradient of a function of it. */
-#include "autograd/batch.h"
+#include "autograd/reverse_batch.h"
 #include "gradus/autograd.h"
 #include "support/op_cases.h"
 

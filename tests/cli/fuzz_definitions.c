@@ -1,7 +1,7 @@
 /* libFuzzer target: any bytes as the definitions of --def, used by an expression and without one.
  *
  *   ./dev fuzz definitions 60 */
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "gradus/autograd.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Dates as columns of a model: what they are to it, what is said of them, and how an axis shows them. */
 #include "base/text/date.h"
-#include "plot/plot.h"
+#include "plot/plot_internal.h"
 #include "program.h"
 
 /* y is 2 + days / 10, from 2024-02-27 on over the day that comes and goes. */

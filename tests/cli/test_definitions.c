@@ -1,5 +1,5 @@
 /* Definitions of --def and what they may not do: need themselves, or nest so deep that the stack ends. */
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "fit_program.h"
 
 /* ode inside definitions: u' = -k u from 1 is exp(-k t), x'' = -k x from 1 is cos(sqrt(k) t). */

@@ -1,5 +1,5 @@
 /* gradus fit --export: the C and Python it writes compute what gradus predict computes. */
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 
 #include "program.h"
 

@@ -1,6 +1,6 @@
 /* Differential equations in expressions: closed forms, recorded solutions of scipy.integrate.solve_ivp, derivatives against
  * differences, fits, mistakes. */
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "gradus/autograd.h"
 #include "in_context.h"
 

@@ -12,7 +12,7 @@
 #include "gradus/chain.h"
 #include "gradus/link.h"
 #include "gradus/optim.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 static inline void *room(size_t count, size_t size)
 {

@@ -2,7 +2,7 @@
  *
  *   cmake --preset fuzz && cmake --build --preset fuzz --target fuzz_expr
  *   build/fuzz/fuzz/fuzz_expr -max_len=256 NEW_FOLDER tests/expr/corpus/expr */
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "gradus/autograd.h"
 
 #include <stdlib.h>

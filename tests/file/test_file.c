@@ -1,6 +1,6 @@
 /* Durable writes and bounded reads, without tensors. */
 #include "file_support.h"
-#include "file/file.h"
+#include "file/file_internal.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -2,10 +2,10 @@
  *
  * traces.jsonl holds the runs, torch.jsonl those of PyTorch's optimizers (tools/record_torch.py), data/ their arrays, EXPECTED_DIFFERENCES the runs that we follow only so far, with the
  * reason.  Runs with links that do not exist here yet are counted and skipped. */
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "gradus/gradus.h"
 #include "gradus/optim.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <jansson.h>
 #include <math.h>

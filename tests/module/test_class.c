@@ -1,7 +1,7 @@
 /* Classes: order, methods, names without gradients, instances, keyword arguments. */
 #include "module/support.h"
 
-#include "module/class.h"
+#include "module/class_internal.h"
 
 static gd_class *make(gd_ctx *ctx, const char *name, gd_class *a, gd_class *b)
 {

@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-#include "module/class.h"
+#include "module/class_internal.h"
 
 /* Every handler returns an instance that carries `user`, so that tests see which one ran. */
 static gd_object *answer(gd_object *functional, gd_object *argument, const gd_kwargs *kwargs, void *user)

@@ -1,7 +1,7 @@
 /* Memoised virtual tensors: computed again exactly when something they read has changed. */
 #include "module/virtual_support.h"
 
-#include "module/module.h"
+#include "module/module_internal.h"
 #include "tensor/device.h"
 
 static gd_tensor *outer_square(gd_module *owner, gd_dtype dtype, gd_device *device, void *user)

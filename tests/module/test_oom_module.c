@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "module/module.h"
+#include "module/module_internal.h"
 #include "tensor/device.h"
 
 /* A scenario returns true when all of it worked.  It opens no scope of its own unless it must, and releases what it

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "module/module.h"
+#include "module/module_internal.h"
 #include "tensor/device.h"
 
 static gd_tensor *twice(gd_module *owner, gd_dtype dtype, gd_device *device, void *user)

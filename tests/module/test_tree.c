@@ -1,7 +1,7 @@
 /* Trees of modules: nesting, lists, exporting, freezing, moving. */
 #include "module/support.h"
 
-#include "module/module.h"
+#include "module/module_internal.h"
 #include "tensor/device.h"
 
 /* A second device that works as the CPU does, so that moves can be seen without a GPU. */

@@ -1,7 +1,7 @@
 /* Virtual tensors: creation, reading, dtype and device, lifetimes, gradients. */
 #include "module/virtual_support.h"
 
-#include "module/module.h"
+#include "module/module_internal.h"
 #include "tensor/device.h"
 
 static void count_end(void *user) { ((counter *)user)->ends++; }

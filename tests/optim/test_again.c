@@ -1,7 +1,7 @@
 /* What a step keeps for the next one: it must see every change.  Three optimizers go through the same events: one as it is, one
  * that looks at everything and fails where a change was not counted, and one that keeps nothing. */
 #include "optim/optim_support.h"
-#include "module/module.h"
+#include "module/module_internal.h"
 #include "optim/plan/plan.h"
 
 #include <math.h>

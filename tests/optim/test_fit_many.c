@@ -1,7 +1,7 @@
 /* Fits of many parameters: their steps come from triangles, without singular values where columns stand apart, and with them where
  * they do not.  Twenty Gaussian peaks against scipy.optimize, recorded. */
 #include "gradus/solve.h"
-#include "optim/vector/linear.h"
+#include "optim/vector/linear_model.h"
 #include "support/support.h"
 
 #include <math.h>

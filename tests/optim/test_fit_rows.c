@@ -1,8 +1,8 @@
 /* Residuals by ranges of rows: the same fit as from all rows at once, the same bits on any number of threads, memory for a range;
  * triangles of tall matrices; chains over rows; failures. */
 #include "gradus/solve.h"
-#include "optim/vector/blocks.h"
-#include "optim/vector/linear.h"
+#include "optim/vector/row_blocks.h"
+#include "optim/vector/linear_model.h"
 #include "optim/vector/triangle.h"
 #include "support/support.h"
 

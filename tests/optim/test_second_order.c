@@ -1,6 +1,6 @@
 /* Newton and its relatives: closed forms on quadratics, singular and indefinite Hessians, points that are not finite,
  * closures that fail, state that survives a file. */
-#include "autograd/batch.h"
+#include "autograd/reverse_batch.h"
 #include "optim/vector/jacobian.h"
 #include "optim/problem.h"
 

@@ -1,5 +1,5 @@
 /* Pictures: round ticks, contours, and drawings that are well-formed and stay inside their frame. */
-#include "plot/plot.h"
+#include "plot/plot_internal.h"
 #include "support/own_context.h"
 
 #include <math.h>

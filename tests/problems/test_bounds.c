@@ -1,5 +1,5 @@
 /* Chains with bounds on thirty problems, against L-BFGS-B's evaluations. */
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "gradus/autograd.h"
 #include "gradus/optim.h"
 #include "gradus/solve.h"

@@ -1,5 +1,5 @@
 /* augmented_lagrangian on twenty problems of Hock and Schittkowski. */
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "gradus/autograd.h"
 #include "gradus/optim.h"
 #include "gradus/solve.h"

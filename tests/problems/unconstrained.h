@@ -2,7 +2,7 @@
 #ifndef GD_PROBLEMS_UNCONSTRAINED_H
 #define GD_PROBLEMS_UNCONSTRAINED_H
 
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "table/value.h"
 #include "gradus/autograd.h"
 #include "gradus/optim.h"

@@ -1,6 +1,6 @@
 /* Operands of the operator cases: numbers from a domain, laid out in memory as a layout says. */
 #include "support/op_cases.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <math.h>
 

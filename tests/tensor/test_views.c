@@ -1,5 +1,5 @@
 /* Views look at the same memory: no copies, changes are seen through all of them, strides are right. */
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include "support/own_context.h"
 

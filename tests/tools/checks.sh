@@ -20,13 +20,13 @@ refuses()
     mv "$copy/before" "$file"
 }
 
-refuses check_layers src/tensor/shape.c '#include "optim/link/link.h"'
+refuses check_layers src/tensor/shape.c '#include "optim/link/link_internal.h"'
 refuses check_layers src/program/program.c '#include "optim/rule/build.h"'
-refuses check_layers src/program/program.c '#include "file/file.h"'
-refuses check_layers src/optim/plan/plan.c '#include "optim/step/var.h"'
-refuses check_layers src/optim/methods/line.c '#include "optim/solve/solve.h"'
+refuses check_layers src/program/program.c '#include "file/file_internal.h"'
+refuses check_layers src/optim/plan/plan.c '#include "optim/step/var_internal.h"'
+refuses check_layers src/optim/methods/line.c '#include "optim/solve/solve_internal.h"'
 refuses check_layers src/optim/links/step_size/lr.c 'static const gd_link_class other = { .family = "misc" };'
-refuses check_layers src/optim/links/step_size/lr.c '#include "optim/link/link.h"'
+refuses check_layers src/optim/links/step_size/lr.c '#include "optim/link/link_internal.h"'
 refuses check_layers src/optim/links/line_search/backtracking.c '#include "base/ctx.h"'
 refuses check_layers src/plot/plot.c '#include "table/csv.h"'
 refuses check_layers src/table/csv.c '#include "train/data/dataset.h"'
@@ -39,8 +39,8 @@ refuses check_layers backends/plain/plain.c '#include "program/program.h"'
 refuses check_backends src/tensor/shape.c 'static const char *const plugin = "libgradus_cuda.so";'
 refuses check_backends src/program/emit.c 'int cuda;'
 refuses check_backends src/world/world.c '#include <mpi.h>'
-refuses check_layers src/world/world.c '#include "module/module.h"'
-refuses check_layers backends/mpi/mpi.c '#include "world/world.h"'
+refuses check_layers src/world/world.c '#include "module/module_internal.h"'
+refuses check_layers backends/mpi/mpi.c '#include "world/world_internal.h"'
 refuses check_portable src/tensor/shape.c 'static void *end(const char *s) { return strchrnul(s, 0); }'
 refuses check_portable src/table/csv.c '#include <endian.h>'
 refuses check_portable include/gradus/tensor.h '#define WHO program_invocation_name'
@@ -55,6 +55,12 @@ refuses_name()
         { echo "check_names accepts a name in six files"; failures=$((failures + 1)); }
 }
 
+
+# check_names refuses a second file of the same name
+mkdir "$copy/src/base/double" && : >"$copy/src/base/double/shape.c"
+"$root/tools/check_names" "$copy" | grep -q '2 files are called shape.c' ||
+    { echo "check_names accepts two files of one name"; failures=$((failures + 1)); }
+rm -r "$copy/src/base/double"
 "$root/tools/check_names" "$copy" >/dev/null || { echo "check_names fails on the tree as it is"; failures=$((failures + 1)); }
 refuses_name
 echo 'int x; /* CUDA */' >>"$copy/src/tensor/shape.c"

@@ -1,7 +1,7 @@
 /* The rows that ranks of `gradus train` bring each other at the beginning of an epoch. */
 #include "train/run/row_parts.h"
 #include "support/ranks.h"
-#include "world/world.h"
+#include "world/world_internal.h"
 
 #include <stdatomic.h>
 

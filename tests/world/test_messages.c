@@ -1,6 +1,6 @@
 /* What ranks send each other, how much and when: a transport that looks at every message. */
 #include "support/ranks.h"
-#include "world/world.h"
+#include "world/world_internal.h"
 
 #include <stdatomic.h>
 

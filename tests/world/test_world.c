@@ -1,6 +1,6 @@
 /* Collectives and sums over microbatches in the world of threads, and alone. */
 #include "support/ranks.h"
-#include "world/world.h"
+#include "world/world_internal.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/commands/until.h"
 #include "table/table_load.h"
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "table/words.h"
 #include "base/text/ascii.h"
 #include "gradus/plugin.h"

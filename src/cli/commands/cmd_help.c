@@ -1,6 +1,6 @@
 /* gradus help: texts about the program, from its own tables. */
 #include "cli/cli.h"
-#include "expr/expr.h"
+#include "expr/expr_internal.h"
 #include "base/text/suggest.h"
 
 static const gd_option options[] = {

@@ -18,7 +18,7 @@
 #include "gradus/autograd.h"
 #include "gradus/file.h"
 #include "gradus/solve.h"
-#include "optim/solve/solve.h"
+#include "optim/solve/solve_internal.h"
 #include "optim/vector/layout.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* gradus predict: what a trained model, or a fit, says about new rows. */
 #include "file/output.h"
 #include "cli/fit/predict_fit.h"
-#include "plot/plot.h"
+#include "plot/plot_internal.h"
 #include "cli/table_options.h"
 #include "cli/keep.h"
 #include "cli/metrics_text.h"

@@ -2,7 +2,7 @@
 #include "cli/commands/train_screen.h"
 #include "cli/commands/tuning_options.h"
 #include "file/output.h"
-#include "plot/plot.h"
+#include "plot/plot_internal.h"
 
 #include <math.h>
 #include <string.h>

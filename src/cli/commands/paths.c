@@ -5,7 +5,7 @@
 #include "cli/args.h"
 #include "train/data/dataset.h"
 #include "table/value.h"
-#include "file/file.h"
+#include "file/file_internal.h"
 
 #include <stdio.h>
 #include <string.h>

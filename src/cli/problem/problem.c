@@ -1,5 +1,5 @@
 /* Problems; see problem.h. */
-#include "file/file.h"
+#include "file/file_internal.h"
 #include "cli/problem/problem.h"
 #include "expr/expr_advice.h"
 #include "gradus/autograd.h"

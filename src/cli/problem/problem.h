@@ -3,8 +3,8 @@
 #define GD_CLI_PROBLEM_PROBLEM_H
 
 #include "cli/table_options.h"
-#include "expr/expr.h"
-#include "plot/plot.h"
+#include "expr/expr_internal.h"
+#include "plot/plot_internal.h"
 #include "table/value.h"
 
 /* The options that describe one, for the tables of the commands. */

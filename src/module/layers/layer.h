@@ -3,7 +3,7 @@
 #define GD_MODULE_LAYERS_LAYER_H
 
 #include "gradus/layers.h"
-#include "module/module.h"
+#include "module/module_internal.h"
 #include "tensor/shape.h"
 
 /* VALUE, naming the layer and the size, unless it is at least 1. */

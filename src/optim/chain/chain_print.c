@@ -7,7 +7,7 @@
 #include "gradus/chain.h"
 #include "optim/chain/preset.h"
 #include "optim/link/classes.h"
-#include "optim/link/link.h"
+#include "optim/link/link_internal.h"
 #include "base/text/scan.h"
 #include "optim/text/setting.h"
 

@@ -2,7 +2,7 @@
 #include "gradus/chain.h"
 #include "optim/chain/preset.h"
 #include "optim/link/classes.h"
-#include "optim/link/link.h"
+#include "optim/link/link_internal.h"
 
 static gd_status set_children(gd_link *link, const gd_link_option *o)
 {

@@ -1,6 +1,6 @@
 /* The text of a preset with its settings put in. */
 #include "optim/chain/preset.h"
-#include "optim/link/link.h"
+#include "optim/link/link_internal.h"
 
 #include <string.h>
 

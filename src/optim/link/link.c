@@ -1,6 +1,6 @@
 /* Link instances: settings and children.  What they remember is in link_state.c. */
 #include "optim/link/classes.h"
-#include "optim/link/link.h"
+#include "optim/link/link_internal.h"
 #include "optim/link/owner.h"
 #include "optim/text/setting.h"
 

@@ -7,7 +7,7 @@
 
 #include "gradus/optim.h"
 #include "gradus/schedule.h"
-#include "optim/link/link.h"
+#include "optim/link/link_internal.h"
 
 typedef struct gd_group_setting {
     const char *key; /* interned */

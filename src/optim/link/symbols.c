@@ -1,6 +1,6 @@
 /* One table for all formulas: a letter means the same in all links of a family, and mostly in all families. */
 #include "optim/link/symbols.h"
-#include "optim/link/link.h"
+#include "optim/link/link_internal.h"
 
 #include <string.h>
 

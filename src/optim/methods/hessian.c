@@ -1,5 +1,5 @@
 /* The full Hessian and ways to solve with it. */
-#include "optim/methods/hessian.h"
+#include "optim/methods/hessian_internal.h"
 #include "optim/vector/layout.h"
 #include "tensor/linalg.h"
 

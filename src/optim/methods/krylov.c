@@ -1,7 +1,7 @@
 /* Conjugate gradients and minimal residuals inside a ball. */
 #include "gradus/trust_region.h"
 #include "base/ctx.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <math.h>
 

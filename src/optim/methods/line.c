@@ -1,9 +1,9 @@
 /* The loss along the update. */
-#include "optim/vector/linop.h"
+#include "optim/vector/linop_internal.h"
 #include "gradus/line.h"
 #include "optim/vector/layout.h"
 #include "optim/vector/origin.h"
-#include "optim/methods/hessian.h"
+#include "optim/methods/hessian_internal.h"
 #include "optim/step/objective/bounds.h"
 #include "optim/step/optimizer.h"
 

@@ -2,8 +2,8 @@
 #include "gradus/trust_region.h"
 #include "gradus/hessian.h"
 #include "optim/step/objective/bounds.h"
-#include "optim/step/var.h"
-#include "optim/vector/linop.h"
+#include "optim/step/var_internal.h"
+#include "optim/vector/linop_internal.h"
 
 #include <math.h>
 

@@ -13,7 +13,7 @@
 #include "optim/link/owner.h"
 #include "optim/vector/layout.h"
 #include "program/execute.h"
-#include "world/world.h"
+#include "world/world_internal.h"
 
 #define GD_SHARE_BLOCK GD_SPAN /* elements: chunks of every kind of pass end where it does */
 

@@ -1,5 +1,5 @@
 /* Minimising with a chain in one call. */
-#include "optim/solve/solve.h"
+#include "optim/solve/solve_internal.h"
 
 #include "base/ctx.h"
 #include "optim/plan/share.h"

@@ -10,7 +10,7 @@
 #include "optim/solve/solve_budget.h"
 #include "optim/solve/solve_fit.h"
 #include "tensor/shape.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

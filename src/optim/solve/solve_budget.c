@@ -1,5 +1,5 @@
 #include "optim/solve/solve_budget.h"
-#include "optim/solve/solve.h"
+#include "optim/solve/solve_internal.h"
 
 gd_budget gd__budget_begin(const gd_solve_options *whole, bool each)
 {

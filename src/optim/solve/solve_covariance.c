@@ -3,7 +3,7 @@
 #include "gradus/autograd.h"
 #include "optim/solve/solve_fit.h"
 #include "tensor/shape.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <math.h>
 

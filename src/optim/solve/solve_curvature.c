@@ -1,12 +1,12 @@
 /* Whether a point without a gradient is a minimum, by Lanczos' method: products with the exact Hessian, by differentiating the
  * gradient along a direction or by the objective's own; every new vector is made orthogonal to all before, twice, for in rounding
  * they do not stay so.  The eigenvalues of the tridiagonal matrix lie between those of the Hessian, the outermost come first. */
-#include "optim/solve/solve.h"
+#include "optim/solve/solve_internal.h"
 
 #include "gradus/autograd.h"
 #include "gradus/list.h"
 #include "gradus/matrices.h"
-#include "optim/step/batch.h"
+#include "optim/step/microbatch_loss.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 

@@ -18,7 +18,7 @@
 #include "base/ctx.h"
 #include "gradus/autograd.h"
 #include "gradus/solve.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <float.h>
 #include <math.h>

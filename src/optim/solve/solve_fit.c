@@ -11,7 +11,7 @@
 #include "optim/vector/jacobian.h"
 #include "optim/solve/solve_fit.h"
 #include "tensor/shape.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <float.h>
 #include <math.h>

@@ -12,10 +12,10 @@
 #ifndef GD_OPTIM_SOLVE_SOLVE_FIT_H
 #define GD_OPTIM_SOLVE_SOLVE_FIT_H
 
-#include "optim/solve/solve.h"
-#include "optim/vector/blocks.h"
+#include "optim/solve/solve_internal.h"
+#include "optim/vector/row_blocks.h"
 #include "optim/vector/layout.h"
-#include "optim/vector/linear.h"
+#include "optim/vector/linear_model.h"
 #include "optim/vector/origin.h"
 
 /* Parts of the largest singular value of the scaled Jacobian, and of the largest eigenvalue of the scaled Hessian, that are

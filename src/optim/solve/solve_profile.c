@@ -4,7 +4,7 @@
 #include "base/ctx.h"
 #include "optim/solve/solve_budget.h"
 #include "optim/vector/layout.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include "optim/solve/solve_robust.h"
 #include "optim/vector/jacobian.h"
 #include "tensor/shape.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <math.h>
 

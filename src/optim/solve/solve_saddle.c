@@ -14,7 +14,7 @@
 #include "gradus/autograd.h"
 #include "optim/solve/solve_fit.h"
 #include "optim/vector/jacobian.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "base/ctx.h"
 #include "optim/solve/solve_robust.h"
 #include "tensor/shape.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #include <math.h>
 

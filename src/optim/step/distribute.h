@@ -2,7 +2,7 @@
 #ifndef GD_OPTIM_STEP_DISTRIBUTE_H
 #define GD_OPTIM_STEP_DISTRIBUTE_H
 
-#include "optim/step/var.h"
+#include "optim/step/var_internal.h"
 #include "optim/plan/share.h"
 
 /* Before a step. */

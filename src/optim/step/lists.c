@@ -1,5 +1,5 @@
 /* Lists of owned tensors, and whether they fit parameters. */
-#include "optim/step/var.h"
+#include "optim/step/var_internal.h"
 #include "tensor/elementwise.h"
 
 gd_tensor **gd__tensors_new(gd_ctx *ctx, int count)

@@ -2,6 +2,6 @@
 #ifndef GD_OPTIM_STEP_OPTIMIZER_H
 #define GD_OPTIM_STEP_OPTIMIZER_H
 
-#include "optim/step/var.h"
+#include "optim/step/var_internal.h"
 
 #endif

@@ -1,6 +1,6 @@
 /* The step of an optimizer, with and without an objective. */
 #include "optim/step/optimizer.h"
-#include "optim/step/batch.h"
+#include "optim/step/microbatch_loss.h"
 #include "optim/step/objective/bounds.h"
 #include "optim/step/distribute.h"
 #include "gradus/autograd.h"

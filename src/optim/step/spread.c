@@ -9,7 +9,7 @@
 #include "gradus/quasi_newton.h"
 #include "optim/plan/share.h"
 #include "optim/step/transform.h"
-#include "optim/step/var.h"
+#include "optim/step/var_internal.h"
 #include "tensor/elementwise.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef GD_OPTIM_STEP_TRANSFORM_H
 #define GD_OPTIM_STEP_TRANSFORM_H
 
-#include "optim/link/link.h"
+#include "optim/link/link_internal.h"
 
 /* What a link is applied to.  All borrowed. */
 typedef struct gd_call_args {

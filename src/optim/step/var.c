@@ -1,7 +1,7 @@
 /* The variable of a step: lazy loss, gradient and update. */
 #include "gradus/autograd.h"
 #include "optim/plan/share.h"
-#include "optim/step/batch.h"
+#include "optim/step/microbatch_loss.h"
 #include "optim/step/objective/bounds.h"
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"

@@ -6,7 +6,7 @@
 #include "gradus/autograd.h"
 #include "optim/vector/layout.h"
 #include "tensor/shape.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 /* Row i of a matrix of columns is column i: the part of one parameter, [m, elements]. */
 static gd_tensor *part_for(gd_tensor *matrix, bool columns, int64_t at, int64_t count)

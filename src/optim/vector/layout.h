@@ -11,7 +11,7 @@
 
 #include "gradus/link.h"
 #include "program/execute.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 #define GD_PIECE_BYTES 16384 /* of a vector: some of them stay in cache while a history is read */
 

@@ -17,8 +17,8 @@
  * Inside nothing has names.  An operator remembers those of its rows and columns; vectors meet them when they come in and take
  * them when they go out. */
 #include "base/ctx.h"
-#include "optim/vector/linear.h"
-#include "optim/vector/linop.h"
+#include "optim/vector/linear_model.h"
+#include "optim/vector/linop_internal.h"
 #include "tensor/elementwise.h"
 #include "tensor/shape.h"
 

@@ -2,7 +2,7 @@
 #include "optim/vector/origin.h"
 
 #include "base/ctx.h"
-#include "tensor/tensor.h"
+#include "tensor/tensor_internal.h"
 
 static size_t origin_bytes(const gd_origin *o)
 {

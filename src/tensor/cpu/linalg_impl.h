@@ -1,4 +1,4 @@
-/* Factorisations of one matrix, for REAL.  Included by linalg.c once a type, with REAL, LOCAL(name), ABS, LOG,
+/* Factorisations of one matrix, for REAL.  Included by factor.c once per type, with REAL, LOCAL(name), ABS, LOG,
  * LAPACK(name) (the LAPACKE function without its type letter and _work), TRSM and TRSV (CBLAS) and DENSE(name).
  *
  * LAPACK counts columns first, our matrices are stored row by row: what it sees is the transposed matrix.  So

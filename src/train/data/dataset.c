@@ -2,7 +2,7 @@
 #include "train/data/learnt_columns.h"
 #include "file/idx.h"
 #include "table/value.h"
-#include "file/file.h"
+#include "file/file_internal.h"
 #include "file/safetensors.h"
 #include "base/text/scan.h"
 #include "base/text/suggest.h"

@@ -1,6 +1,6 @@
 /* Pictures of how good a model is; see metrics.h. */
 #include "train/model/metrics.h"
-#include "plot/plot.h"
+#include "plot/plot_internal.h"
 
 #include <math.h>
 #include <stdio.h>

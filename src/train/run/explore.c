@@ -1,6 +1,6 @@
 /* Importance of columns, learning rates; see explore.h. */
 #include "train/run/explore.h"
-#include "plot/plot.h"
+#include "plot/plot_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "optim/chain/tuning.h"
 #include "train/run/resume.h"
 #include "train/run/row_parts.h"
-#include "world/world.h"
+#include "world/world_internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "train/run/row_parts.h"
 
 #include "gradus/autograd.h"
-#include "world/world.h"
+#include "world/world_internal.h"
 
 #include <string.h>
 

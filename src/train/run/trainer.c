@@ -3,8 +3,8 @@
 #include "train/run/row_parts.h"
 #include "base/trouble.h"
 #include "gradus/autograd.h"
-#include "optim/solve/solve.h"
-#include "world/world.h"
+#include "optim/solve/solve_internal.h"
+#include "world/world_internal.h"
 
 #include <math.h>
 #include <stddef.h>

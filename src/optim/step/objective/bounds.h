@@ -8,7 +8,7 @@
 #ifndef GD_OPTIM_STEP_BOUNDS_H
 #define GD_OPTIM_STEP_BOUNDS_H
 
-#include "optim/step/var.h"
+#include "optim/step/var_internal.h"
 
 /* Is this var's step inside bounds? */
 static inline bool gd__bounded(const gd_var *var) { return var->bounded; }

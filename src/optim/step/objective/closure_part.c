@@ -1,6 +1,6 @@
 /* The objective as a chain sees it that has some of the parameters. */
 #include "optim/link/owner.h"
-#include "optim/step/var.h"
+#include "optim/step/var_internal.h"
 
 /* A graph is of everything: autograd is asked for the derivatives of the part alone. */
 static gd_status part_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)

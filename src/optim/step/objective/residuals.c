@@ -3,13 +3,13 @@
 
 #include "autograd/walk.h"
 #include "gradus/autograd.h"
-#include "optim/step/batch.h"
+#include "optim/step/microbatch_loss.h"
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
-#include "optim/vector/linear.h"
+#include "optim/vector/linear_model.h"
 #include "tensor/shape.h"
 
-#include "optim/vector/blocks.h"
+#include "optim/vector/row_blocks.h"
 #include "optim/vector/layout.h"
 
 /* ---- by rows ---- */

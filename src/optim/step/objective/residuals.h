@@ -2,7 +2,7 @@
 #ifndef GD_OPTIM_STEP_RESIDUALS_H
 #define GD_OPTIM_STEP_RESIDUALS_H
 
-#include "optim/step/var.h"
+#include "optim/step/var_internal.h"
 
 /* The sum of squares where the parameters are, and with grads its gradient, written into them. */
 GD_NODISCARD gd_status gd__rows_eval(gd_var *var, const gd_rows *rows, double *loss, gd_tensor *const *grads);

@@ -2,7 +2,7 @@
 #ifndef GD_OPTIM_STEP_TRACED_H
 #define GD_OPTIM_STEP_TRACED_H
 
-#include "optim/step/var.h"
+#include "optim/step/var_internal.h"
 
 typedef struct gd_traced_objective gd_traced_objective;
 

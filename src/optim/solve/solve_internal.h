@@ -1,0 +1,40 @@
+/* The inside of gd_minimize and gd_least_squares. */
+#ifndef GD_OPTIM_SOLVE_SOLVE_INTERNAL_H
+#define GD_OPTIM_SOLVE_SOLVE_INTERNAL_H
+
+#include "gradus/solve.h"
+
+double gd__seconds(void); /* of a clock that only goes forward */
+
+/* ARGUMENT, by its name: a limit or a tolerance below 0 or not a number. */
+GD_NODISCARD gd_status gd__solve_check(gd_ctx *ctx, const char *what, const gd_solve_options *o);
+
+/* Clocks and callbacks are each rank's own: where one of them stops after a step, all do.  *reason: why this one does, GD_STOP_COUNT where
+ * it goes on; then that of the lowest rank that stops.  world NULL: this process alone. */
+GD_NODISCARD gd_status gd__stop_together(gd_world *world, int64_t step, gd_stop *reason);
+/* A rank that fails tells those that would wait for it.  The status it is given. */
+gd_status gd__solve_tell(gd_world *world, gd_ctx *ctx, gd_status status);
+
+/* ---- solve_curvature.c ---- */
+
+#define GD_CURVATURE_PRODUCTS 30 /* with a Hessian, at most */
+
+/* What a few products with the Hessian of an objective say. */
+typedef struct gd_curvature {
+    /* the largest over the smallest size of its eigenvalues: an estimate from below, all of it where there are no more numbers than
+     * products; INFINITY where the smallest is rounding, NAN where it cannot be told */
+    double condition;
+    /* the loss curves downwards along some direction, so that a point without a gradient is a saddle or a maximum; with few products
+     * it may be overlooked, never made up */
+    bool falls;
+} gd_curvature;
+
+/* As many products as cost little after so many evaluations: all of a few numbers, else one for some of them. */
+int64_t gd__curvature_budget(gd_tensor *const *params, int count, int64_t evals);
+/* Where the parameters of an optimizer are, from at most `products` products; without bounds and constraints.  Nothing is known
+ * where there would be fewer than two, the Hessian is not finite or an operator has none, the objective has neither a loss made of operators nor products, or
+ * several ranks have a loss each.  An objective that fails does so here too.  At most one evaluation, which counts as one. */
+GD_NODISCARD gd_status gd__curvature(gd_optimizer *optimizer, const gd_objective *objective, int64_t products,
+                                     gd_curvature *out);
+
+#endif

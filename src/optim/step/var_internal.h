@@ -1,0 +1,168 @@
+/* The inside of step variables and closures: lazy loss, gradient and update, and the objective as links see and change it.
+ *
+ * Belongs here: one step.  Does not: what lasts from step to step (link/owner.h, plan/plan.h). */
+#ifndef GD_OPTIM_STEP_VAR_INTERNAL_H
+#define GD_OPTIM_STEP_VAR_INTERNAL_H
+
+#include "optim/plan/run.h"
+#include "optim/vector/origin.h"
+
+/* ---- closures: the objective, possibly seen through links ---- */
+
+enum { GD_EVAL_BACKWARD = 1, GD_EVAL_HISTORY = 2, GD_EVAL_GRAPH = 4 };
+
+struct gd_closure {
+    /* *loss and grads[0..count) are owned references; grads is NULL without BACKWARD. */
+    gd_status (*eval)(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
+    gd_closure *below; /* NULL for the objective itself */
+    const gd_objective *objective;
+    gd_reformulate_fn reformulate;
+    gd_status (*estimate)(gd_link *link, gd_var *var, gd_tensor **loss, gd_tensor **grads);
+    gd_wrap_fn wrap;
+    gd_term_fn term; /* added to factor times the loss */
+    double factor;
+    bool scoped; /* wrap makes new tensors, as users' functions do; else owned ones */
+    void *user;
+    gd_link *link;         /* target = "closure" */
+    gd_closure *next_made; /* all closures of a step, freed at its end */
+};
+
+/* ---- the variable of a step ---- */
+
+/* Things a var and its clones share. */
+typedef struct gd_step_share {
+    struct {
+        gd_hook_fn fn;
+        void *user;
+    } * hook;
+    int hooks;
+    const gd_step_extra *extra;
+    struct gd_attr *stored; /* what links put into the storage */
+    int stores;
+    bool search_failed, skipped, not_finite;
+    bool flat;      /* a search began where the gradient is 0 */
+    bool no_number; /* the last trial of a search was not finite: it went to where the loss ends */
+    bool endless;   /* the longest step that a search would take was still downhill */
+    /* bounds: largest element, 1-norm and square of the 2-norm of x - P(x - g) where it was last looked at; where that was
+     * first; and whether every element has two of them */
+    double kkt, kkt_sum, kkt_square, first_kkt;
+    bool boxed;
+    double violation, violation_tol; /* of constraints, see gd_var_note_constraints; NAN: nobody looked */
+    bool solved, infeasible;
+    const char *wants_residuals; /* the class of a link, static; NULL: none does; see gd_var_want_residuals */
+    bool many_minima;            /* see gd_var_note_search */
+    gd_outcome outcome;
+    struct gd_memo
+        *points; /* constraints in this step, where the optimizer remembers nothing; owned, or NULL */
+} gd_step_share;
+
+void gd__share_clear(gd_ctx *ctx, gd_step_share *share); /* frees what it holds */
+
+struct gd_var {
+    gd_ctx *ctx;
+    gd_tensor *const *params; /* borrowed */
+    gd_optimizer *optimizer;
+    gd_tensor *const *keys; /* whose state links use: the parameters, unless states are given explicitly */
+    int64_t step;
+    int count;
+    gd_var *parent; /* from here on 0 at first */
+    gd_closure *closure;
+    gd_tensor *loss, *loss_approx; /* owned */
+    gd_tensor **grad;              /* owned array of owned tensors, or NULL */
+    gd_tensor **update;            /* the same; NULL: the gradient */
+    gd_tensor *const *leaf_grad; /* borrowed: gradients of leaves for which no list was needed yet, or NULL */
+    gd_step_share *share;
+    gd_link *curved; /* the last link that ran and has a Hessian; borrowed */
+    double *last_lrs;
+    uint64_t sides;    /* the optimizer's, when who is held was worked out here; 0: never */
+    gd_tensor **given; /* bounded: what `curved` was given; owned or NULL */
+    int64_t kept;      /* the optimizer's, when the gradient was evaluated */
+    bool shards;       /* of leaf_grad this rank has what it owns, see plan/share.h */
+    bool own;          /* so it is of the update */
+    bool grad_history;
+    bool update_is_grad; /* no update yet */
+    bool bounded;        /* its parameters have bounds, see bounds.h */
+    bool masked;         /* the update is the gradient, 0 where a bound holds */
+    bool answered;       /* the update is what `curved` made of `given` */
+    bool is_last, nested_is_last, stop, skip, held;
+    int8_t terminate; /* -1: nobody said */
+    int pendings;
+    gd_pending pending[GD_MAX_PENDING]; /* last: only the used part is ever written */
+};
+
+gd_status gd__var_flush(gd_var *var, gd_sink sink);
+/* Has every parameter an owner among several ranks, or a shard of it has, and are all on one device? */
+bool gd__var_is_cut(const gd_var *var);
+/* And is that the CPU, so that what a rank owns of the update can be all it has of it for links that are no rules? */
+bool gd__var_is_owned(const gd_var *var);
+/* And do plain loops serve for their elements, the update and the gradient so far: all of one dtype, one after the other in memory? */
+bool gd__var_has_elements(const gd_var *var);
+/* What this rank owns of the update so far (gd__share_list); borrowed, NULL with the error recorded. */
+gd_tensor *const *gd__var_own_update(gd_var *var);
+/* The update is this, of which this rank has what it owns; takes the list over, also on failure. */
+gd_status gd__var_set_own_update(gd_var *var, gd_tensor **list);
+/* Every link of a chain, or the one that is none. */
+gd_status gd__each_link(gd_link *link, gd_var *var, gd_status (*fn)(gd_link *link, gd_var *var));
+/* May a step of the link wait with others?  Of a chain all of it, unless that is too much for a program. */
+bool gd__joins(gd_link *link, const gd_var *var);
+/* Appends a fusable link. */
+gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode);
+/* Loss and gradient if not there yet; flags as closures take. */
+gd_status gd__var_need_grad(gd_var *var, bool history);
+gd_tensor **gd__tensors_new(gd_ctx *ctx, int count); /* zeroed array */
+void gd__tensors_free(gd_ctx *ctx, gd_tensor **t,
+                      int count); /* releases entries and the array; NULL is fine */
+/* Owned tensors become new ones: the innermost scope's, or the caller's.  All of them or, when there is no memory, none. */
+gd_status gd__give_out(gd_ctx *ctx, gd_tensor **t, int count);
+void gd__var_init(gd_var *var, gd_optimizer *optimizer, gd_ctx *ctx, gd_tensor *const *params, int count);
+void gd__var_clear(gd_var *var);
+
+/* Owned references of all in a new list; NULL for NULL, or with NOMEM recorded. */
+gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count);
+/* Owned copies of all in a new list, without history; NULL with the error recorded. */
+gd_tensor **gd__tensors_copy(gd_ctx *ctx, gd_tensor *const *t, int count);
+/* What kernels, which stream memory in the order of the parameters' elements, can read instead: t itself, or where one does not lie
+ * as its parameter *copies, a list of owned tensors and else NULL.  NULL for NULL, or with the error recorded. */
+gd_tensor *const *gd__tensors_laid(gd_ctx *ctx, gd_tensor *const *t, gd_tensor *const *params, int count,
+                                   gd_tensor ***copies);
+/* Owned, uninitialised tensors like these in a new list; NULL with the error recorded. */
+gd_tensor **gd__tensors_like(gd_ctx *ctx, gd_tensor *const *t, int count);
+/* Brings the entries of an owned list into the order of their parameters' names and labels, then checks them as below. */
+gd_status gd__lsq_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *const *params, int count);
+
+/* On failure everything is released and NULL. */
+/* True when the objective itself has products with its Hessian, and no link has changed it. */
+bool gd__var_gives_products(const gd_var *var);
+/* And are they those of a gradient that it has kept? */
+bool gd__var_keeps_products(const gd_var *var);
+/* True when products come from the objective or from a graph; false: only gradients can be asked for. */
+bool gd__var_has_products(const gd_var *var);
+bool gd__var_has_graph(const gd_var *var); /* false: products are differences of gradients */
+/* What the closures are made around; NULL without one. */
+const gd_objective *gd__objective_of(const gd_var *var);
+/* SHAPE where the step wants residuals and the objective returned one number. */
+gd_status gd__check_residuals(gd_var *var, bool one_number);
+/* The largest violation of its constraints where the parameters are; 0 where there are none. */
+gd_status gd__violation(gd_var *var, double *most);
+gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
+gd_closure *gd__closure_push(gd_var *var);
+/* Loss and gradients with their graph, by autograd's chain rule, of what `make` makes of the loss below: new, or NULL. */
+gd_status gd__closure_graph(gd_closure *c, gd_var *var, gd_tensor *(*make)(gd_closure *c, gd_tensor *below),
+                            gd_tensor **loss, gd_tensor **grads);
+/* A var over some of the parameters of another, in their order: evaluates the other's closure and takes the gradients of its
+ * own. */
+gd_status gd__closure_part(gd_var *part, gd_var *whole);
+/* Like the public functions of these names, but what they make, or fn makes, is owned by the caller whatever the scope. */
+gd_status gd__var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
+gd_status gd__var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
+gd_status gd__var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user);
+/* Loss and gradients (owned; either may be NULL) at params + alpha * direction, and back to the origin that was kept. */
+GD_NODISCARD gd_status gd__var_try(gd_var *var, gd_origin *here, double alpha, gd_tensor *const *direction,
+                                   double *loss, gd_tensor **grads);
+/* Entries of tensors are owned: each is released and a new one put in its place. */
+gd_status gd__link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                             gd_tensor *const *grads, gd_var *var, int count);
+gd_status gd__objective_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss,
+                             gd_tensor **grads);
+
+#endif

@@ -1,0 +1,39 @@
+/* Evaluations that are recorded once and replayed: recordings by kind of evaluation and by how the inputs are laid out. */
+#ifndef GD_TRACE_TRACE_INTERNAL_H
+#define GD_TRACE_TRACE_INTERNAL_H
+
+#include "gradus/trace.h"
+
+/* One evaluation, with operators, in the innermost scope: fills the outputs, new. */
+typedef gd_status (*gd_trace_body)(void *user, gd_tensor *const *inputs, int count, gd_tensor **outputs);
+
+typedef struct gd_evaluation {
+    const char *name; /* "gradient" */
+    int kind;         /* recordings of other kinds are not for it */
+    gd_trace_body body;
+    void *user;
+    int outputs;
+    bool direct; /* the body looks at the inputs where they are, too, as an objective at its parameters */
+} gd_evaluation;
+
+typedef struct gd_trace_set {
+    gd_ctx *ctx;
+    bool check, off;
+    gd_trace_compile compile;
+    int most, count, room, depth;
+    struct gd_trace_entry **entry; /* the one used last stands first */
+    struct gd_trace_entry *hot;    /* that one, where it replays and nothing is compared; NULL: it does not */
+} gd_trace_set;
+
+/* check and off by GRADUS_TRACE too. */
+void gd__trace_set_init(gd_trace_set *set, gd_ctx *ctx, int most, bool check);
+void gd__trace_set_free(gd_trace_set *set);
+/* Replays, or evaluates and records.  The outputs are borrowed until the next call for the set; NULL on failure. */
+gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs,
+                                 int count);
+
+/* The same where the call before was of this kind, for such inputs, and replayed; NULL: it was not, or this one fails: ask the
+ * other. */
+gd_tensor *const *gd__trace_again(gd_trace_set *set, int kind, gd_tensor *const *inputs, int count);
+
+#endif
