@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """samples.py [--update] ROOT GRADUS LIBGRADUS.SO MADE_INCLUDE [PAGE...]: the C and shell samples of README.md and docs/ compile, run
-(parts of programs inside one that declares what they take for granted), and print what the pages show; --update writes what they print into the pages.  Python's are run by python/tests/test_docs.py."""
+(parts of programs inside one that declares what they take for granted), and print what the pages show; --update writes what they print into the pages.  Python's are run by python/tests/package/test_docs.py."""
 import os
 import subprocess
 import sys

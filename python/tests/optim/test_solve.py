@@ -9,7 +9,7 @@ import pytest
 
 import gradus as gd
 
-DECAY = Path(__file__).resolve().parents[2] / "examples" / "data" / "decay.csv"
+DECAY = Path(__file__).resolve().parents[3] / "examples" / "data" / "decay.csv"
 
 
 def rosenbrock(x):

@@ -8,7 +8,7 @@ if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     pytest.skip("gradus.torch needs a later PyTorch", allow_module_level=True)
 
 import gradus.torch as gt
-from test_docs import ROOT
+from doc_pages import ROOT
 from test_torch import distance, loss_of, net, train
 
 TABLE = (ROOT / "docs/howto/from_pytorch.md").read_text().split("| torch.optim | chain |")[1].split("\n\n")[0]

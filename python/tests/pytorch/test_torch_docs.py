@@ -3,7 +3,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_docs import ROOT, WITH_TORCH, run_page  # noqa: E402
+from doc_pages import ROOT, WITH_TORCH, run_page  # noqa: E402
 
 
 def given():

@@ -10,7 +10,7 @@ import pytest
 
 import gradus as gd
 
-FLOWERS = Path(__file__).parents[2] / "examples" / "data" / "flowers.csv"
+FLOWERS = Path(__file__).parents[3] / "examples" / "data" / "flowers.csv"
 SETTINGS = {"target": "kind", "model": "mlp(8)", "epochs": 15, "seed": 3}
 
 

@@ -281,7 +281,7 @@ def test_every_status_of_the_library_is_a_class_of_its_own():
     import pathlib
     import re
 
-    header = pathlib.Path(__file__).resolve().parents[2] / "include/gradus/base.h"
+    header = pathlib.Path(__file__).resolve().parents[3] / "include/gradus/base.h"
     statuses = re.findall(r"X\(([A-Z_]+), \"", header.read_text().split("GD_STATUS_LIST", 1)[1].split("\n\n", 1)[0])
     classes = [c for c in vars(gd).values() if isinstance(c, type) and issubclass(c, gd.Error) and c is not gd.Error]
     assert "NOMEM" in statuses and len(set(classes)) == len(statuses) - 1  # all but OK

@@ -124,7 +124,7 @@ def test_the_trainer_of_transformers(tmp_path):
     assert same(*results) and not same(results[0], weights(Model()))
 
 
-FOLDER = Path(__file__).resolve().parents[2] / "examples" / "python"
+FOLDER = Path(__file__).resolve().parents[3] / "examples" / "python"
 
 
 def run_example(name):

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="files are the same without it")
 
-SOURCES = pathlib.Path(__file__).resolve().parents[2]
+SOURCES = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(gd.__file__).parents[2]
 NOT_BUILT_FROM = (".ci/", "tests/", "python/tests/", "docs/pictures/")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "examples" / "python"
+FOLDER = Path(__file__).resolve().parents[3] / "examples" / "python"
 
 
 def run(name, capsys):
