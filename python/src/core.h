@@ -1,6 +1,6 @@
 /* The extension gradus._core: what its files share.
  *
- *   context.c   contexts, who may use them, errors and warnings      tensor.c   the type Tensor and its operators
+ *   context.c   contexts, who may use them, errors and warnings      tensor.c   the type Tensor, operators on one
  *   make.c      tensors from lists and buffers, and back             index.c    x[...]
  *   arguments.c arguments of the generated operators (gen_python)    exchange.c DLPack
  *   autograd.c  derivatives                                          optim.c    Optimizer
@@ -10,6 +10,7 @@
  *   file.c      files and bytes                                      links.c    links and rules in Python, var.c their steps
  *   reads.c     what functions that record read on the host
  *   core.c      the module, tables of the library                    settings.c settings of links and groups as values
+ *   arithmetic.c operators between two, in place
  *
  * Written against CPython's limited API of 3.11: one file for every version from that on.
  *
@@ -188,7 +189,9 @@ void gd_py_release(gd_py_context *c, void (*end)(void *), void *object);
 /* ---- tensor.c ---- */
 
 int gd_py_add_tensor(PyObject *module);
-int gd_py_add_fit(PyObject *module); /* fit.c */
+int gd_py_add_fit(PyObject *module);     /* fit.c */
+void gd_py_drop_tensor(gd_py_handle *h); /* of a context that is closed */
+static inline int gd_py_is_number(PyObject *o) { return PyFloat_Check(o) || PyLong_Check(o); }
 /* A Tensor for a result of the library: takes the reference (or the scope's); NULL raises what was recorded. */
 PyObject *gd_py_new_tensor(gd_py_context *c, gd_tensor *t);
 /* A Tensor for one that something else owns. */
