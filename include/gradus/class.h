@@ -195,6 +195,10 @@ gd_object *gd_invoke(gd_object *functional, gd_object *argument, const gd_kwargs
 /* Would gd_invoke find a function?  Records no error (but NOMEM). */
 bool gd_allows(gd_object *functional, gd_object *argument);
 
+/* The function that gd_invoke calls for objects of two classes, for a binding that keeps objects of its own; its `user` is
+ * stored in *user (may be NULL).  NULL if nothing is registered; records no error (but NOMEM). */
+gd_handler gd_class_handler(const gd_class *functional, const gd_class *object_class, void **user);
+
 /* The object classes registered for exactly this functional class (not for its bases), first registered first.
  * Stores up to `capacity` of them in out (borrowed) and returns how many there are. */
 int gd_applicable_types(const gd_class *functional, const gd_class **out, int capacity);

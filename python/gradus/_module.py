@@ -20,58 +20,45 @@ TENSOR_PARAM_PREFIX = "tensor:"
 TENSOR_BUFFER_PREFIX = "buffer:"
 
 
+@_core._is_functional
 class Functional:
-    """What can be applied to objects: the function is chosen by the classes of both.
+    """An object that is called with another object; the classes of both choose the function.
 
         @Area.register(Square)
         def _(area, square): return square.side ** 2
 
-    Area()(Square(2)) searches the method order of the object's class and, for each class in it, that of the functional's."""
-
-    _registered: ClassVar[dict[tuple[type, type], Callable[..., Any]]] = {}
-    _resolved: ClassVar[dict[tuple[type, type], Callable[..., Any] | None]] = {}
+    Area()(Square(2)) searches the method order of the object's class and, for each class in it, that of the functional's.  The
+    library keeps the registrations (gd_register of gradus/class.h)."""
 
     @classmethod
     def register(cls, obj_type: type) -> Callable[[F], F]:
-        """Registers what functionals of this class do to objects of a class; the same pair again replaces."""
+        """Registers the function that functionals of this class call for objects of a class.  The same pair again replaces."""
         if not isinstance(obj_type, type):
             raise TypeError(f"register: a class is needed, not {obj_type!r}")
 
         def decorator(fn: F) -> F:
-            Functional._registered[(obj_type, cls)] = fn
-            Functional._resolved.clear()
+            _core._register(cls, obj_type, fn)
             return fn
         return decorator
 
     @classmethod
     def get_applicable_types(cls) -> tuple[type, ...]:
-        """The classes registered for exactly this class."""
-        return tuple(obj for obj, functional in Functional._registered if functional is cls)
-
-    @staticmethod
-    def _resolve(obj_type: type, functional: type) -> Callable[..., Any] | None:
-        pair = (obj_type, functional)
-        try:
-            return Functional._resolved[pair]
-        except KeyError:
-            found = next((Functional._registered[(o, f)] for o in obj_type.__mro__ for f in functional.__mro__
-                          if (o, f) in Functional._registered), None)
-            Functional._resolved[pair] = found
-            return found
+        """The classes registered for exactly this class, first registered first."""
+        return _core._applicable_types(cls)
 
     def allows(self, obj: Any) -> bool:
         """Can it be applied to the object?"""
-        found = Functional._resolve(type(obj), type(self))
-        if found is None and isinstance(obj, VirtualTensor):
-            found = Functional._resolve(Tensor, type(self))
-        return found is not None
+        fn = _core._handler(type(self), type(obj))
+        if fn is None and isinstance(obj, VirtualTensor):
+            fn = _core._handler(type(self), Tensor)
+        return fn is not None
 
     def invoke(self, obj: Any, *args: Any, **kwargs: Any) -> Any:
-        """Applies it to an object; NotImplementedError names both classes where nothing is registered."""
-        fn = Functional._resolve(type(obj), type(self))
+        """Applies it to an object.  NotImplementedError names both classes if nothing is registered."""
+        fn = _core._handler(type(self), type(obj))
         if fn is None and isinstance(obj, VirtualTensor):
             obj = obj.value
-            fn = Functional._resolve(type(obj), type(self))
+            fn = _core._handler(type(self), type(obj))
         if fn is None:
             raise _core.UnsupportedError(f"No function registered for {type(obj).__name__} with {type(self).__name__}")
         return fn(self, obj, *args, **kwargs)

@@ -179,6 +179,7 @@ static int fill_module(PyObject *module)
                PyModule_AddFunctions(module, gd_py_autograd_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_solve_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_file_functions) == 0 &&
+               PyModule_AddFunctions(module, gd_py_functional_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_link_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_timing_functions) == 0 &&
                PyModule_AddStringConstant(module, "__version__", gd_version()) == 0;

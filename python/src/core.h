@@ -6,6 +6,7 @@
  *   autograd.c  derivatives                                          optim.c    Optimizer
  *   torch.c     memory of PyTorch, torch_state.c what links keep for it
  *   module.c    modules and virtual tensors                          solve.c    minimize, least squares
+ *   functional.c functions chosen by two classes
  *   train.c     trainings and models
  *   file.c      files and bytes                                      links.c    links and rules in Python, var.c their steps
  *   reads.c     what functions that record read on the host
@@ -232,7 +233,7 @@ PyObject *gd_py_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
 PyObject *gd_py_dlpack_device(PyObject *self, PyObject *unused);
 PyObject *gd_py_from_dlpack(PyObject *module, PyObject *object);
 extern PyMethodDef gd_py_make_functions[], gd_py_autograd_functions[], gd_py_solve_functions[],
-    gd_py_file_functions[], gd_py_link_functions[], gd_py_timing_functions[];
+    gd_py_file_functions[], gd_py_functional_functions[], gd_py_link_functions[], gd_py_timing_functions[];
 
 /* ---- arguments.c ---- */
 

@@ -158,13 +158,20 @@ gd_object *gd_invoke(gd_object *functional, gd_object *argument, const gd_kwargs
     return gd__carry_out(ctx, result);
 }
 
+gd_handler gd_class_handler(const gd_class *functional, const gd_class *object_class, void **user)
+{
+    if (!functional || !object_class || !functional->is_functional || functional->ctx != object_class->ctx)
+        return NULL;
+    const gd_dispatch_entry *entry = lookup(functional, object_class);
+    if (entry && user) *user = entry->user;
+    return entry ? entry->fn : NULL;
+}
+
 bool gd_allows(gd_object *functional, gd_object *argument)
 {
-    if (!functional || !argument || argument->ctx != functional->ctx) return false;
-    const gd_class *called = functional->cls;
-    if (!called || !called->is_functional) return false;
-    const gd_dispatch_entry *entry = lookup(called, dispatch_class(argument, called->registry));
-    return entry && entry->fn;
+    if (!functional || !argument || argument->ctx != functional->ctx || !functional->cls) return false;
+    return gd_class_handler(functional->cls, dispatch_class(argument, functional->cls->registry), NULL) !=
+           NULL;
 }
 
 int gd_applicable_types(const gd_class *functional, const gd_class **out, int capacity)

@@ -192,6 +192,30 @@ static void allows_follows_the_same_rules_as_invoke(void **state)
     gd_scope_end(ctx);
 }
 
+static void the_function_of_two_classes_is_the_one_that_invoke_calls(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    world w = begin_world(ctx);
+    void *user = NULL;
+    assert_null(gd_class_handler(w.h, w.c, &user));
+    ok(put(w.f, w.a, "F on A"));
+    ok(put(w.g, w.b, "G on B"));
+    assert_ptr_equal(gd_class_handler(w.h, w.c, &user), answer);
+    assert_string_equal(user, run(w.oh, w.oc));
+    assert_ptr_equal(gd_class_handler(w.h, w.a, &user), answer);
+    assert_string_equal(user, "F on A");
+    ok(put(w.h, w.b, "H on B")); /* what was found before is searched again */
+    assert_ptr_equal(gd_class_handler(w.h, w.c, &user), answer);
+    assert_string_equal(user, "H on B");
+    assert_ptr_equal(gd_class_handler(w.h, w.c, NULL), answer);
+    assert_null(gd_class_handler(w.a, w.a, &user)); /* no functional */
+    gd_ctx *other = gd_ctx_new(NULL);
+    assert_null(gd_class_handler(w.f, gd_class_object(other), &user));
+    gd_ctx_free(other);
+    ok(gd_error(ctx));
+    gd_scope_end(ctx);
+}
+
 static void no_match_is_not_implemented_and_names_both_classes(void **state)
 {
     gd_ctx *ctx = CTX(state);
@@ -544,6 +568,7 @@ int main(void)
         TEST(registering_the_same_pair_again_replaces),
         TEST(applicable_types_are_direct_registrations_only),
         TEST(allows_follows_the_same_rules_as_invoke),
+        TEST(the_function_of_two_classes_is_the_one_that_invoke_calls),
         TEST(no_match_is_not_implemented_and_names_both_classes),
         TEST(only_functionals_are_invoked_and_registered_for),
         TEST(null_gives_null),

@@ -112,3 +112,81 @@ def test_kept_values_are_kept_until_something_of_the_owner_changes():
     reads(1, 3)
     net.below.inner.w = gd.ones(1)
     reads(1.5, 4.5)
+
+
+# ---- functionals ----
+
+def functional(*bases):
+    return type("Scan", bases or (gd.Functional,), {})
+
+
+def answer(cls, obj_type, text):
+    cls.register(obj_type)(lambda functional, obj, **keywords: (text, keywords))
+
+
+def test_functions_are_found_in_the_order_of_pythons_classes():
+    class A: pass
+    class B(A): pass
+    class C(A): pass
+    class D(B, C): pass
+    upper = functional()
+    left, right = functional(upper), functional(upper)
+    both = functional(left, right)
+    pairs = [(f, o) for f in (upper, left, right, both) for o in (object, A, B, C, D)]
+    for f, o in pairs:
+        assert not f().allows(o())
+    for count, (f, o) in enumerate([pairs[i] for i in (0, 6, 13, 8, 3, 14, 16, 19)]):
+        answer(f, o, count)
+        table = {pair: pair[0].get_applicable_types() for pair in pairs}
+        known = {(f, o): i for i, (f, o) in enumerate([pairs[i] for i in (0, 6, 13, 8, 3, 14, 16, 19)][:count + 1])}
+        for called, given in pairs:
+            expected = next((known[f, o] for o in given.__mro__ for f in called.__mro__ if (f, o) in known), None)
+            assert called().allows(given()) == (expected is not None)
+            assert expected is None or called()(given(), key=1) == (expected, {"key": 1})
+            assert table[called, given] == tuple(o for f, o in known if f is called)
+
+
+def test_any_class_of_python_takes_part():
+    import enum
+    import fractions
+
+    class Colour(enum.Enum):
+        RED = 1
+    f = functional()
+    for number, kind in enumerate((int, str, type(None), dict, fractions.Fraction, Colour, type, gd.Tensor)):
+        answer(f, kind, number)
+    found = [f()(x)[0] for x in (7, True, "x", None, {}, fractions.Fraction(1, 2), Colour.RED, int, gd.ones(1))]
+    assert found == [0, 0, 1, 2, 3, 4, 5, 6, 7]
+    assert f.get_applicable_types() == (int, str, type(None), dict, fractions.Fraction, Colour, type, gd.Tensor)
+
+
+def test_the_same_pair_again_replaces_and_lets_go_of_the_function_before():
+    import gc
+    import weakref
+
+    f = functional()
+
+    def first(functional, obj): return "first"
+    gone = weakref.ref(first)
+    f.register(int)(first)
+    assert f()(1) == "first"
+    f.register(int)(lambda functional, obj: "second")
+    del first
+    gc.collect()
+    assert f()(1) == "second" and f.get_applicable_types() == (int,) and gone() is None
+
+
+def test_functionals_need_no_context_and_run_while_they_register():
+    f = functional()
+
+    def once(functional, obj):
+        answer(type(functional), bool, "later")
+        return functional(True)[0]
+    f.register(int)(once)
+    before = gd.current_context()
+    context = gd.Context()
+    context.use()
+    assert f()(1) == "later"
+    before.use()
+    context.close()
+    assert f()(True) == ("later", {})
