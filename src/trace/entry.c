@@ -61,7 +61,8 @@ gd_trace_entry *gd__trace_entry_new(gd_ctx *ctx, const gd_evaluation *what, gd_t
     e->last = gd__calloc(ctx, last_bytes(e));
     e->inputs = count;
     e->signature = gd__calloc(ctx, (size_t)count * sizeof *e->signature);
-    if (!e->last || !e->signature) {
+    e->brief = gd__calloc(ctx, (size_t)count * sizeof *e->brief);
+    if (!e->last || !e->signature || !e->brief) {
         gd__trace_entry_free(e);
         return NULL;
     }
@@ -96,6 +97,7 @@ void gd__trace_entry_free(gd_trace_entry *e)
     for (int i = 0; i < e->inputs && e->signature; i++)
         if (e->signature[i].axes) gd__axes_release(e->signature[i].axes);
     gd__free(e->ctx, e->signature, (size_t)e->inputs * sizeof *e->signature);
+    gd__free(e->ctx, e->brief, (size_t)e->inputs * sizeof *e->brief);
     gd__free(e->ctx, e->last, last_bytes(e));
     gd__free(e->ctx, e, sizeof *e);
 }
@@ -294,4 +296,23 @@ gd_tensor *const *gd__trace_run(gd_trace_entry *e, gd_tensor *const *inputs, boo
     if (!ready) return run_otherwise(e, inputs, check);
     gd_status status = gd__replay_run(e->replay, inputs);
     return !status && !e->replay->stale ? e->replay->result : run_instead(e, inputs, status);
+}
+
+gd_shortcut *gd__trace_shortcut(gd_trace_entry *e)
+{
+    if (e->what.direct || e->state != GD_TRACE_REPLAYS) return NULL;
+    for (int i = 0; i < e->inputs; i++) {
+        const gd_signature *x = &e->signature[i];
+        e->brief[i] = (gd_short_input){.dtype = x->dtype,
+                                       .ndim = (uint8_t)x->ndim,
+                                       .device = x->device,
+                                       .axes = x->axes,
+                                       .size = x->size,
+                                       .stride = x->stride};
+    }
+    gd_shortcut *s = gd__replay_shortcut(e->replay, e->inputs, e->brief);
+    if (!s) return NULL;
+    s->structure = e->structure;
+    s->count = e->inputs;
+    return s;
 }

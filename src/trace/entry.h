@@ -31,6 +31,7 @@ typedef struct gd_trace_entry {
     gd_trace_state state;
     int inputs;
     gd_signature *signature;
+    gd_short_input *brief;  /* of each input */
     gd_recording *recorded; /* the first of two */
     gd_replay *replay;
     gd_tensor **last;   /* results of the function itself, owned until the next call */
@@ -46,6 +47,8 @@ void gd__trace_entry_free(gd_trace_entry *e);
 bool gd__trace_fits(const gd_trace_entry *e, const gd_evaluation *what, gd_tensor *const *inputs, int count);
 /* Replays, or evaluates and records.  The outputs are borrowed until the next call; NULL on failure. */
 gd_tensor *const *gd__trace_run(gd_trace_entry *e, gd_tensor *const *inputs, bool check);
+/* The short way of a function's replay, after one that went well; NULL: there is none. */
+gd_shortcut *gd__trace_shortcut(gd_trace_entry *e);
 /* A paragraph about it; returns its length, as snprintf. */
 int gd__trace_describe(const gd_trace_entry *e, char *out, size_t size);
 

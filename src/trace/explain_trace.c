@@ -44,7 +44,7 @@ static void say_replay(page *p, const gd_replay *x)
     const gd_recording *r = x->r;
     int captured = 0;
     for (int b = 0; b < r->buffers; b++) captured += r->buffer[b].origin == GD_ORIGIN_CAPTURED;
-    SAY(p, "  replayed %lld times\n", (long long)x->runs);
+    SAY(p, "  replayed %lld times\n", (long long)(x->runs + x->brief.runs));
     SAY(p, "  recorded: %d operators and copies, %d of them needed\n", r->calls, x->bodies + x->prologues);
     SAY(p, "  each time: %d; only where one of %d captured tensors has changed: %d\n", x->bodies, captured,
         x->prologues);

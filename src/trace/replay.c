@@ -32,10 +32,11 @@ static int lists_of(gd_replay *p, list *all)
     all[n++] = (list){&p->holders, buffers * sizeof *p->holders};
     all[n++] = (list){&p->result, (size_t)p->r->outputs * sizeof *p->result};
     all[n++] = (list){&p->place, buffers * sizeof *p->place};
+    all[n++] = (list){&p->brief_out, (size_t)p->r->outputs * sizeof *p->brief_out};
     return n;
 }
 
-#define LISTS 17
+#define LISTS 18
 
 static bool make_lists(gd_replay *p)
 {
@@ -130,7 +131,6 @@ static void place_looks(gd_replay *p)
         p->watched[p->watches++] = (gd_watch){.buffer = b,
                                               .input = given ? buffer->input : -1,
                                               .offset = buffer->offset,
-                                              .base = p->base[b],
                                               .storage = given ? NULL : buffer->storage};
     }
 }
@@ -195,7 +195,7 @@ static inline bool untouched(const gd_replay *p, int output)
     int b = p->r->output[output].buffer;
     const gd_storage *storage = p->memory[b]->storage;
     return p->result[output]->head.refs == 1 && storage->refs == p->holders[b] &&
-           storage->version == p->version[b];
+           (storage->version == p->version[b] || p->r->buffer[b].moving);
 }
 
 /* New memory where somebody holds what is there.  What the prologue wrote is gone then, or where somebody changed it. */
@@ -293,10 +293,7 @@ static inline void look_around(gd_replay *p, gd_tensor *const *inputs)
     for (int i = 0; i < p->watches; i++) {
         gd_watch *w = &p->watched[i];
         char *base = w->input < 0 ? w->storage->data : inputs[w->input]->data - w->offset;
-        if (base != w->base) {
-            w->base = base;
-            rebase(p, w->buffer, base);
-        }
+        if (base != p->storage[w->buffer].data || base != p->base[w->buffer]) rebase(p, w->buffer, base);
         if (w->input < 0 && w->version != w->storage->version) note_change(p, w);
     }
 }
@@ -325,6 +322,8 @@ static gd_status run_body(gd_replay *p)
 
 gd_status gd__replay_run(gd_replay *p, gd_tensor *const *inputs)
 {
+    p->runs += p->brief.runs;
+    p->brief.runs = 0;
     look_around(p, inputs);
     if (p->stale) return GD_OK;
     gd_status status = look_at_results(p);
@@ -338,6 +337,54 @@ gd_status gd__replay_run(gd_replay *p, gd_tensor *const *inputs)
     touch_results(p);
     p->runs++;
     return GD_OK;
+}
+
+/* ---- the short way ---- */
+
+/* New in each run, in memory that nobody else holds.  Then nobody sees its version, which stays. */
+static bool gives_shortly(const gd_replay *p, int output)
+{
+    int b = p->r->output[output].buffer;
+    return p->r->buffer[b].moving && p->holders[b] == 2 && p->memory[b]->storage->refs == 2 &&
+           p->result[output]->head.refs == 1;
+}
+
+static void see_vector(gd_shortcut *s, int inputs)
+{
+    s->vector = inputs == 1 && s->in->ndim == 1;
+    if (!s->vector) return;
+    s->input = *s->in;
+    s->extent = *s->in->size;
+    s->stride = *s->in->stride;
+    s->value = s->out[0];
+    s->grad = s->out[1];
+}
+
+gd_shortcut *gd__replay_shortcut(gd_replay *p, int inputs, gd_short_input *in)
+{
+    gd_tape *t = p->units == 1 ? p->unit->tape : NULL;
+    if (!t || !p->ready || p->stale || p->r->drawn || p->watches > inputs) return NULL;
+    gd_shortcut *s = &p->brief;
+    if (!gd__tape_settled(t, s)) return NULL;
+    for (int i = 0; i < p->r->outputs; i++) {
+        if (!gives_shortly(p, i)) return NULL;
+        p->brief_out[i] = (gd_short_output){p->result[i], p->memory[p->r->output[i].buffer]->storage};
+    }
+    for (int i = 0; i < inputs; i++) in[i].base = p->unused;
+    for (int i = 0; i < p->watches; i++) {
+        const gd_watch *w = &p->watched[i];
+        if (w->input < 0) return NULL;
+        in[w->input].base = &p->base[w->buffer];
+        in[w->input].offset = w->offset;
+    }
+    s->ctx = p->ctx;
+    s->in = in;
+    s->end = in + inputs;
+    s->out = p->brief_out;
+    s->base = p->base;
+    s->runs = 0;
+    see_vector(s, inputs);
+    return s;
 }
 
 /* ---- comparing ---- */

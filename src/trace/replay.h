@@ -19,12 +19,46 @@ typedef struct gd_unit {
 
 /* A buffer that is not the replay's: where is it now, has it changed? */
 typedef struct gd_watch {
-    int buffer, input; /* input -1: captured */
-    int64_t offset;    /* of the input's first element */
-    const char *base;
+    int buffer, input;         /* input -1: captured */
+    int64_t offset;            /* of the input's first element */
     const gd_storage *storage; /* captured */
     uint32_t version;
 } gd_watch;
+
+/* A body that is one tape, with all that is looked at before it runs: that is most of what a small function costs. */
+typedef struct gd_short_input {
+    gd_dtype dtype;
+    uint8_t ndim;
+    const gd_device *device;
+    const gd_axes *axes;
+    const int64_t *size, *stride;
+    char **base; /* where the tape has its memory */
+    int64_t offset;
+} gd_short_input;
+
+typedef struct gd_short_output {
+    gd_tensor *tensor;
+    const gd_storage *storage;
+} gd_short_output;
+
+typedef struct gd_shortcut {
+    const gd_ctx *ctx;
+    uint64_t structure;
+    int count;
+    gd_short_input *in, *end;
+    gd_short_output *out;
+    bool vector; /* one input, which has one axis; then here, too: */
+    gd_short_input input;
+    int64_t extent, stride;
+    gd_short_output value, grad;
+    /* interpreted or compiled, with its arguments; returns 0 */
+    int (*run)(char *const *base, void *slot, const void *kernel, const double *setting);
+    char **base;
+    void *slot;
+    const void *kernel;
+    const double *setting;
+    int64_t runs; /* that the replay does not know of */
+} gd_shortcut;
 
 typedef struct gd_replay {
     gd_ctx *ctx;
@@ -53,6 +87,9 @@ typedef struct gd_replay {
     bool ready; /* the prologue has run, for the captured tensors as they are */
     bool stale; /* what the host read while recording has changed: record again */
     int64_t runs;
+    gd_shortcut brief;
+    gd_short_output *brief_out; /* room for it, of each output */
+    char *unused[1];            /* the base of an input that shares the memory of another */
 } gd_replay;
 
 /* Takes the recording, also on failure.  NULL: no memory, with no error recorded. */
@@ -60,6 +97,9 @@ gd_replay *gd__replay_new(gd_recording *r, gd_trace_compile compile);
 void gd__replay_free(gd_replay *p);
 /* Fills p->result.  p->stale: nothing was done. */
 GD_NODISCARD gd_status gd__replay_run(gd_replay *p, gd_tensor *const *inputs);
+/* After a run that went well: the next may take the short way, with `in` for the inputs.  NULL: there is none, because the body is
+ * more than a tape, data are captured, or results are held. */
+gd_shortcut *gd__replay_shortcut(gd_replay *p, int inputs, gd_short_input *in);
 /* Have the results the bits of these tensors? */
 bool gd__replay_agrees(const gd_replay *p, gd_tensor *const *outputs);
 

@@ -60,6 +60,7 @@ typedef union gd_tape_slot {
     float f32;
     int64_t i64;
     uint8_t truth;
+    const void *const *label; /* of the interpreter */
 } gd_tape_slot;
 
 /* What the interpreter goes through: where it goes for an operation, slots in bytes.  Loads and stores: buffer x, offset y. */
@@ -72,8 +73,7 @@ typedef struct gd_tape_step {
     uint32_t to, x, y, z;
 } gd_tape_step;
 
-typedef void (*gd_tape_fn)(char *const *base, gd_tape_slot *slot, const gd_vec_fn *kernel,
-                           const double *setting);
+typedef int (*gd_tape_fn)(char *const *base, void *slot, const void *kernel, const double *setting);
 
 struct gd_tape {
     gd_ctx *ctx;
@@ -100,6 +100,8 @@ bool gd__tape_prepare(gd_tape *tape);
 /* May a call be a part of a tape? */
 bool gd__tape_takes(const gd_replay *p, const gd_recorded *call);
 void gd__tape_run(gd_tape *tape, char *const *base);
+/* Whether it is known how it runs from now on; then with which function and arguments. */
+bool gd__tape_settled(gd_tape *tape, gd_shortcut *how);
 /* Interprets it whatever there is. */
 void gd__tape_interpret(const gd_tape *tape, char *const *base);
 /* Compiles it, or with `cached` only looks whether that was done before; afterwards it runs compiled if that went well and

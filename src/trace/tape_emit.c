@@ -176,9 +176,9 @@ static void put_source(const gd_tape *t, gd_text *out, int32_t *last)
     note_readers(&e, parts);
     put_functions(out);
     int all = put_parts(&e, parts);
-    gd__text_put(out, "void gd_kernel%s\n{\n", arguments);
+    gd__text_put(out, "int gd_kernel%s\n{\n", arguments);
     for (int part = 0; part < all; part++) gd__text_put(out, "    part%d(p, w, k, s);\n", part);
-    gd__text_put(out, "}\n");
+    gd__text_put(out, "    return 0;\n}\n");
 }
 
 /* ---- kernels that are called ---- */
@@ -232,7 +232,7 @@ static bool agrees_here(gd_tape *t, char *const *base, gd_tape_fn fn)
     gd__tape_interpret(t, base);
     copy_stored(t, base, copy + INTERPRETED * t->stores, false);
     copy_stored(t, base, copy, true);
-    fn(base, t->slot, t->kernel, t->setting);
+    (void)fn(base, t->slot, t->kernel, t->setting);
     copy_stored(t, base, copy + COMPILED * t->stores, false);
     copy_stored(t, base, copy, true);
     bool same = !memcmp(copy + INTERPRETED * t->stores, copy + COMPILED * t->stores, one);

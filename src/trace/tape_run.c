@@ -35,8 +35,8 @@ enum {
 /* Labels as values: a jump at the end of each operation, which the processor predicts one by one, in place of one for all. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
-/* With s NULL: the addresses to go to, by step. */
-static const void *const *execute(const gd_tape_step *s, gd_tape_slot *slot, char *const *base)
+/* Returns 0.  With s NULL: *slot gets the addresses to go to, by step. */
+static int execute(const gd_tape_step *s, gd_tape_slot *slot, char *const *base)
 {
     static const void *const label[STEPS] = {
 #define F64(name, operator, expression) [GD_TAPE_##name] = &&f64_##name,
@@ -49,7 +49,10 @@ static const void *const *execute(const gd_tape_step *s, gd_tape_slot *slot, cha
         [STEP_STORE_1] = &&store_1,
         [STEP_KERNEL] = &&kernel,
         [STEP_END] = &&end};
-    if (!s) return label;
+    if (!s) {
+        slot->label = label;
+        return 0;
+    }
     goto * s->go;
     GD_TAPE_OPS(DOUBLE)
     GD_TAPE_OPS(SINGLE)
@@ -77,7 +80,7 @@ kernel : {
     NEXT;
 }
 end:
-    return NULL;
+    return 0;
 }
 #pragma GCC diagnostic pop
 
@@ -109,7 +112,9 @@ static void put_number(gd_tape *t, int k)
 
 bool gd__tape_prepare(gd_tape *t)
 {
-    const void *const *label = execute(NULL, NULL, NULL);
+    gd_tape_slot found;
+    (void)execute(NULL, &found, NULL);
+    const void *const *label = found.label;
     t->slot = gd__quiet_alloc(t->ctx, (size_t)t->values * sizeof *t->slot);
     t->step = gd__quiet_alloc(t->ctx, (size_t)(t->values + t->stores + 1) * sizeof *t->step);
     if (!t->slot || !t->step) return false;
@@ -168,6 +173,23 @@ static void consider(gd_tape *t, char *const *base)
     }
 }
 
+/* As a compiled tape is called, with the steps where that has its kernels. */
+static int interpreted(char *const *base, void *slot, const void *step, const double *setting)
+{
+    (void)setting;
+    return execute(step, slot, base);
+}
+
+bool gd__tape_settled(gd_tape *t, gd_shortcut *how)
+{
+    if (!t->compiled && !t->tried) return false;
+    how->run = t->compiled ? t->compiled : interpreted;
+    how->slot = t->slot;
+    how->kernel = t->compiled ? (const void *)t->kernel : t->step;
+    how->setting = t->setting;
+    return true;
+}
+
 void gd__tape_run(gd_tape *t, char *const *base)
 {
     if (!t->compiled && !t->tried) {
@@ -175,7 +197,7 @@ void gd__tape_run(gd_tape *t, char *const *base)
         consider(t, base);
     }
     if (t->compiled)
-        t->compiled(base, t->slot, t->kernel, t->setting);
+        (void)t->compiled(base, t->slot, t->kernel, t->setting);
     else
         gd__tape_interpret(t, base);
 }

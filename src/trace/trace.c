@@ -10,10 +10,17 @@
 
 /* ---- sets of recordings ---- */
 
+static const gd_shortcut no_shortcut = {.count = -1};
+
+static gd_shortcut *without_shortcut(void) { return (gd_shortcut *)(uintptr_t)&no_shortcut; }
+
 void gd__trace_set_init(gd_trace_set *set, gd_ctx *ctx, int most, bool check)
 {
     const char *how = gd__trusted_env("GRADUS_TRACE");
-    *set = (gd_trace_set){.ctx = ctx, .most = most, .check = check || (how && !strcmp(how, "check"))};
+    *set = (gd_trace_set){.ctx = ctx,
+                          .most = most,
+                          .check = check || (how && !strcmp(how, "check")),
+                          .brief = without_shortcut()};
     set->off = how && !strcmp(how, "off");
 }
 
@@ -51,7 +58,7 @@ static gd_trace_entry *entry_for(gd_trace_set *set, const gd_evaluation *what, g
 gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs,
                                  int count)
 {
-    set->hot = NULL; /* it may be the one that goes */
+    set->brief = without_shortcut(); /* it may be of the one that goes */
     bool last = set->count && gd__trace_fits(set->entry[0], what, inputs, count);
     gd_trace_entry *e = last ? set->entry[0] : entry_for(set, what, inputs, count);
     if (!e) return NULL;
@@ -62,34 +69,9 @@ gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, g
     set->depth++;
     gd_tensor *const *outputs = gd__trace_run(e, inputs, set->check);
     set->depth--;
-    set->hot = e->state == GD_TRACE_REPLAYS && !set->check ? e : NULL;
+    gd_shortcut *brief = outputs && what->brief && !set->check ? gd__trace_shortcut(e) : NULL;
+    if (brief) set->brief = brief;
     return outputs;
-}
-
-static inline bool alike(const gd_signature *s, const gd_tensor *t)
-{
-    if (s->dtype != t->dtype || s->ndim != t->ndim || s->device != t->storage->device || s->axes != t->axes)
-        return false;
-    for (int d = 0; d < s->ndim; d++)
-        if (s->size[d] != t->size[d] || s->stride[d] != t->stride[d]) return false;
-    return true;
-}
-
-gd_tensor *const *gd__trace_again(gd_trace_set *set, int kind, gd_tensor *const *inputs, int count)
-{
-    gd_trace_entry *e = set->hot;
-    const gd_ctx *ctx = set->ctx;
-    if (!e || e->what.kind != kind || e->inputs != count || e->structure != ctx->structure || ctx->recorder ||
-        ctx->status || e->what.direct)
-        return NULL;
-    for (int i = 0; i < count; i++)
-        if (!inputs[i] || inputs[i]->head.ctx != ctx || !alike(&e->signature[i], inputs[i])) return NULL;
-    gd_replay *p = e->replay;
-    gd_status status = gd__replay_run(p, inputs);
-    if (!status && !p->stale) return p->result;
-    if (status) gd_clear_error(set->ctx);
-    set->hot = NULL;
-    return NULL;
 }
 
 /* ---- functions ---- */
@@ -196,21 +178,21 @@ static bool usable(const gd_traced *t, const char *what, gd_tensor *const *input
 gd_tensor *gd_traced_value(gd_traced *t, gd_tensor *const *inputs, int count)
 {
     if (!t || !usable(t, "traced_value", inputs, count)) return NULL;
-    const gd_evaluation what = {"value", VALUE, value_body, t, 1, false};
+    const gd_evaluation what = {.name = "value", .kind = VALUE, .body = value_body, .user = t, .outputs = 1};
     gd_tensor *const *outputs = gd__trace_call(&t->set, &what, inputs, count);
     return outputs ? outputs[0] : NULL;
 }
 
-static inline gd_status give_gradient(gd_tensor *const *outputs, int count, gd_tensor **value,
-                                      gd_tensor **grads)
+static gd_status give_gradient(gd_tensor *const *outputs, int count, gd_tensor **value, gd_tensor **grads)
 {
     if (value) *value = outputs[0];
     for (int i = 0; i < count; i++) grads[i] = outputs[1 + i];
     return GD_OK;
 }
 
-static gd_status first_gradient(gd_traced *t, gd_tensor *const *inputs, int count, gd_tensor **value,
-                                gd_tensor **grads)
+/* Apart: its registers would be saved on the short way, too. */
+__attribute__((noinline)) static gd_status long_gradient(gd_traced *t, gd_tensor *const *inputs, int count,
+                                                         gd_tensor **value, gd_tensor **grads)
 {
     if (value) *value = NULL;
     for (int i = 0; i < count && grads; i++) grads[i] = NULL;
@@ -218,19 +200,77 @@ static gd_status first_gradient(gd_traced *t, gd_tensor *const *inputs, int coun
     gd_ctx *ctx = t->set.ctx;
     if (!usable(t, "traced_gradient", inputs, count)) return gd_error(ctx);
     if (!grads || !count) return gd__null(ctx, "traced_gradient: no inputs, or no place for their gradients");
-    const gd_evaluation what = {"gradient", GRADIENT, gradient_body, t, 1 + count, false};
+    const gd_evaluation what = {.name = "gradient",
+                                .kind = GRADIENT,
+                                .body = gradient_body,
+                                .user = t,
+                                .outputs = 1 + count,
+                                .brief = true};
     gd_tensor *const *outputs = gd__trace_call(&t->set, &what, inputs, count);
     return outputs ? give_gradient(outputs, count, value, grads) : gd_error(ctx);
 }
 
+static inline bool is_free(const gd_short_output *out)
+{
+    return out->tensor->head.refs == 1 && out->storage->refs == 2;
+}
+
+static inline bool is_quiet(const gd_shortcut *s)
+{
+    const gd_ctx *ctx = s->ctx;
+    return ctx->structure == s->structure && !ctx->recorder && !ctx->status;
+}
+
+static inline bool alike(const gd_short_input *s, const gd_tensor *t)
+{
+    return t && s->dtype == t->dtype && s->ndim == t->ndim && s->device == t->storage->device &&
+           s->axes == t->axes;
+}
+
+static inline int run_short(gd_shortcut *s)
+{
+    s->runs++;
+    return s->run(s->base, s->slot, s->kernel, s->setting);
+}
+
+/* The short way where something is more than one vector. */
+__attribute__((noinline)) static gd_status wide_gradient(gd_traced *t, gd_tensor *const *inputs, int count,
+                                                         gd_tensor **value, gd_tensor **grads)
+{
+    gd_shortcut *s = t->set.brief;
+    bool same = is_quiet(s) && is_free(s->out);
+    for (int i = 0; i < count && same; i++) {
+        const gd_short_input *in = &s->in[i];
+        same = alike(in, inputs[i]) && is_free(&s->out[1 + i]);
+        for (int d = 0; d < in->ndim && same; d++)
+            same = in->size[d] == inputs[i]->size[d] && in->stride[d] == inputs[i]->stride[d];
+    }
+    if (!same) return long_gradient(t, inputs, count, value, grads);
+    for (int i = 0; i < count; i++) {
+        *s->in[i].base = inputs[i]->data - s->in[i].offset;
+        grads[i] = s->out[1 + i].tensor;
+    }
+    if (value) *value = s->out->tensor;
+    return (gd_status)run_short(s);
+}
+
+/* Every instruction up to run_short is counted: see bench/trace.c.  The functions called are tail calls, so that no registers are
+ * saved. */
 gd_status gd_traced_gradient(gd_traced *t, gd_tensor *const *inputs, int count, gd_tensor **value,
                              gd_tensor **grads)
 {
-    gd_tensor *const *outputs = t && inputs && grads && count > 0
-                                    ? gd__trace_again(&t->set, GRADIENT, inputs, count)
-                                    : NULL;
-    return outputs ? give_gradient(outputs, count, value, grads)
-                   : first_gradient(t, inputs, count, value, grads);
+    gd_shortcut *s = t ? t->set.brief : without_shortcut();
+    if (s->count != count || !inputs || !grads) return long_gradient(t, inputs, count, value, grads);
+    if (!s->vector) return wide_gradient(t, inputs, count, value, grads);
+    if (!is_quiet(s) || !is_free(&s->value) || !is_free(&s->grad))
+        return long_gradient(t, inputs, count, value, grads);
+    if (value) *value = s->value.tensor;
+    grads[0] = s->grad.tensor;
+    const gd_tensor *x = inputs[0];
+    if (!alike(&s->input, x) || s->extent != x->size[0] || s->stride != x->stride[0])
+        return long_gradient(t, inputs, count, value, grads);
+    *s->input.base = x->data - s->input.offset;
+    return (gd_status)run_short(s);
 }
 
 /* Outputs of their own, one per input. */
@@ -255,7 +295,8 @@ gd_status gd_traced_hvp(gd_traced *t, gd_tensor *const *inputs, int count, gd_te
     if (count > FEW && !(both = gd__alloc(ctx, bytes))) return GD_NOMEM;
     memcpy(both, inputs, bytes / 2);
     memcpy(both + count, v, bytes / 2);
-    const gd_evaluation what = {"Hessian product", HVP, hvp_body, t, count, false};
+    const gd_evaluation what = {
+        .name = "Hessian product", .kind = HVP, .body = hvp_body, .user = t, .outputs = count};
     gd_status status = give(t, gd__trace_call(&t->set, &what, both, 2 * count), count, out);
     if (both != few) gd__free(ctx, both, bytes);
     return status;
@@ -268,7 +309,8 @@ gd_status gd_traced_jacobian(gd_traced *t, gd_tensor *const *inputs, int count, 
     if (!usable(t, "traced_jacobian", inputs, count)) return gd_error(t->set.ctx);
     if (!out || !count)
         return gd__null(t->set.ctx, "traced_jacobian: no inputs, or no place for the Jacobians");
-    const gd_evaluation what = {"Jacobian", JACOBIAN, jacobian_body, t, count, false};
+    const gd_evaluation what = {
+        .name = "Jacobian", .kind = JACOBIAN, .body = jacobian_body, .user = t, .outputs = count};
     return give(t, gd__trace_call(&t->set, &what, inputs, count), count, out);
 }
 

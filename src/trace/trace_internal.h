@@ -13,6 +13,7 @@ typedef struct gd_evaluation {
     gd_trace_body body;
     void *user;
     int outputs;
+    bool brief;  /* whoever calls takes the short way, where there is one */
     bool direct; /* the body looks at the inputs where they are, too, as an objective at its parameters */
 } gd_evaluation;
 
@@ -22,7 +23,7 @@ typedef struct gd_trace_set {
     gd_trace_compile compile;
     int most, count, room, depth;
     struct gd_trace_entry **entry; /* the one used last stands first */
-    struct gd_trace_entry *hot;    /* that one, where it replays and nothing is compared; NULL: it does not */
+    struct gd_shortcut *brief;     /* of that one, where it has one and nothing is compared */
 } gd_trace_set;
 
 /* check and off by GRADUS_TRACE too. */
@@ -31,9 +32,5 @@ void gd__trace_set_free(gd_trace_set *set);
 /* Replays, or evaluates and records.  The outputs are borrowed until the next call for the set; NULL on failure. */
 gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs,
                                  int count);
-
-/* The same where the call before was of this kind, for such inputs, and replayed; NULL: it was not, or this one fails: ask the
- * other. */
-gd_tensor *const *gd__trace_again(gd_trace_set *set, int kind, gd_tensor *const *inputs, int count);
 
 #endif

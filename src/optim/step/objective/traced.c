@@ -59,8 +59,12 @@ gd_status gd__traced_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **los
     if (!t) return GD_NOMEM;
     t->var = var;
     t->flags = flags & GD_EVAL_BACKWARD;
-    const gd_evaluation what = {t->flags ? "gradient" : "value", t->flags, evaluate_traced, t,
-                                t->flags ? 1 + var->count : 1,   true};
+    const gd_evaluation what = {.name = t->flags ? "gradient" : "value",
+                                .kind = t->flags,
+                                .body = evaluate_traced,
+                                .user = t,
+                                .outputs = t->flags ? 1 + var->count : 1,
+                                .direct = true};
     gd_tensor *const *outputs = gd__trace_call(&t->set, &what, var->params, var->count);
     if (!outputs) return gd_error(var->ctx);
     gd__retain(*loss = outputs[0]);
