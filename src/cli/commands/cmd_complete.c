@@ -7,7 +7,7 @@
  * files too.  Everything comes from the tables of the program, from links that are there (plugins on the line too) and from the
  * file that is on the line.  Whatever is wrong there is no error here: there are no candidates then. */
 #include "cli/cli.h"
-#include "cli/commands/until.h"
+#include "optim/text/until.h"
 #include "table/table_load.h"
 #include "expr/expr_internal.h"
 #include "table/words.h"

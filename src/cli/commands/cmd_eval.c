@@ -1,6 +1,6 @@
 /* gradus eval: the value and the gradient of an expression. */
 #include "cli/cli.h"
-#include "cli/problem/constraints.h"
+#include "cli/problem_options.h"
 #include "file/run_log.h"
 #include "gradus/autograd.h"
 
@@ -24,7 +24,7 @@ static gd_tensor *loss_of(void *user, gd_tensor *const *inputs, int count)
     gd_tensor *values[64];
     if (p->count > 64) return NULL;
     for (int i = 0; i < p->count; i++) values[i] = i < count ? inputs[i] : p->value[i];
-    return gd__problem_loss_of(gd_expr_eval(p->expr, values, p->dtype));
+    return gd__problem_loss_of(gd_expr_eval(p->expr, values, p->spec.dtype));
 }
 
 static gd_status evaluate(gd_problem *p, const gd_args *args, results *r)
@@ -39,7 +39,7 @@ static gd_status evaluate(gd_problem *p, const gd_args *args, results *r)
         status = gd_fail(p->ctx, GD_ARGUMENT, "eval: --hessian and --check take at most 64 names");
     if (hessian && !status && !(r->hessian = gd_hessian(loss_of, p, p->value, p->params)))
         status = gd_error(p->ctx);
-    if (check && !status && p->dtype != GD_F64)
+    if (check && !status && p->spec.dtype != GD_F64)
         status = gd_fail(p->ctx, GD_ARGUMENT, "eval: --check wants --dtype f64");
     if (check && !status) status = gd_gradcheck(loss_of, p, p->value, p->params, NULL);
     return status;
@@ -91,22 +91,24 @@ static gd_status print_text(gd_text *out, const gd_problem *p, const results *r)
 
 static int run_eval(gd_cli *cli, const gd_args *args)
 {
-    gd_problem p;
+    gd_problem_arguments a;
+    gd_problem *p = &a.problem;
     results r = {0};
-    gd_status status = gd__problem_open(&p, cli->ctx, args, args->argument[0], NULL, 0);
-    if (!status) status = gd__names_check(&p, NULL, NULL);
-    size_t bytes = ((size_t)p.params + 1) * sizeof *r.gradient;
+    gd_status status = gd__problem_arguments_read(&a, args, args->argument[0]);
+    if (!status) status = gd__problem_arguments_open(&a);
+    if (!status) status = gd__problem_check_names(p);
+    size_t bytes = ((size_t)p->params + 1) * sizeof *r.gradient;
     gd_scope_begin(cli->ctx);
     if (!status && !(r.gradient = gd__calloc(cli->ctx, bytes))) status = GD_NOMEM;
     if (!status) {
         cli->running = true;
-        status = evaluate(&p, args, &r);
+        status = evaluate(p, args, &r);
     }
     if (!status)
-        status = gd__args_has(args, "json") ? print_json(&cli->out, &p, &r) : print_text(&cli->out, &p, &r);
+        status = gd__args_has(args, "json") ? print_json(&cli->out, p, &r) : print_text(&cli->out, p, &r);
     gd__free(cli->ctx, r.gradient, bytes);
     gd_scope_end(cli->ctx);
-    gd__problem_close(&p);
+    gd__problem_arguments_close(&a);
     return gd__cli_code(cli, status);
 }
 

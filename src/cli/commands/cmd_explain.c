@@ -1,6 +1,5 @@
 /* gradus explain: what a chain does in a step. */
 #include "cli/cli.h"
-#include "cli/problem/problem.h"
 #include "cli/table_options.h"
 #include "table/value.h"
 #include "gradus/autograd.h"

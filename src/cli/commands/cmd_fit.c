@@ -1,7 +1,7 @@
 /* gradus fit: nonlinear least squares on a table. */
 #include "cli/fit/fit_arguments.h"
 #include "cli/outcome.h"
-#include "cli/problem/problem.h"
+#include "cli/problem_options.h"
 #include "file/output.h"
 
 #include <math.h>

@@ -2,18 +2,17 @@
 #include "cli/cli.h"
 #include "base/text/number.h"
 #include "file/output.h"
-#include "table/bound.h"
-#include "optim/chain/bounds_chain.h"
-#include "cli/problem/constraints.h"
-#include "cli/problem/microbatches.h"
-#include "cli/problem/kept.h"
-#include "cli/problem/problem.h"
-#include "cli/problem/run_state.h"
+#include "cli/problem_options.h"
+#include "expr/expr_advice.h"
+#include "plot/plot_internal.h"
+#include "problem/kept.h"
+#include "problem/problem_rows.h"
+#include "problem/run_state.h"
 #include "file/run_log.h"
 #include "cli/commands/tuning_options.h"
 #include "cli/table_options.h"
 #include "optim/chain/tuning.h"
-#include "cli/commands/until.h"
+#include "optim/text/until.h"
 #include "cli/outcome.h"
 #include "gradus/autograd.h"
 #include "gradus/file.h"
@@ -75,27 +74,31 @@ static const gd_option options[] = {
         "params; kkt with bounds or constraints; violation, constraint_evals, multipliers and constraints (text, values, violation, "
         "active, multipliers of each) with constraints; bound_multipliers where the chain knows them"),
     GD_DATA_OPTIONS,
-    GD_SPLIT_OPTIONS,
+    GD_OPTION(
+        "split", "NAMES",
+        "data, joined by commas, whose rows processes share: the loss is then to be a vector, or a sum or mean over them"),
+    GD_OPTION(
+        "microbatch", "ROWS",
+        "rows of --split that are evaluated at a time; equal microbatches give equal bits with any number of processes; 0: "
+        "all (0; with several processes an eighth of the rows)"),
+    GD_WORLD_OPTION,
     {0},
 };
 
 #define DEFAULT_STEPS 1000
 
-enum { EXACT, DIFFERENCES, NONE };
-
 typedef struct job {
     gd_cli *cli;
     const gd_args *args;
-    gd_problem problem;
-    gd_problem_microbatches microbatches; /* --split */
+    gd_problem_arguments arguments;
+    gd_problem *problem;  /* of the arguments */
+    gd_problem_rows rows; /* --split */
     gd_optimizer *optimizer;
     gd_run_writer *tracer;
     gd_until until;
     int64_t steps, starts;
-    int gradient; /* one of the enum */
-    gd_constraints equal, below;
+    gd_gradients gradient;
     const char *chosen;  /* the chain where --chain names none, and constraints decide; else NULL */
-    bool bounded;        /* --bound is given, or constraints are */
     bool exact;          /* steps and nothing else: as many, as the chain says */
     const char *stopped; /* by a condition, or interrupted; else NULL */
     char ended[80];      /* what a search says at its end */
@@ -122,74 +125,10 @@ static const char *chain_text(const job *j)
     const char *given = gd__args_get(j->args, "chain");
     if (!given) given = gd__run_chain(j->run);
     if (given || j->chosen) return given ? given : j->chosen;
-    return j->gradient == NONE ? BY_LOSSES_ONLY : GD_DEFAULT_CHAIN;
+    return j->gradient == GD_GRADIENTS_NONE ? BY_LOSSES_ONLY : GD_DEFAULT_CHAIN;
 }
 
-/* The chain, behind a box where --bound is given. */
-static gd_link *bounded_chain(job *j, gd_link *chain)
-{
-    gd_ctx *ctx = j->cli->ctx;
-    gd_problem *p = &j->problem;
-    int64_t n = gd__list_numel(p->value, p->params);
-    size_t bytes = (2 * (size_t)n + 1) * sizeof(double);
-    double *low = gd__alloc(ctx, bytes), *high = low + n;
-    gd_status status = low ? GD_OK : GD_NOMEM;
-    for (int64_t i = 0; i < n && !status; i++) low[i] = -INFINITY, high[i] = INFINITY;
-    int at = 0;
-    for (const char *text; !status && (text = gd__args_next(j->args, "bound", &at));)
-        status = gd__bounds_read(ctx, text, p->name, p->value, p->params, low, high);
-    if (!status)
-        chain = gd__bounds_chain(ctx, chain, p->value, p->params, low, high);
-    else {
-        gd_link_release(chain);
-        chain = NULL;
-    }
-    gd__free(ctx, low, bytes);
-    return chain;
-}
-
-static bool has_link(const gd_link *link, const char *name)
-{
-    if (!strcmp(gd_link_class_of(link)->name, name)) return true;
-    for (int i = 0; i < gd_link_children(link); i++)
-        if (has_link(gd_link_child_at(link, i), name)) return true;
-    return false;
-}
-
-static bool constrained(const job *j) { return j->equal.count || j->below.count; }
-
-static gd_tensor *equal_values(void *user)
-{
-    job *j = user;
-    return gd__constraints_values(&j->problem, &j->equal);
-}
-
-static gd_tensor *below_values(void *user)
-{
-    job *j = user;
-    return gd__constraints_values(&j->problem, &j->below);
-}
-
-/* The chain behind the bounds and inside the constraints of the command line. */
-static gd_status add_restrictions(job *j, gd_link **link)
-{
-    bool bounds = gd__args_has(j->args, "bound"), limits = constrained(j);
-    if (j->gradient == DIFFERENCES)
-        *link = gd_chain_of(j->cli->ctx, (gd_link *[]){gd_chain(j->cli->ctx, "fdm"), *link}, 2);
-    if (*link && limits && !has_link(*link, "augmented_lagrangian") && !has_link(*link, "nlp")) {
-        const gd_link_option inner = gd_child_option("inner", *link);
-        *link = gd_link_with(j->cli->ctx, "augmented_lagrangian", &inner, 1);
-    }
-    if (*link && j->starts > 1) {
-        const gd_link_option both[] = {gd_child_option("inner", *link),
-                                       gd_number_option("n", (double)j->starts),
-                                       gd_number_option("steps", DEFAULT_STEPS)};
-        *link = gd_link_with(j->cli->ctx, "multi_start", both, limits ? 3 : 2);
-    }
-    if (*link && bounds) *link = bounded_chain(j, *link);
-    j->bounded = bounds || limits;
-    return *link ? GD_OK : gd_error(j->cli->ctx);
-}
+static bool constrained(const job *j) { return gd__problem_is_constrained(j->problem); }
 
 static gd_status check_schedules(const gd_args *args)
 {
@@ -200,18 +139,11 @@ static gd_status check_schedules(const gd_args *args)
     return status;
 }
 
-static gd_objective objective_of(job *j);
-
-/* Under constraints nlp, where it serves; their number decides. */
+/* Without --chain, and without one to go on with, the constraints decide. */
 static gd_status choose_chain(job *j)
 {
-    gd_objective objective = objective_of(j);
     bool named = gd__args_has(j->args, "chain") || gd__run_chain(j->run);
-    if (!constrained(j) || named || j->gradient != EXACT) return GD_OK;
-    gd_link *link = gd_chain_for(j->problem.value, j->problem.params, &objective, false);
-    if (link && has_link(link, "nlp")) j->chosen = "nlp";
-    gd_link_release(link);
-    return link ? GD_OK : gd_error(j->cli->ctx);
+    return named ? GD_OK : gd__problem_choose_chain(j->problem, &j->chosen);
 }
 
 static gd_status make_optimizer(job *j)
@@ -225,11 +157,11 @@ static gd_status make_optimizer(job *j)
         status = gd__tune_split(ctx, &link, text);
     const gd_link *split = link;
     if (status) gd_link_release(link);
-    if (!status) status = add_restrictions(j, &link);
+    if (!status) status = gd__problem_restrict(j->problem, j->starts, DEFAULT_STEPS, &link);
     j->optimizer = status ? NULL : gd_optimizer_new(ctx, link);
     if (!j->optimizer) return gd_error(ctx);
-    for (int i = 0; i < j->problem.params && !status; i++)
-        status = gd_optimizer_add(j->optimizer, j->problem.name[i], j->problem.value[i]);
+    for (int i = 0; i < j->problem->params && !status; i++)
+        status = gd_optimizer_add(j->optimizer, j->problem->name[i], j->problem->value[i]);
     at = 0;
     for (const char *text; !status && (text = gd__args_next(j->args, "group", &at));)
         status = gd__tune_group(j->optimizer, text);
@@ -265,12 +197,12 @@ static gd_status check_options(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
     bool asks = j->until.uses[GD_UNTIL_GRAD_NORM] || j->until.uses[GD_UNTIL_KKT];
-    if (constrained(j) && j->gradient == NONE)
+    if (constrained(j) && j->gradient == GD_GRADIENTS_NONE)
         return gd_fail(ctx, GD_ARGUMENT,
                        "minimize: --subject, --equal and --below need gradients, --gradient none gives none");
-    if (j->gradient == NONE && gd__args_has(j->args, "split"))
+    if (j->gradient == GD_GRADIENTS_NONE && gd__args_has(j->args, "split"))
         return gd_fail(ctx, GD_ARGUMENT, "minimize: --split does not go with --gradient none");
-    if (asks && j->gradient == NONE)
+    if (asks && j->gradient == GD_GRADIENTS_NONE)
         return gd_fail(ctx, GD_ARGUMENT,
                        "minimize: --until asks for the gradient, --gradient none gives none");
     return GD_OK;
@@ -282,61 +214,103 @@ static bool gives_settings(const gd_args *args)
     return gd__args_has(args, "chain") || gd__args_has(args, "group") || gd__args_has(args, "schedule");
 }
 
-static gd_status prepare_minimize(job *j)
+/* What several processes and --split mean for each other. */
+static gd_status open_rows(job *j, const gd_words *names)
 {
-    int at = 0;
-    gd_ctx *ctx = j->cli->ctx;
+    gd_cli *cli = j->cli;
+    gd_ctx *ctx = cli->ctx;
+    int64_t microbatch = -1;
+    if (!names->count) {
+        if (gd__args_has(j->args, "microbatch"))
+            return gd_fail(ctx, GD_ARGUMENT, "minimize: --microbatch is for --split, which is not given");
+        if (cli->world)
+            gd_warn(ctx, "minimize: every process computes all of it: --split NAMES shares rows of data");
+        return GD_OK;
+    }
+    gd_status status = gd__args_integer(j->args, "microbatch", 0, INT64_MAX, &microbatch);
+    if (!status) status = gd__problem_rows_open(j->problem, names, cli->world, microbatch, &j->rows);
+    const gd_batch *b = &j->rows.batch;
+    if (status) return status;
+    if (!b->microbatch)
+        gd_warn(ctx,
+                cli->world
+                    ? "minimize: --split has no effect: with --microbatch 0 every process computes all rows"
+                    : "minimize: --split has no effect: this process is alone, and there is no --microbatch");
+    int64_t size = cli->world ? gd_world_size(cli->world) : 1;
+    int64_t parts = b->microbatch ? (b->rows - 1) / b->microbatch + 1 : size;
+    if (parts < size)
+        gd_warn(ctx, "minimize: %lld rows in microbatches of %lld: %lld of %lld processes without work",
+                (long long)b->rows, (long long)b->microbatch, (long long)(size - parts), (long long)size);
+    return GD_OK;
+}
+
+static gd_status split_rows(job *j)
+{
+    gd_words names = {0};
+    gd_status status = gd__words_of_option(j->args, "split", true, &names);
+    if (!status) status = open_rows(j, &names);
+    gd__words_free(j->cli->ctx, &names);
+    return status;
+}
+
+/* Steps as they are end whole; others need not take theirs to the end when a signal comes. */
+static bool is_stopped(void *user)
+{
+    const job *j = user;
+    return !j->exact && !j->stopped && !j->cli->world && gd__interrupt_pending();
+}
+
+static gd_status open_problem(job *j)
+{
+    gd_problem_arguments *a = &j->arguments;
+    gd_status status = gd__problem_arguments_read(a, j->args, j->args->argument[0]);
+    a->spec.gradients = j->gradient;
+    a->spec.interrupted = is_stopped;
+    a->spec.user = j;
+    if (!status && !a->spec.params->count)
+        status = gd_fail(j->cli->ctx, GD_ARGUMENT, "minimize: no --param given: nothing to change");
+    if (!status) status = gd__problem_arguments_open(a);
+    if (!status) status = gd__expr_refuse_truth(j->cli->ctx, NULL, j->problem->expr, NO_LOSS);
+    if (!status) status = gd__problem_check_names(j->problem);
+    if (!status) status = check_options(j);
+    return status ? status : split_rows(j);
+}
+
+static gd_status read_how(job *j)
+{
+    int at = 0, gradient = 0;
     gd_status status = gd__args_integer(j->args, "starts", 1, 1000000, &j->starts);
-    if (!status) status = gd__args_choice(j->args, "gradient", "exact differences none", &j->gradient);
+    if (!status) status = gd__args_choice(j->args, "gradient", "exact differences none", &gradient);
+    j->gradient = (gd_gradients)gradient;
     j->steps *= j->starts;
     if (!status) status = gd__args_integer(j->args, "steps", 0, INT64_MAX, &j->steps);
     for (const char *text; !status && (text = gd__args_next(j->args, "until", &at));)
-        status = gd__until_parse(ctx, text, &j->until);
+        status = gd__until_parse(j->cli->ctx, text, &j->until);
     j->exact = gd__args_has(j->args, "steps") && (!j->until.count || j->steps == 0);
+    return status;
+}
+
+static gd_status prepare_minimize(job *j)
+{
+    gd_ctx *ctx = j->cli->ctx;
+    gd_status status = read_how(j);
     if (!status) status = check_outputs(j);
-    if (!status) status = gd__problem_open(&j->problem, ctx, j->args, j->args->argument[0], NULL, 0);
-    if (!status && j->problem.params == 0)
-        status = gd_fail(ctx, GD_ARGUMENT, "minimize: no --param given: nothing to change");
-    if (!status) status = gd__problem_no_truth(ctx, NULL, j->problem.expr, NO_LOSS);
-    if (!status) status = gd__constraints_read(&j->problem, j->args, &j->equal, &j->below);
-    if (!status) status = gd__names_check(&j->problem, &j->equal, &j->below);
-    if (!status) status = check_options(j);
-    if (!status) status = gd__microbatches_open(&j->problem, j->cli, j->args, &j->microbatches);
+    if (!status) status = open_problem(j);
     const char *resume = gd__args_get(j->args, "resume");
-    if (!status && resume && !(j->run = gd__run_open(&j->problem, j->args->argument[0], resume)))
+    if (!status && resume && !(j->run = gd__run_open(j->problem, j->args->argument[0], resume)))
         status = gd_error(ctx);
     if (!status) status = make_optimizer(j);
     if (!status && resume)
-        status = gd__run_load(&j->problem, j->optimizer, j->run, gd__args_get(j->args, "chain"),
+        status = gd__run_load(j->problem, j->optimizer, j->run, gd__args_get(j->args, "chain"),
                               gives_settings(j->args), resume);
     const char *trace = gd__args_get(j->args, "trace");
     if (!status && trace && !(j->tracer = gd__run_writer_open(ctx, trace))) status = gd_error(ctx);
     char axis[2][80];
-    j->plane = !status && gd__problem_is_plane(&j->problem, axis);
+    j->plane = !status && gd__problem_is_plane(j->problem, axis);
     return status;
 }
 
 /* ---- stepping ---- */
-
-/* Steps as they are end whole; others need not take theirs to the end when a signal comes. */
-static gd_tensor *value_of(void *user)
-{
-    job *j = user;
-    if (!j->exact && !j->stopped && !j->cli->world && gd__interrupt_pending()) {
-        (void)gd_fail(j->cli->ctx, GD_INTERRUPTED, "interrupted");
-        return NULL;
-    }
-    return gd__problem_value(&j->problem);
-}
-
-/* The same as a number, for links that may not have more. */
-static gd_status number_of(void *user, double *loss)
-{
-    job *j = user;
-    gd_tensor *v = value_of(j), *number = v ? gd__problem_loss_of(v) : NULL;
-    *loss = number ? gd_item(number) : NAN;
-    return gd_error(j->cli->ctx);
-}
 
 /* A row for the plot: where the parameters are, and their loss, NAN until it is known. */
 static gd_status add_history(job *j, int64_t step, double loss)
@@ -352,7 +326,7 @@ static gd_status add_history(job *j, int64_t step, double loss)
     double *row = j->history[j->count++];
     row[0] = (double)step;
     row[1] = loss;
-    return j->plane ? gd__list_read(j->problem.value, j->problem.params, row + 2) : GD_OK;
+    return j->plane ? gd__list_read(j->problem->value, j->problem->params, row + 2) : GD_OK;
 }
 
 /* The loss of the last row, once it is known. */
@@ -384,8 +358,8 @@ static gd_status save(job *j, gd_tensor *const *values, double loss)
     gd_archive *archive = gd_archive_new(ctx);
     if (!archive) return GD_NOMEM;
     gd_status status = GD_OK;
-    for (int i = 0; i < j->problem.params && !status; i++)
-        status = gd_archive_put(archive, j->problem.name[i], values[i]);
+    for (int i = 0; i < j->problem->params && !status; i++)
+        status = gd_archive_put(archive, j->problem->name[i], values[i]);
     (void)gd__format(number, sizeof number, "%.17g", loss);
     if (!status) status = gd_archive_set_meta(archive, "expression", j->args->argument[0]);
     if (!status) status = gd_archive_set_meta(archive, "chain", chain_text(j));
@@ -400,7 +374,7 @@ static void save_slow(job *j, const gd_progress *p)
 {
     bool good = isnan(p->loss_after) ? isfinite(p->loss) : p->loss_after <= p->loss;
     if (!j->out || !gd__slow_step(&j->slow) || !good) return;
-    gd__slow_saved(j->cli->ctx, &j->slow, save(j, j->problem.value, p->loss_after));
+    gd__slow_saved(j->cli->ctx, &j->slow, save(j, j->problem->value, p->loss_after));
 }
 
 static gd_status record(job *j, const gd_progress *p)
@@ -408,11 +382,11 @@ static gd_status record(job *j, const gd_progress *p)
     gd_run_numbers numbers = {p->step, p->loss, p->loss_after, p->evals};
     gd_status status = GD_OK;
     if (j->tracer)
-        status = gd__run_writer_step(j->tracer, &numbers, j->problem.name, j->problem.value,
-                                     j->problem.params);
+        status = gd__run_writer_step(j->tracer, &numbers, j->problem->name, j->problem->value,
+                                     j->problem->params);
     set_history(j, p->loss);
     if (!status) status = add_history(j, p->step, p->loss_after);
-    return status ? status : gd__kept_step(&j->kept, &j->problem, p->loss);
+    return status ? status : gd__kept_step(&j->kept, j->problem, p->loss);
 }
 
 /* After every step; false ends the run. */
@@ -431,18 +405,7 @@ static bool after_step(void *user, const gd_progress *p)
 }
 
 /* What counts as no gradient, in numbers of the computation. */
-static double gradient_tolerance(const job *j) { return j->problem.dtype == GD_F64 ? 1e-8 : 1e-4; }
-
-static gd_objective objective_of(job *j)
-{
-    bool by_microbatches = j->microbatches.batch.rows > 0;
-    return (gd_objective){.loss = j->gradient == NONE || by_microbatches ? NULL : value_of,
-                          .value = j->gradient == NONE ? number_of : NULL,
-                          .batch = by_microbatches ? &j->microbatches.batch : NULL,
-                          .user = j,
-                          .equal = j->equal.count ? equal_values : NULL,
-                          .below = j->below.count ? below_values : NULL};
-}
+static double gradient_tolerance(const job *j) { return j->problem->spec.dtype == GD_F64 ? 1e-8 : 1e-4; }
 
 /* Inside an evaluation that lasts; processes end between two steps, together. */
 static bool is_interrupted(void *user)
@@ -454,7 +417,7 @@ static bool is_interrupted(void *user)
 /* A failure leaves the best point; it is put aside until that is saved. */
 static void step_all(job *j)
 {
-    gd_problem *p = &j->problem;
+    gd_problem *p = j->problem;
     gd_solve_options o = gd_solve_defaults();
     o.max_steps = j->steps;
     o.gradient_tol = gradient_tolerance(j);
@@ -469,7 +432,7 @@ static void step_all(job *j)
     gd_status status = add_history(j, 0, NAN);
     if (!status && j->tracer) status = gd__run_writer_start(j->tracer, p->name, p->value, p->params);
     if (!status && j->out && j->exact) status = gd__kept_start(&j->kept, p);
-    gd_objective objective = objective_of(j);
+    gd_objective objective = gd__problem_objective(j->problem);
     const gd_observer asks = {.interrupted = is_interrupted, .user = j};
     gd_ctx_observe(j->cli->ctx, &asks);
     if (!status) status = gd_minimize_with(j->optimizer, &objective, &o, &j->result);
@@ -494,9 +457,10 @@ static void step_all(job *j)
 static gd_status estimate_condition(job *j)
 {
     gd_curvature found;
-    if (j->bounded || j->gradient != EXACT || !isfinite(j->result.loss)) return GD_OK;
-    int64_t most = gd__curvature_budget(j->problem.value, j->problem.params, j->result.evals);
-    gd_objective objective = objective_of(j);
+    if (gd__problem_is_bounded(j->problem) || j->gradient != GD_GRADIENTS_EXACT || !isfinite(j->result.loss))
+        return GD_OK;
+    int64_t most = gd__curvature_budget(j->problem->value, j->problem->params, j->result.evals);
+    gd_objective objective = gd__problem_objective(j->problem);
     gd_status status = gd__curvature(j->optimizer, &objective, most, &found);
     if (status) return status;
     j->saddle = found.falls && j->result.gradient_norm <= gradient_tolerance(j);
@@ -553,13 +517,9 @@ static const char *why(job *j)
     return j->ended;
 }
 
-static gd_constraints_report constraints_of(job *j)
+static const gd_tensor *multipliers(const job *j)
 {
-    return (gd_constraints_report){.problem = &j->problem,
-                                   .equal = &j->equal,
-                                   .below = &j->below,
-                                   .multipliers = gd_optimizer_attr_tensor(j->optimizer, "multipliers"),
-                                   .tolerance = VIOLATION};
+    return gd_optimizer_attr_tensor(j->optimizer, "multipliers");
 }
 
 static gd_status print_json(job *j)
@@ -570,13 +530,12 @@ static gd_status print_json(job *j)
     gd__json_put_number(out, "loss", j->result.loss);
     gd__json_put_number(out, "gradient_norm", j->result.gradient_norm);
     gd__json_put_number(out, "condition_estimate", j->condition);
-    if (j->bounded) gd__json_put_number(out, "kkt", j->result.gradient_norm);
-    status = gd__bounds_json(&j->problem, gd_optimizer_attr_tensor(j->optimizer, "bound_multipliers"), out);
+    if (gd__problem_is_bounded(j->problem)) gd__json_put_number(out, "kkt", j->result.gradient_norm);
+    status = gd__bounds_json(j->problem, gd_optimizer_attr_tensor(j->optimizer, "bound_multipliers"), out);
     if (constrained(j) && !status) {
         gd__json_put_number(out, "violation", j->result.violation);
         gd__json_put_whole(out, "constraint_evals", j->result.constraint_evals);
-        gd_constraints_report report = constraints_of(j);
-        status = gd__constraints_json(&report, out);
+        status = gd__constraints_json(j->problem, multipliers(j), VIOLATION, out);
     }
     gd__json_put_whole(out, "steps", j->result.steps);
     gd__json_put_whole(out, "evals", j->result.evals);
@@ -587,9 +546,9 @@ static gd_status print_json(job *j)
     gd__json_put_number(out, "seconds", j->result.seconds);
     gd__json_key(out, "params");
     gd__text_char(out, '{');
-    for (int i = 0; i < j->problem.params && !status; i++) {
-        gd__json_key(out, j->problem.name[i]);
-        status = gd__json_tensor(out, j->problem.value[i]);
+    for (int i = 0; i < j->problem->params && !status; i++) {
+        gd__json_key(out, j->problem->name[i]);
+        status = gd__json_tensor(out, j->problem->value[i]);
     }
     gd__text_add(out, "}}\n");
     return status;
@@ -626,16 +585,16 @@ static gd_status print_text(job *j)
                       : r->reason == GD_STOP_LINK && !j->stopped ? "ended"
                                                                  : "not converged");
     if (!isnan(r->gradient_norm))
-        gd__text_put(out, ", %s %.3g", j->bounded ? "KKT residual" : "gradient", r->gradient_norm);
+        gd__text_put(out, ", %s %.3g", gd__problem_is_bounded(j->problem) ? "KKT residual" : "gradient",
+                     r->gradient_norm);
     if (constrained(j)) gd__text_put(out, ", violation %.3g", r->violation);
     gd__text_put(out, ": %s\n", why(j));
     if (!isnan(j->condition)) gd__text_put(out, "condition %.2g (estimate)\n", j->condition);
-    for (int i = 0; i < j->problem.params && !status; i++)
-        status = print_param(out, j->problem.name[i], j->problem.value[i]);
-    gd_constraints_report report = constraints_of(j);
-    if (!status && constrained(j)) status = gd__constraints_print(&report, out);
+    for (int i = 0; i < j->problem->params && !status; i++)
+        status = print_param(out, j->problem->name[i], j->problem->value[i]);
+    if (!status && constrained(j)) status = gd__constraints_print(j->problem, multipliers(j), VIOLATION, out);
     const gd_tensor *bounds = gd_optimizer_attr_tensor(j->optimizer, "bound_multipliers");
-    return status ? status : gd__bounds_print(&j->problem, bounds, out);
+    return status ? status : gd__bounds_print(j->problem, bounds, out);
 }
 
 /* Columns of the history as arrays. */
@@ -652,13 +611,13 @@ static gd_status draw(job *j)
     char axis[2][80] = {"step", "loss"};
     size_t bytes = (j->count + 1) * sizeof(double);
     double *x = column(j, j->plane ? 2 : 0), *y = column(j, j->plane ? 3 : 1), box[4];
-    if (j->plane) (void)gd__problem_is_plane(&j->problem, axis);
+    if (j->plane) (void)gd__problem_is_plane(j->problem, axis);
     gd_plot *plot = gd_plot_new(ctx, j->args->argument[0], axis[0], axis[1]);
     gd_status status = x && y && plot ? GD_OK : GD_NOMEM;
     if (!status && j->plane) {
         gd__plane_box(x, y, j->count, box);
         gd_plot_limits(plot, box[0], box[1], box[2], box[3]);
-        status = gd__problem_contours(&j->problem, plot, box);
+        status = gd__problem_contours(j->problem, plot, box);
         gd_plot_path(plot, chain_text(j), x, y, j->count);
     } else if (!status) {
         double low = INFINITY, high = 0;
@@ -700,7 +659,7 @@ static gd_status save_end(job *j)
 {
     bool here = isfinite(j->result.loss);
     if (!j->out || (!here && !isfinite(j->kept.loss))) return GD_OK;
-    gd_status status = save(j, here ? j->problem.value : j->kept.best, here ? j->result.loss : j->kept.loss);
+    gd_status status = save(j, here ? j->problem->value : j->kept.best, here ? j->result.loss : j->kept.loss);
     j->slow.saved = !status;
     return status;
 }
@@ -718,7 +677,7 @@ static gd_status finish_minimize(job *j)
     gd__put_aside(ctx, save_end(j), &j->why);
     if (j->save && !j->lost && isfinite(j->result.loss))
         gd__put_aside(ctx,
-                      gd__run_save(&j->problem, j->optimizer, j->args->argument[0], chain_text(j), j->save),
+                      gd__run_save(j->problem, j->optimizer, j->args->argument[0], chain_text(j), j->save),
                       &j->why);
     gd__put_aside(ctx, gd__run_writer_close(j->tracer), &j->why);
     j->tracer = NULL;
@@ -735,14 +694,12 @@ static void close_job(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
     (void)gd__run_writer_close(j->tracer);
-    gd__kept_stop(&j->kept, &j->problem);
+    gd__kept_stop(&j->kept, j->problem);
     gd_optimizer_free(j->optimizer);
-    gd__constraints_free(ctx, &j->equal);
-    gd__constraints_free(ctx, &j->below);
     gd__free(ctx, j->history, j->history_bytes);
     gd_archive_free(j->run);
-    gd__microbatches_close(&j->microbatches);
-    gd__problem_close(&j->problem);
+    gd__problem_rows_close(&j->rows);
+    gd__problem_arguments_close(&j->arguments);
 }
 
 static int run_minimize(gd_cli *cli, const gd_args *args)
@@ -751,11 +708,12 @@ static int run_minimize(gd_cli *cli, const gd_args *args)
              .args = args,
              .steps = DEFAULT_STEPS,
              .starts = 1,
-             .problem = {.ctx = cli->ctx},
+             .arguments = {.args = args, .problem = {.ctx = cli->ctx}},
              .last_loss = NAN,
              .kept = {.loss = INFINITY},
              .condition = NAN,
              .result = {.loss = NAN, .gradient_norm = NAN}};
+    j.problem = &j.arguments.problem;
     gd_status status = prepare_minimize(&j);
     if (!status) {
         cli->running = true;

@@ -1,7 +1,9 @@
 /* gradus plot: pictures of runs. */
 #include "cli/cli.h"
 #include "file/output.h"
-#include "cli/problem/constraints.h"
+#include "cli/problem_options.h"
+#include "expr/expr_advice.h"
+#include "plot/plot_internal.h"
 #include "file/run_log.h"
 #include "cli/table_options.h"
 
@@ -125,18 +127,20 @@ static gd_status plane_params(const job *j, char spec[2][120], int *count)
 static gd_status contours(job *j, gd_plot *plot, const double box[4])
 {
     char spec[2][120];
-    const char *specs[2] = {spec[0], spec[1]};
     int count = 0;
     gd_status status = plane_params(j, spec, &count);
     if (status) return status;
-    gd_problem p;
-    status = gd__problem_open(&p, j->cli->ctx, j->args, gd__args_get(j->args, "expr"), specs, count);
-    if (!status) status = gd__names_check(&p, NULL, NULL);
+    gd_problem_arguments a;
+    status = gd__problem_arguments_read(&a, j->args, gd__args_get(j->args, "expr"));
+    for (int k = 0; k < count && !status; k++)
+        status = gd__words_add(j->cli->ctx, &a.list[GD_LIST_PARAM], spec[k], strlen(spec[k]));
+    if (!status) status = gd__problem_arguments_open(&a);
+    if (!status) status = gd__problem_check_names(&a.problem);
     if (!status)
-        status = gd__problem_no_truth(j->cli->ctx, "expr", p.expr,
-                                      "the value is true or false, which has no contours");
-    if (!status) status = gd__problem_contours(&p, plot, box);
-    gd__problem_close(&p);
+        status = gd__expr_refuse_truth(j->cli->ctx, "expr", a.problem.expr,
+                                       "the value is true or false, which has no contours");
+    if (!status) status = gd__problem_contours(&a.problem, plot, box);
+    gd__problem_arguments_close(&a);
     return status;
 }
 

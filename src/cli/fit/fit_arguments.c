@@ -1,6 +1,6 @@
 /* Arguments of gradus fit; see fit_arguments.h. */
 #include "cli/fit/fit_arguments.h"
-#include "cli/problem/problem.h"
+#include "cli/problem_options.h"
 #include "table/table_load.h"
 
 #include <stdio.h>
@@ -137,7 +137,7 @@ gd_status gd__fit_arguments_read(const gd_args *args, gd_fit_arguments *a)
     a->csv = gd__table_load(a->ctx, args->argument + 1, args->arguments - 1, &a->tables.csv);
     if (!(a->spec.table = a->csv)) return gd_error(a->ctx);
     if ((status = read_params(a))) return status;
-    status = gd__problem_definitions(a->ctx, args, &a->definitions);
+    status = gd__definitions_option(args, &a->definitions);
     a->spec.definitions = a->definitions;
     a->spec.definitions_file = a->definitions ? gd__args_get(args, "def") : NULL;
     return status ? status : gd__csv_options_used(args, a->tables.used || gd__csv_is_text(a->csv));

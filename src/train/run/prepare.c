@@ -4,7 +4,7 @@
 #include "file/output.h"
 #include "file/safetensors.h"
 #include "optim/chain/tuning.h"
-#include "train/run/resume.h"
+#include "optim/state/resume.h"
 #include "train/run/row_parts.h"
 #include "world/world_internal.h"
 

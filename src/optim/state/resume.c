@@ -2,7 +2,7 @@
  *
  * What an archive says about an optimizer is state (steps, averages) and settings side by side, link by link.  The settings of
  * the new optimizer take the place of the old ones in that text, and then it is read as always. */
-#include "train/run/resume.h"
+#include "optim/state/resume.h"
 #include "base/ctx.h"
 #include "base/text/json.h"
 

@@ -1,7 +1,6 @@
-/* Rows by microbatches; see microbatches.h. */
-#include "cli/problem/microbatches.h"
+/* Rows by microbatches; see problem_rows.h. */
+#include "problem/problem_rows.h"
 
-#include "cli/table_options.h"
 #include "gradus/autograd.h"
 
 #include <math.h>
@@ -12,29 +11,30 @@
 /* The expression over some rows. */
 static gd_tensor *value_of_rows(void *user, int64_t first, int64_t count)
 {
-    gd_problem_microbatches *g = user;
+    gd_problem_rows *g = user;
     gd_problem *p = g->problem;
     for (int i = 0; i < p->count; i++) {
         g->value[i] = p->value[i];
         if (g->cut[i]) g->value[i] = gd_slice(p->value[i], "0", first, first + count, 1);
         if (!g->value[i]) return NULL;
     }
-    return gd_expr_eval(g->expr, g->value, p->dtype);
+    return gd_expr_eval(g->expr, g->value, p->spec.dtype);
 }
 
-void gd__microbatches_close(gd_problem_microbatches *g)
+void gd__problem_rows_close(gd_problem_rows *g)
 {
     if (!g->problem) return;
     gd_ctx *ctx = g->problem->ctx;
     gd_expr_free(g->expr);
     gd__free(ctx, g->value, g->value ? g->bytes : 0);
     gd__free(ctx, g->cut, g->cut ? g->bytes : 0);
-    *g = (gd_problem_microbatches){0};
+    g->problem->rows = NULL;
+    *g = (gd_problem_rows){0};
 }
 
 /* ---- what is cut ---- */
 
-static gd_status cut(gd_problem_microbatches *g, const char *name)
+static gd_status cut(gd_problem_rows *g, const char *name)
 {
     gd_problem *p = g->problem;
     int i = p->params;
@@ -53,19 +53,10 @@ static gd_status cut(gd_problem_microbatches *g, const char *name)
     return GD_OK;
 }
 
-static gd_status cut_all(gd_problem_microbatches *g, const gd_args *args)
-{
-    gd_words names = {0};
-    gd_status status = gd__words_of_option(args, "split", true, &names);
-    for (int i = 0; i < names.count && !status; i++) status = cut(g, names.word[i]);
-    gd__words_free(g->problem->ctx, &names);
-    return status;
-}
-
-static gd_status read_again(gd_problem_microbatches *g, const gd_args *args)
+static gd_status read_again(gd_problem_rows *g)
 {
     gd_problem *p = g->problem;
-    g->expr = gd__problem_expression(p->ctx, args, NULL, args->argument[0], p->name, p->count);
+    g->expr = gd__problem_expression(p, NULL, p->spec.expression);
     for (int i = p->params; i < p->count && g->expr; i++)
         if (!g->cut[i]) gd_expr_fix(g->expr, i);
     return g->expr ? GD_OK : gd_error(p->ctx);
@@ -82,11 +73,11 @@ static double loss_number(gd_tensor *value, bool residuals)
 }
 
 /* Is the loss of all rows the sum of those of the microbatches, or their mean?  It is asked where the parameters start. */
-static gd_status find_meaning(gd_problem_microbatches *g)
+static gd_status find_meaning(gd_problem_rows *g)
 {
     gd_problem *p = g->problem;
     gd_batch *b = &g->batch;
-    double sum = 0, mean = 0, near = p->dtype == GD_F64 ? 1e-9 : 1e-4, size = 0;
+    double sum = 0, mean = 0, near = p->spec.dtype == GD_F64 ? 1e-9 : 1e-4, size = 0;
     gd_scope_begin(p->ctx);
     gd_no_grad_begin(p->ctx);
     gd_tensor *value = gd__problem_value(p);
@@ -121,53 +112,26 @@ static gd_status find_meaning(gd_problem_microbatches *g)
     return GD_OK;
 }
 
-/* ---- options ---- */
-
-/* Are there processes without a microbatch? */
-static void look_at_idle(gd_cli *cli, const gd_batch *b)
+gd_status gd__problem_rows_open(gd_problem *p, const gd_words *names, gd_world *world, int64_t microbatch,
+                                gd_problem_rows *out)
 {
-    int64_t size = cli->world ? gd_world_size(cli->world) : 1,
-            microbatches = (b->rows - 1) / b->microbatch + 1;
-    if (microbatches < size)
-        gd_warn(cli->ctx, "minimize: %lld rows in microbatches of %lld: %lld of %lld processes without work",
-                (long long)b->rows, (long long)b->microbatch, (long long)(size - microbatches),
-                (long long)size);
-}
-
-/* What has no effect is said. */
-static gd_status without_split(gd_cli *cli, const gd_args *args)
-{
-    if (gd__args_has(args, "microbatch"))
-        return gd_fail(cli->ctx, GD_ARGUMENT, "minimize: --microbatch is for --split, which is not given");
-    if (cli->world)
-        gd_warn(cli->ctx, "minimize: every process computes all of it: --split NAMES shares rows of data");
-    return GD_OK;
-}
-
-gd_status gd__microbatches_open(gd_problem *p, gd_cli *cli, const gd_args *args, gd_problem_microbatches *out)
-{
-    *out = (gd_problem_microbatches){.problem = p};
-    if (!gd__args_has(args, "split")) return without_split(cli, args);
+    *out = (gd_problem_rows){.problem = p};
     gd_batch *b = &out->batch;
     out->bytes = (size_t)p->count * sizeof *out->value;
     out->value = gd__calloc(p->ctx, out->bytes);
     out->cut = gd__calloc(p->ctx, out->bytes);
-    gd_status status = out->value && out->cut ? cut_all(out, args) : GD_NOMEM;
-    if (!status && cli->world) b->microbatch = (b->rows + MICROBATCHES - 1) / MICROBATCHES;
-    if (!status) status = gd__args_integer(args, "microbatch", 0, INT64_MAX, &b->microbatch);
+    gd_status status = out->value && out->cut ? GD_OK : GD_NOMEM;
+    for (int i = 0; i < names->count && !status; i++) status = cut(out, names->word[i]);
     if (status) return status;
+    b->microbatch = microbatch >= 0 ? microbatch : world ? (b->rows + MICROBATCHES - 1) / MICROBATCHES : 0;
+    p->rows = out;
     if (!b->microbatch) {
         b->rows = 0;
-        gd_warn(p->ctx,
-                cli->world
-                    ? "minimize: --split has no effect: with --microbatch 0 every process computes all rows"
-                    : "minimize: --split has no effect: this process is alone, and there is no --microbatch");
         return GD_OK;
     }
-    look_at_idle(cli, b);
-    b->world = cli->world;
+    b->world = world;
     b->user = out;
     b->loss = value_of_rows;
-    status = read_again(out, args);
+    status = read_again(out);
     return status ? status : find_meaning(out);
 }

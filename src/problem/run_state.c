@@ -4,11 +4,11 @@
  *   chain                meta: by which chain, as it was written
  *   parameter/NAME       where the last step ended
  *   optimizer/...        as gd_optimizer_pack has it */
-#include "cli/problem/run_state.h"
+#include "problem/run_state.h"
 
 #include "gradus/autograd.h"
 #include "gradus/file.h"
-#include "train/run/resume.h"
+#include "optim/state/resume.h"
 
 #include <stdio.h>
 #include <string.h>

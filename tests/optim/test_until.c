@@ -1,5 +1,5 @@
 /* Conditions to stop at. */
-#include "cli/commands/until.h"
+#include "optim/text/until.h"
 #include "support/own_context.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* A run over the parameters of a problem that another run can go on with. */
-#ifndef GD_CLI_PROBLEM_RUN_STATE_H
-#define GD_CLI_PROBLEM_RUN_STATE_H
+#ifndef GD_PROBLEM_RUN_STATE_H
+#define GD_PROBLEM_RUN_STATE_H
 
-#include "cli/problem/problem.h"
+#include "problem/problem.h"
 #include "gradus/optim.h"
 
 #include "gradus/file.h"

@@ -1,8 +1,8 @@
 /* The parameters of the lowest loss so far, of a run whose steps are taken as they are: for --out, should the last point have none. */
-#ifndef GD_CLI_PROBLEM_KEPT_H
-#define GD_CLI_PROBLEM_KEPT_H
+#ifndef GD_PROBLEM_KEPT_H
+#define GD_PROBLEM_KEPT_H
 
-#include "cli/problem/problem.h"
+#include "problem/problem.h"
 
 typedef struct gd_kept {
     gd_tensor **before, **best; /* where the last step began (its loss is known after it); owned */

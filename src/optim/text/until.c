@@ -1,5 +1,5 @@
 /* Conditions to stop at; see until.h. */
-#include "cli/commands/until.h"
+#include "optim/text/until.h"
 #include "base/text/compose.h"
 #include "base/text/suggest.h"
 

@@ -1,5 +1,5 @@
 /* The best point; see kept.h. */
-#include "cli/problem/kept.h"
+#include "problem/kept.h"
 
 #include "gradus/autograd.h"
 

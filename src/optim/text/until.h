@@ -3,8 +3,8 @@
  * Quantities, after a step: loss, loss_change (by the step), grad_norm (costs an evaluation a step where nothing else knows
  * it), kkt (largest element of x - P(x - gradient), P being the way into the bounds; costs the same), step_norm (how far the parameters moved), evals, seconds.  A step that failed has no loss_change and no step_norm:
  * NaN. */
-#ifndef GD_CLI_COMMANDS_UNTIL_H
-#define GD_CLI_COMMANDS_UNTIL_H
+#ifndef GD_OPTIM_TEXT_UNTIL_H
+#define GD_OPTIM_TEXT_UNTIL_H
 
 #include "base/ctx.h"
 

@@ -1,6 +1,6 @@
 /* An optimizer that goes on from a checkpoint, perhaps as another chain. */
-#ifndef GD_TRAIN_RESUME_H
-#define GD_TRAIN_RESUME_H
+#ifndef GD_OPTIM_RESUME_H
+#define GD_OPTIM_RESUME_H
 
 #include "gradus/optim.h"
 
