@@ -369,6 +369,8 @@ typedef struct gd_link_class {
     bool
         own_settings; /* a class with step, update or apply that reads its settings for each parameter: they may differ */
     bool
+        keeps_history; /* its matrices are those of gradus/quasi_newton.h, of which each of several ranks may keep some columns */
+    bool
         no_child_hessian; /* the children's parameters are not this link's: do not look for a Hessian there */
     bool
         needs_closure; /* evaluates the objective: a step without one is refused, and when one fails the optimizer puts

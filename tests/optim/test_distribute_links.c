@@ -2,7 +2,7 @@
  * Links with objectives: tests/world/same_bits.c. */
 #include "support/support.h"
 #include "optim/table_support.h"
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 
 #include <gradus/gradus.h>
 #include <unistd.h>

@@ -15,7 +15,7 @@ typedef struct gd_entry {
     bool *fresh;      /* a rule's slot was made and not written yet */
     uint16_t *
         sharded; /* of a slot: 0, or the form of the whole tensor of which the slot has this process's shard (GD_SHARDED) */
-    bool parted;    /* the rank that owns the parameter has all of it, others nothing, see plan/entries.c */
+    bool parted;    /* the rank that owns the parameter has all of it, others nothing, see ranks/entries.c */
     double *scalar; /* one a declared scalar */
     int64_t missed; /* applications of the link that it was no part of */
     int64_t seen;   /* the last one it was part of, where that was looked at */

@@ -319,7 +319,7 @@ int64_t gd__state_expected(const gd_link *link, gd_tensor *const *params, int co
 static bool is_here(gd_link *link, gd_entry *e)
 {
     const gd_optimizer *o = link->optimizer;
-    return e && (!e->parted || !o || o->alone || !o->make_whole(link, e, -1));
+    return e && (!e->parted || !o || o->alone || !o->ranks->slot_whole(link, e, -1));
 }
 
 /* The number of a slot, -1 with the error recorded. */
@@ -403,8 +403,8 @@ gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name,
         if (!t) return NULL;
         gd__entry_put(link, e, slot, t, false);
     }
-    gd_status status = keeps_own(link)    ? link->optimizer->take_own(link, e, slot)
-                       : e->sharded[slot] ? link->optimizer->make_whole(link, e, slot)
+    gd_status status = keeps_own(link)    ? link->optimizer->ranks->slot_own(link, e, slot)
+                       : e->sharded[slot] ? link->optimizer->ranks->slot_whole(link, e, slot)
                                           : GD_OK;
     return status ? NULL : e->slot[slot];
 }

@@ -8,6 +8,7 @@
 #include "gradus/optim.h"
 #include "gradus/schedule.h"
 #include "optim/link/link_internal.h"
+#include "optim/other_ranks.h"
 
 typedef struct gd_group_setting {
     const char *key; /* interned */
@@ -34,10 +35,10 @@ typedef struct gd_param {
     int64_t bounded_in;    /* the attempt of the optimizer that said the bounds; 0: none has */
     uint8_t *side;         /* of each element, see step/bounds.h; owned, NULL: it has no bounds */
     int64_t *
-        cut; /* [ranks + 1] elements cut[r] ... cut[r + 1] - 1 are rank r's, see plan/share.h; owned or NULL */
+        cut; /* [ranks + 1] elements cut[r] ... cut[r + 1] - 1 are rank r's, see ranks/share.h; owned or NULL */
     int ranks;
     bool undivided;      /* one rank owns all of it, whatever its size: a link works on whole tensors */
-    gd_tensor *own_grad; /* what this rank owns of its gradient, see plan/scatter.c; owned or NULL ... */
+    gd_tensor *own_grad; /* what this rank owns of its gradient, see ranks/scatter.c; owned or NULL ... */
     bool summed;         /* ... and it has that of this step, or comes to have it */
 } gd_param;
 
@@ -48,7 +49,7 @@ typedef struct gd_attr {
 } gd_attr;
 
 typedef struct gd_plan gd_plan;       /* plan/plan.h */
-typedef struct gd_share gd_share;     /* plan/share.h */
+typedef struct gd_share gd_share;     /* ranks/share.h */
 typedef struct gd_closure gd_closure; /* step/var.h */
 
 struct gd_optimizer {
@@ -110,15 +111,10 @@ struct gd_optimizer {
         bool without, with_closure;
     } moves; /* a failing step could leave parameters elsewhere */
     gd_plan *plans;
-    gd_share *share; /* among several processes; NULL: alone */
-    /* Gathers the shards of a slot, or all of an entry that is parted; what is sharded was made by somebody who has
-     * set this. */
-    gd_status (*make_whole)(gd_link *link, gd_entry *entry, int slot);
-    gd_status (*make_columns_whole)(gd_link *link, gd_global *global); /* the same of a link-wide matrix */
-    /* The other way: of a slot what this rank owns. */
-    gd_status (*take_own)(gd_link *link, gd_entry *entry, int slot);
-    bool alone;        /* this rank works on the tensors it owns, by itself: shards cannot be gathered */
-    bool own_elements; /* links keep of a parameter what this rank owns of it */
+    gd_share *share;       /* among several processes; NULL: alone */
+    const gd_ranks *ranks; /* what they do for state and lists; NULL: alone */
+    bool alone;            /* this rank works on the tensors it owns, by itself: shards cannot be gathered */
+    bool own_elements;     /* links keep of a parameter what this rank owns of it */
     gd_closure *closures;
     bool one_number;                    /* what the objective returned last was one element */
     struct gd_traced_objective *traced; /* recordings of an objective that asks for them, or NULL */

@@ -4,7 +4,7 @@
 
 #include "program/execute.h"
 #include "optim/plan/run.h"
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 
 /* Parameters whose programs are equal, and where what their arrays and uniform inputs mean is kept. */
 typedef struct gd_plan_group {

@@ -171,7 +171,7 @@ static gd_status slot_pointer(const gd_run_args *args, const gd_plan *plan, cons
     gd_entry *e = g->array_entry[m * g->run->p->arrays + k];
     const gd_tensor *param = args->params[g->position[m]];
     if (plan->shared) return own_pointer(a, e, param, g->run, m, data);
-    gd_status status = e->sharded[a->slot] ? args->optimizer->make_whole(a->owner, e, a->slot) : GD_OK;
+    gd_status status = e->sharded[a->slot] ? args->optimizer->ranks->slot_whole(a->owner, e, a->slot) : GD_OK;
     return status ? status : state_pointer(a, e, param, data);
 }
 

@@ -2,7 +2,7 @@
 #include "optim/solve/solve_internal.h"
 
 #include "base/ctx.h"
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 #include "optim/step/objective/bounds.h"
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"

@@ -1,5 +1,5 @@
 /* Loading state that several ranks keep: each reads its shards, and all together know whether the file is whole. */
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 #include "optim/state/state.h"
 
 gd_status gd__load_parts_begin(gd_load_parts *p, gd_optimizer *o, const gd_archive *archive)

@@ -23,7 +23,7 @@
 #include "optim/state/state.h"
 #include "base/text/number.h"
 #include "file/archive.h"
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 
 #include <inttypes.h>
 #include <math.h>

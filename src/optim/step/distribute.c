@@ -252,6 +252,7 @@ void gd__share_free(gd_optimizer *o)
     if (o->share) gd__scatter_free(o);
     gd__free(o->ctx, o->share, sizeof *o->share);
     o->share = NULL;
+    o->ranks = NULL;
 }
 
 /* Every rank has all state again, and steps are its own. */
@@ -280,12 +281,10 @@ static gd_status take_share(gd_optimizer *o, gd_world *world, const gd_distribut
     }
     *share = (gd_share){.world = world,
                         .options = *options,
-                        .exec = {.join = gd__share_join, .user = share},
+                        .exec = {.join = gd__share_join_partial, .user = share},
                         .number = number};
     o->share = share;
-    o->make_whole = gd__share_make_whole;
-    o->take_own = gd__share_take_own;
-    o->make_columns_whole = gd__columns_make_whole;
+    o->ranks = &gd__other_ranks;
     gd__optimizer_changed(o, true);
     if (options->shard == GD_SHARD_NONE || gd_world_size(world) == 1) return GD_OK;
     bool gradients = options->shard == GD_SHARD_GRADIENTS;

@@ -3,7 +3,7 @@
 #define GD_OPTIM_STEP_DISTRIBUTE_H
 
 #include "optim/step/var_internal.h"
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 
 /* Before a step. */
 gd_status gd__share_begin(gd_optimizer *optimizer);

@@ -7,8 +7,8 @@
  * The losses travel first, and with them whether a rank has failed: where one has, nobody waits for its gradients.  Gradients go
  * as buckets of neighbouring parameters, all under way at a time. */
 #include "optim/step/microbatch_loss.h"
-#include "optim/plan/accumulation.h"
-#include "optim/plan/share.h"
+#include "optim/ranks/accumulation.h"
+#include "optim/ranks/share.h"
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
 #include "optim/step/objective/residuals.h"

@@ -9,7 +9,7 @@
 GD_NODISCARD gd_status gd__batch_eval(gd_var *var, const gd_batch *batch, gd_tensor *const *v, double *loss,
                                       gd_tensor **out);
 /* Where rules ask for the first gradient of a step and ranks share state: var gets loss and shards of gradients of its batch
- * (plan/accumulation.h).  Else nothing.  Where gradients are whole (GD_SHARD_STATE) what others own need not come all the same. */
+ * (ranks/accumulation.h).  Else nothing.  Where gradients are whole (GD_SHARD_STATE) what others own need not come all the same. */
 GD_NODISCARD gd_status gd__accumulation_into(gd_var *var);
 /* The step that had them is over. */
 void gd__accumulation_forget(gd_optimizer *optimizer);

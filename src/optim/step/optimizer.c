@@ -131,7 +131,7 @@ void gd_optimizer_zero_grad(gd_optimizer *o)
 {
     if (!o) return;
     for (int i = 0; i < o->count; i++) gd_zero_grad(o->param[i].tensor);
-    if (o->share) gd__scatter_forget(o);
+    if (o->ranks) o->ranks->forget(o);
 }
 
 gd_status gd_optimizer_zero_grad_in_place(gd_optimizer *o)
@@ -139,7 +139,7 @@ gd_status gd_optimizer_zero_grad_in_place(gd_optimizer *o)
     if (!o) return GD_ARGUMENT;
     gd_status status = GD_OK;
     for (int i = 0; i < o->count && !status; i++) status = gd_zero_grad_in_place(o->param[i].tensor);
-    if (o->share) gd__scatter_forget(o);
+    if (o->ranks) o->ranks->forget(o);
     return status;
 }
 
@@ -271,7 +271,7 @@ gd_status gd_optimizer_add(gd_optimizer *o, const char *name, gd_tensor *param)
 /* Forgets the last parameters down to `count`: a group is added whole or not at all. */
 void gd__params_truncate(gd_optimizer *o, int count)
 {
-    if (o->share) gd__scatter_forget(o);
+    if (o->ranks) o->ranks->forget(o);
     while (o->count > count) {
         gd_param *p = &o->param[--o->count];
         param_drop(p);
@@ -292,7 +292,7 @@ gd_status gd_optimizer_remove(gd_optimizer *o, const char *name)
     while (i < o->count && strcmp(o->param[i].name, name)) i++;
     if (i == o->count) return gd_fail(o->ctx, GD_ATTRIBUTE, "optimizer: there is no parameter '%.80s'", name);
     gd_tensor *t = o->param[i].tensor;
-    if (o->share) gd__scatter_forget(o); /* what is under way knows parameters by their numbers */
+    if (o->ranks) o->ranks->forget(o); /* what is under way knows parameters by their numbers */
     gd__entries_drop(o->chain, t);
     param_drop(&o->param[i]);
     gd__strfree(o->ctx, o->param[i].name);

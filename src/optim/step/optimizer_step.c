@@ -387,7 +387,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd_status status = begin_step(o, o->skips_missing && !objective);
     if (!status && !o->count)
         status = gd_fail(ctx, GD_STATE, "optimizer: it has no parameters; gd_optimizer_add gives it some");
-    if (status) return o->share ? gd__share_tell(o, status) : status;
+    if (status) return o->share ? o->ranks->agree(o, status) : status;
     int count = o->looked.count;
     look_at_use(o, objective);
     gd_step_share share = {.extra = extra, .first_kkt = NAN, .violation = NAN};
@@ -416,10 +416,10 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd__share_clear(ctx, &share);
     gd__var_clear(&var);
     free_closures(o);
-    if (o->share && (!objective || o->share->accumulated)) gd__scatter_forget(o);
+    if (o->share && (!objective || o->share->accumulated)) o->ranks->forget(o);
     if (o->share) gd__accumulation_forget(o);
     if (o->partially_updated) tell_partial_update(ctx);
-    return status && o->share ? gd__share_tell(o, status) : status;
+    return status && o->share ? o->ranks->agree(o, status) : status;
 }
 
 gd_status gd_optimizer_step(gd_optimizer *o, const gd_objective *objective, gd_step_info *info)

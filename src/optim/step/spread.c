@@ -6,8 +6,7 @@
  *
  * Links that see all parameters as one vector have what their rank owns of every tensor instead, and sums over lists are those of all
  * ranks (gd_own_lists).  Who wants all of the update (gd_var_read_update) gets it gathered. */
-#include "gradus/quasi_newton.h"
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 #include "optim/step/transform.h"
 #include "optim/step/var_internal.h"
 #include "tensor/elementwise.h"
@@ -33,7 +32,7 @@ bool gd__spreads_by_elements(const gd_link *link)
 
 bool gd__keeps_columns(const gd_link *link)
 {
-    return link->cls->state_bytes == gd_limited_memory_bytes && !gd_link_child(link, "inner") &&
+    return link->cls->keeps_history && !gd_link_child(link, "inner") &&
            gd_link_get(link, "damping", NULL)->kind != GD_SET_STRING;
 }
 

@@ -1,6 +1,6 @@
 /* The variable of a step: lazy loss, gradient and update. */
 #include "gradus/autograd.h"
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 #include "optim/step/microbatch_loss.h"
 #include "optim/step/objective/bounds.h"
 #include "optim/step/objective/memo.h"

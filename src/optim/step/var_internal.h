@@ -77,7 +77,7 @@ struct gd_var {
     uint64_t sides;    /* the optimizer's, when who is held was worked out here; 0: never */
     gd_tensor **given; /* bounded: what `curved` was given; owned or NULL */
     int64_t kept;      /* the optimizer's, when the gradient was evaluated */
-    bool shards;       /* of leaf_grad this rank has what it owns, see plan/share.h */
+    bool shards;       /* of leaf_grad this rank has what it owns, see ranks/share.h */
     bool own;          /* so it is of the update */
     bool grad_history;
     bool update_is_grad; /* no update yet */

@@ -154,7 +154,7 @@ static gd_status reduce(const gd_layout *l, gd_tensor *const *x, gd_tensor *cons
     if (spans > 8 && !(partial = gd__calloc(l->ctx, (size_t)spans * sizeof *partial))) return GD_NOMEM;
     reduce_job job = {.layout = l, .x = x, .y = y, .fn = fn, .partial = partial};
     gd__each_span(l, reduce_span, &job);
-    if (l->own && spans) status = l->own->share->join(l->own->share->user, partial, spans);
+    if (l->own && spans) status = l->own->ranks->join(l->own->optimizer, partial, spans);
     *out = 0;
     for (int64_t i = 0; i < spans; i++) *out = i ? join(*out, partial[i]) : partial[i];
     if (partial != few) gd__free(l->ctx, partial, (size_t)spans * sizeof *partial);

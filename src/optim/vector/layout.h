@@ -10,7 +10,7 @@
 #define GD_OPTIM_VECTOR_LAYOUT_H
 
 #include "gradus/link.h"
-#include "program/execute.h"
+#include "optim/other_ranks.h"
 #include "tensor/tensor_internal.h"
 
 #define GD_PIECE_BYTES 16384 /* of a vector: some of them stay in cache while a history is read */
@@ -62,7 +62,8 @@ typedef struct gd_own_lists {
     int64_t *
         first; /* [count] the first span of each that is this process's, among the spans of the whole; owned by who made it */
     int64_t spans; /* of the whole */
-    const gd_exec_share *share;
+    const gd_ranks *ranks;
+    gd_optimizer *optimizer;
 } gd_own_lists;
 
 #define GD_SPAN 16384 /* elements of a task; part of the results: sums are added span by span */

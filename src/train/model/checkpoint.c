@@ -1,7 +1,7 @@
 /* Checkpoints of gradus train; see recipe.h. */
 #include "train/model/recipe.h"
 
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 #include "optim/state/state.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Parameters to evaluate with: links that keep averages say them, and they take the place of the parameters until those are put
  * back.  The parameters of steps are kept as copies, not computed back: they return bit for bit. */
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 #include "optim/step/optimizer.h"
 
 /* What the last of the links says; the parameter itself where none does. */

@@ -3,12 +3,12 @@
  *   parameter   |--- rank 0 ---|--- rank 1 ---|- rank 2 -|     cut at multiples of GD_SHARE_BLOCK, or whole tensors
  *
  * A plan runs the chunks that this rank owns; state of them is a tensor of that shard alone.  Partial sums of chunks are
- * brought together before they are joined (gd__share_join), results after a run (gd__share_gather): nobody else knows that there
- * are other ranks.
+ * brought together before they are joined (gd__share_join), results after a run (gd__share_gather).  Links, their state and lists of
+ * tensors ask through one table (optim/other_ranks.h); step, methods and state, which stand above this room, call it.
  *
  * Belongs here: ownership, buckets, telling others of errors.  Does not: which gradients are summed when (step/distribute.c). */
-#ifndef GD_OPTIM_PLAN_SHARE_H
-#define GD_OPTIM_PLAN_SHARE_H
+#ifndef GD_OPTIM_RANKS_SHARE_H
+#define GD_OPTIM_RANKS_SHARE_H
 
 #include "optim/link/owner.h"
 #include "optim/vector/layout.h"
@@ -56,8 +56,11 @@ gd_status gd__share_tell(gd_optimizer *optimizer, gd_status status);
 const char *gd__share_name(const gd_optimizer *optimizer, const char *what, char name[GD_SHARE_NAME]);
 /* Adds up tensors of all ranks, each in its place; small ones together. */
 gd_status gd__share_sum(gd_optimizer *optimizer, gd_tensor *const *list, int count);
-/* gd_exec_share.join; user is the share. */
-gd_status gd__share_join(void *user, double *numbers, int64_t count);
+/* The table of this room, for links, their state and lists (optim/other_ranks.h). */
+extern const gd_ranks gd__other_ranks;
+gd_status gd__share_join(gd_optimizer *optimizer, double *numbers, int64_t count);
+/* The same for gd_exec_share.join; user is the share. */
+gd_status gd__share_join_partial(void *user, double *numbers, int64_t count);
 /* Every rank gets the shards that others own of tensors like the parameters `keys`, in their order in memory. */
 gd_status gd__share_gather(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *list,
                            int count);
@@ -65,7 +68,7 @@ gd_status gd__share_gather(gd_optimizer *optimizer, gd_tensor *const *keys, gd_t
  * that fails, and parameters are not as before, the optimizer is partially_updated. */
 gd_status gd__share_run(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *list, int count,
                         gd_exec_set *set, gd_exec_run *run);
-/* Brings the shards of a slot together, for gd_optimizer.make_whole: STATE where this rank may be alone in it. */
+/* Brings the shards of a slot together, for gd_ranks.slot_whole: STATE where this rank may be alone in it. */
 gd_status gd__share_make_whole(gd_link *link, gd_entry *entry, int slot);
 /* All of a slot that is sharded, with every rank: *whole is new. */
 gd_status gd__share_whole(gd_optimizer *optimizer, const gd_entry *entry, int slot, gd_tensor **whole);
@@ -128,8 +131,6 @@ int gd__share_owner(const gd_optimizer *optimizer, const gd_tensor *param);
  * fill: their numbers, not only room.  An owned list; NULL with the error recorded. */
 gd_tensor **gd__share_list(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *whole,
                            int count, bool fill);
-/* For gd_optimizer.take_own. */
-gd_status gd__share_take_own(gd_link *link, gd_entry *entry, int slot);
 /* Lists of tensors like these parameters have what this rank owns of them, until the end (gd_ctx.own_lists). */
 gd_status gd__own_lists_begin(gd_own_lists *own, gd_optimizer *optimizer, gd_tensor *const *keys, int count);
 void gd__own_lists_end(gd_own_lists *own, gd_optimizer *optimizer);
@@ -152,7 +153,7 @@ gd_column_owners *gd__columns_new(gd_optimizer *optimizer, gd_tensor *const *par
 gd_tensor *gd__columns_of(gd_optimizer *optimizer, const gd_tensor *whole, const gd_column_owners *columns);
 /* All columns, new, at every rank or at rank 0 alone (others get NULL). */
 gd_status gd__columns_whole(gd_link *link, const gd_global *global, bool all, gd_tensor **whole);
-/* For gd_optimizer.make_columns_whole: STATE where this rank may be alone in it. */
+/* For gd_ranks.columns_whole: STATE where this rank may be alone in it. */
 gd_status gd__columns_make_whole(gd_link *link, gd_global *global);
 
 #endif

@@ -2,7 +2,7 @@
  *
  *     whole    a0 a0 a1 a1 b0 b1 c2 c2      columns of parameters a, b, c; whose they are
  *     rank 1         a1 a1    b1            one after the other, the same number of rows */
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Which rank owns what of each parameter, and state of shards. */
 #include "base/narrow.h"
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 #include "tensor/elementwise.h"
 
 #include <stdlib.h>
@@ -254,7 +254,7 @@ gd_status gd__share_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, c
                                    link->cls->name, link->cls->slots[slot].name);
 }
 
-gd_status gd__share_take_own(gd_link *link, gd_entry *e, int slot)
+static gd_status take_own(gd_link *link, gd_entry *e, int slot)
 {
     int64_t from = 0, to = 0;
     if (e->sharded[slot] || !gd__share_of(link->optimizer, e->param, &from, &to)) return GD_OK;
@@ -264,11 +264,20 @@ gd_status gd__share_take_own(gd_link *link, gd_entry *e, int slot)
     return GD_OK;
 }
 
+const gd_ranks gd__other_ranks = {.owned = gd__share_of,
+                                  .slot_own = take_own,
+                                  .slot_whole = gd__share_make_whole,
+                                  .columns_whole = gd__columns_make_whole,
+                                  .join = gd__share_join,
+                                  .gather = gd__share_gather,
+                                  .forget = gd__scatter_forget,
+                                  .agree = gd__share_tell};
+
 /* ---- lists of shards ---- */
 
 gd_status gd__own_lists_begin(gd_own_lists *own, gd_optimizer *o, gd_tensor *const *keys, int count)
 {
-    *own = (gd_own_lists){.count = count, .share = &o->share->exec};
+    *own = (gd_own_lists){.count = count, .ranks = o->ranks, .optimizer = o};
     own->first = gd__alloc_array(o->ctx, (size_t)count, sizeof *own->first);
     if (!own->first) return GD_NOMEM;
     for (int i = 0; i < count; i++) {

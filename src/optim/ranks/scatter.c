@@ -9,7 +9,7 @@
  * tensor larger than a bucket goes in portions: the k-th part of every rank's shard.  One of which every rank has a long shard
  * goes by itself, from where it is to where it is kept, without being packed. */
 #include "autograd/ready.h"
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 #include "tensor/elementwise.h"
 #include "tensor/shape.h"
 

@@ -8,8 +8,8 @@
  *
  * With one microbatch a rank never has more of the gradients than its shards, a few buckets and what the backward pass has just made;
  * with more of them it has the sum over its microbatches until the last. */
-#ifndef GD_OPTIM_PLAN_ACCUMULATION_H
-#define GD_OPTIM_PLAN_ACCUMULATION_H
+#ifndef GD_OPTIM_RANKS_ACCUMULATION_H
+#define GD_OPTIM_RANKS_ACCUMULATION_H
 
 #include "optim/link/owner.h"
 

@@ -1,5 +1,5 @@
 /* What travels between the ranks of a step. */
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -117,7 +117,12 @@ gd_place gd__share_place(const gd_tensor *t, int64_t first)
 }
 
 /* As bits: a number and zeros give the number, whatever it is. */
-gd_status gd__share_join(void *user, double *numbers, int64_t count)
+gd_status gd__share_join(gd_optimizer *o, double *numbers, int64_t count)
+{
+    return gd__share_join_partial(o->share, numbers, count);
+}
+
+gd_status gd__share_join_partial(void *user, double *numbers, int64_t count)
 {
     gd_share *share = user;
     gd_ctx *ctx = gd_world_ctx(share->world);

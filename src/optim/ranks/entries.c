@@ -4,7 +4,7 @@
  *
  *     numbers    a slot: is it there, fresh, named as the parameter, on the host, dtype, axes, sizes    ...    scalars, missed steps
  *     bytes      of each slot that is there */
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 
 enum { THERE, FRESH, NAMED, HOST, DTYPE, NDIM, SIZES, NUMBERS = SIZES + GD_MAX_DIMS }; /* of a slot */
 

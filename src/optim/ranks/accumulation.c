@@ -1,7 +1,7 @@
-#include "optim/plan/accumulation.h"
+#include "optim/ranks/accumulation.h"
 
 #include "autograd/ready.h"
-#include "optim/plan/share.h"
+#include "optim/ranks/share.h"
 
 struct gd_accumulation {
     gd_optimizer *o;

@@ -1,0 +1,31 @@
+/* What links, their state and lists of tensors ask of the other ranks of an optimizer that several processes share.
+ *
+ * optim/ranks fills the one table there is.  An optimizer that is alone has none (gd_optimizer.ranks is NULL); while functions of a link
+ * run over what this rank owns, gd_ctx.own_lists leads to it.  Nothing else in link and vector knows that there are other ranks. */
+#ifndef GD_OPTIM_OTHER_RANKS_H
+#define GD_OPTIM_OTHER_RANKS_H
+
+#include "gradus/optim.h"
+
+struct gd_entry;
+struct gd_global;
+
+typedef struct gd_ranks {
+    /* Elements [from, to) of a parameter are this rank's; false: it is no parameter, or has no owners. */
+    bool (*owned)(const gd_optimizer *optimizer, const gd_tensor *param, int64_t *from, int64_t *to);
+    /* A slot becomes what this rank owns of it, or whole; slot -1: all of an entry that one rank keeps. */
+    gd_status (*slot_own)(gd_link *link, struct gd_entry *entry, int slot);
+    gd_status (*slot_whole)(gd_link *link, struct gd_entry *entry, int slot);
+    /* The same of a link-wide matrix of which each rank has some columns. */
+    gd_status (*columns_whole)(gd_link *link, struct gd_global *global);
+    /* Numbers of all ranks come together: each has those of its own elements, and 0 elsewhere. */
+    gd_status (*join)(gd_optimizer *optimizer, double *numbers, int64_t count);
+    /* Every rank gets the shards that others own of tensors like the parameters `keys`. */
+    gd_status (*gather)(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *list, int count);
+    /* Shards of gradients that are under way are not wanted any more. */
+    void (*forget)(gd_optimizer *optimizer);
+    /* This rank has failed: the others hear of it.  The status it is given. */
+    gd_status (*agree)(gd_optimizer *optimizer, gd_status status);
+} gd_ranks;
+
+#endif
