@@ -69,6 +69,20 @@ GD_NODISCARD gd_status gd_jacobian(gd_function fn, void *user, gd_tensor *const 
 /* The Hessian of a scalar function of all inputs, flattened and concatenated: [n, n].  New. */
 gd_tensor *gd_hessian(gd_function fn, void *user, gd_tensor *const *inputs, int count);
 
+/* The gradient of a value that gd_custom made: given that of the value, it sets grads[k] for each input that needs one, new and shaped
+ * like the input; NULL: zeros.  Made of operators it can be differentiated again.  It keeps what it reads in `user`. */
+typedef gd_status (*gd_custom_gradient)(void *user, gd_tensor *grad, const bool *need, gd_tensor **grads);
+
+/* The value, computed in any way, as a function of inputs whose gradient is the caller's: what another program computes, a gradient
+ * that is clipped or estimated, a part that is computed again instead of kept.  `destroy` (may be NULL) ends `user` with the graph, at
+ * once if nothing is recorded, also on failure.  Where the inputs need no gradients it is the value.  New.  ARGUMENT, DTYPE. */
+gd_tensor *gd_custom(gd_tensor *value, gd_tensor *const *inputs, int count, gd_custom_gradient gradient,
+                     void *user, void (*destroy)(void *user));
+
+/* The leaves that want gradients and that t depends on, at most `most` of them in leaves, borrowed, each once.  Returns how many there
+ * are; beyond `most` a leaf counts as often as it is used.  -1 with the error recorded: no memory, or the graph was freed. */
+int gd_leaves(gd_tensor *t, gd_tensor **leaves, int most);
+
 /* Compares analytic with central-difference gradients at f64 inputs.  On disagreement: MISMATCH with text that names
  * the input, the element and both numbers.  order 2 also checks the gradient of the gradient. */
 typedef struct gd_gradcheck_options {

@@ -30,3 +30,31 @@ from . import m as m
 from ._fit import Fit as Fit, fit as fit
 from ._solve import CurveFit as CurveFit, Result as Result, curve_fit as curve_fit, minimize as minimize
 from ._train import Model as Model, load_model as load_model, train as train
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._functions import checkpoint as checkpoint, custom_vjp as custom_vjp, grad as grad, hessian as hessian, jacfwd as jacfwd
+    from ._functions import jacrev as jacrev, jit as jit, jvp as jvp, scan as scan, value_and_grad as value_and_grad, vjp as vjp
+    from ._functions import vmap as vmap
+    from ._tree import tree_leaves as tree_leaves, tree_map as tree_map
+
+# Loaded when first used.
+_later = {name: module for module, names in {
+    "_functions": "checkpoint custom_vjp grad hessian jacfwd jacrev jit jvp scan value_and_grad vjp vmap",
+    "_tree": "tree_leaves tree_map",
+}.items() for name in names.split()}
+
+
+if not TYPE_CHECKING:  # a checker would believe in any name
+    def __getattr__(name: str) -> object:
+        module = _later.get(name)
+        if module is None:
+            raise AttributeError(f"module 'gradus' has no attribute '{name}'")
+        from importlib import import_module
+
+        globals()[name] = value = getattr(import_module(f".{module}", __name__), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_later})

@@ -150,7 +150,16 @@ static int refuse_other_interpreters(void)
     return 1;
 }
 
-/* __all__: what `import *` takes; tensor() of the package is another, with names of axes and more. */
+/* What the package has functions of its own for. */
+static int is_replaced(const char *name)
+{
+    static const char *const names[] = {"tensor", "grad", "jvp", "hessian"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i])) return 1;
+    return 0;
+}
+
+/* __all__: what `import *` takes. */
 static int add_public_names(PyObject *module)
 {
     PyObject *all = PyList_New(0), *name, *value;
@@ -158,7 +167,7 @@ static int add_public_names(PyObject *module)
     int fine = all != NULL;
     while (fine && PyDict_Next(PyModule_GetDict(module), &at, &name, &value)) {
         const char *text = gd_py_text(name);
-        fine = text && (*text == '_' || !strcmp(text, "tensor") || PyList_Append(all, name) == 0);
+        fine = text && (*text == '_' || is_replaced(text) || PyList_Append(all, name) == 0);
     }
     fine = fine && PyList_Sort(all) == 0 && PyModule_AddObjectRef(module, "__all__", all) == 0;
     Py_XDECREF(all);
@@ -173,7 +182,7 @@ static int fill_module(PyObject *module)
     int fine = gd_py.empty_tuple && gd_py_add_errors(module) && gd_py_add_context(module) &&
                gd_py_add_tensor(module) && gd_py_add_module_type(module) && gd_py_add_optimizer(module) &&
                gd_py_add_fit(module) && gd_py_add_borrower(module) && gd_py_add_training(module) &&
-               PyModule_AddFunctions(module, core_functions) == 0 &&
+               gd_py_add_traced(module) && PyModule_AddFunctions(module, core_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_make_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_operator_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_autograd_functions) == 0 &&
@@ -182,6 +191,7 @@ static int fill_module(PyObject *module)
                PyModule_AddFunctions(module, gd_py_functional_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_link_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_timing_functions) == 0 &&
+               PyModule_AddFunctions(module, gd_py_traced_functions) == 0 &&
                PyModule_AddStringConstant(module, "__version__", gd_version()) == 0;
     fine = fine && add_public_names(module);
     if (fine) gd_py.module = module;

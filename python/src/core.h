@@ -233,7 +233,8 @@ PyObject *gd_py_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
 PyObject *gd_py_dlpack_device(PyObject *self, PyObject *unused);
 PyObject *gd_py_from_dlpack(PyObject *module, PyObject *object);
 extern PyMethodDef gd_py_make_functions[], gd_py_autograd_functions[], gd_py_solve_functions[],
-    gd_py_file_functions[], gd_py_functional_functions[], gd_py_link_functions[], gd_py_timing_functions[];
+    gd_py_file_functions[], gd_py_functional_functions[], gd_py_link_functions[], gd_py_timing_functions[],
+    gd_py_traced_functions[];
 
 /* ---- arguments.c ---- */
 
@@ -367,6 +368,7 @@ gd_status gd_py_step_link(gd_py_context *c, PyObject *object, PyObject *hooks, g
 
 int gd_py_add_optimizer(PyObject *module);
 int gd_py_add_training(PyObject *module);      /* train.c */
+int gd_py_add_traced(PyObject *module);        /* traced.c */
 int gd_py_add_borrower(PyObject *module);      /* torch.c */
 gd_optimizer *gd_py_optimizer_of(PyObject *o); /* NULL with an exception */
 int gd_py_add_module_type(PyObject *module);

@@ -334,7 +334,8 @@ static PyObject *minimize(PyObject *module, PyObject *args)
                               .equal = f.equal == Py_None ? NULL : ask_equal,
                               .below = f.below == Py_None ? NULL : ask_below};
     gd_solve_result r;
-    if (read_solve_options(options, &o) && gd_py_own(p.c)) {
+    if (read_solve_options(options, &o) && read_flag(options, "traced", &objective.traced) &&
+        gd_py_own(p.c)) {
         gd_optimizer *optimizer = NULL;
         gd_status status = GD_PARSE;
         PyThreadState *state = gd_py_begin(p.c);

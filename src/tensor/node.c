@@ -58,6 +58,7 @@ void gd__node_release(gd_node *node)
             }
         }
         gd__node_spend(n);
+        if (n->op == GD_OP_custom && n->i[0]) gd__custom_end(n->i[0]);
         n->ctx->live--;
         gd__free(n->ctx, n, n->bytes);
     }

@@ -108,6 +108,9 @@ gd_status gd__execute(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs
 /* run() for the common case of one output; returns it, or releases it and returns NULL on failure. */
 gd_tensor *gd__run1(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *out);
 
+/* Ends what a node of `custom` calls, given its first attribute (autograd/custom.c). */
+void gd__custom_end(int64_t address);
+
 void gd__node_retain(gd_node *node);
 void gd__node_release(gd_node *node);
 /* Drops inputs and saved outputs after a backward pass that does not retain the graph. */

@@ -41,6 +41,9 @@ assert_type(fitted.popt, gd.Tensor)
 assert_type(result.fun, float)
 assert_type(table.params, dict[str, float])
 
+slope: gd.Tensor = gd.grad(lambda x: (x * x).sum())(x)
+again: gd.Tensor = gd.jit(gd.hessian(lambda x: (x * x).sum()))(x)
+
 @gd.rule(state=["v"])
 def momentum(r: gd.Rule, update: gd.Value, beta: float = 0.9) -> gd.Value:
     return update * beta
