@@ -93,10 +93,11 @@ BATCH(sum) { return gd__part_of_sum(p, X, (int)ATTR(3), (int)ATTR(4)); }
 
 BATCH(logsumexp)
 {
-    char axis[2];
+    int64_t size[3] = {ATTR(0), ATTR(1), ATTR(2)};
     gd_status status = gd__batch_sum(s, p);
     if (status) return status;
-    gd_tensor *share = gd_softmax(gd__nameless(X), axis_text(ATTR(4), axis));
+    gd_tensor *share = gd_softmax(gd__reshape(gd__nameless(X), 3, size), "1");
+    share = gd__reshape(share, X->ndim, X->size);
     p->value = share ? gd_mul(p->value, gd__part_look(p, share)) : NULL;
     return made(s, p);
 }

@@ -68,10 +68,24 @@ static const char *axis_text(const gd_pullback *p, char buf[2])
     return buf;
 }
 
+/* The gradient goes to the first extreme. */
+static void to_the_place(gd_pullback *p, gd_tensor *(*place_of)(gd_tensor *, const char *, bool))
+{
+    int64_t size[3] = {gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2)}, one[3] = {size[0], 1, size[2]};
+    gd_tensor *x = gd__in(p, 0), *place = place_of(gd__reshape(x, 3, size), "1", true);
+    gd_tensor *zeros = gd__reshape(gd__zeros_in(p, 0), 3, size);
+    gd__set(p, 0, gd__reshape(gd__scatter_add(zeros, 1, place, gd__reshape(G, 3, one)), x->ndim, x->size));
+}
+
+RULE(highest) { to_the_place(p, gd_argmax); }
+RULE(lowest) { to_the_place(p, gd_argmin); }
+
 RULE(logsumexp)
 {
-    char axis[2];
-    gd__set(p, 0, gd_mul(spread(p, G), gd_softmax(gd__in(p, 0), axis_text(p, axis))));
+    gd_tensor *x = gd__in(p, 0);
+    int64_t size[3] = {gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2)}, one[3] = {size[0], 1, size[2]};
+    gd_tensor *share = gd_softmax(gd__reshape(x, 3, size), "1");
+    gd__set(p, 0, gd__reshape(gd_mul(gd__reshape(G, 3, one), share), x->ndim, x->size));
 }
 
 RULE(softmax)

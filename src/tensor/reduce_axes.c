@@ -21,13 +21,61 @@ static gd_tensor *reduce_group(gd_op_id op, gd_tensor *x, int first, int last, b
     return gd__run1(op, &x, 1, &attrs, gd__mapped(out, x, map));
 }
 
-/* Reduces the axes listed in increasing order. */
-static gd_tensor *reduce_list(gd_op_id op, gd_tensor *x, const int *list, int count, bool keep,
-                              gd_dtype dtype)
+/* One group, or a 0-dimensional operand, which is a group without axes. */
+static bool neighbours(const int *list, int count)
 {
-    /* one group, or a 0-dimensional operand, which is a group without axes */
-    if (count == 0 || list[count - 1] - list[0] == count - 1)
-        return reduce_group(op, x, count ? list[0] : 0, count ? list[count - 1] : -1, keep, dtype);
+    return count == 0 || list[count - 1] - list[0] == count - 1;
+}
+
+static gd_tensor *reduce_neighbours(gd_op_id op, gd_tensor *x, const int *list, int count, bool keep,
+                                    gd_dtype dtype)
+{
+    return reduce_group(op, x, count ? list[0] : 0, count ? list[count - 1] : -1, keep, dtype);
+}
+
+/* Without a copy: a tensor whose memory has no gaps, with its axes in the order of the memory; any other tensor itself.
+ * order[i] is the axis of x that comes in place i. */
+static gd_tensor *in_memory_order(gd_tensor *x, int *order)
+{
+    int n = x->ndim;
+    for (int i = 0; i < n; i++) order[i] = i;
+    if (gd__contiguous(x)) return x;
+    for (int i = 1; i < n; i++)
+        for (int k = i; k > 0 && x->stride[order[k - 1]] < x->stride[order[k]]; k--) {
+            int axis = order[k];
+            order[k] = order[k - 1];
+            order[k - 1] = axis;
+        }
+    int64_t dense = 1;
+    bool gaps = false;
+    for (int i = n; i-- > 0;) {
+        gaps = gaps || (x->size[order[i]] != 1 && x->stride[order[i]] != dense);
+        dense *= x->size[order[i]];
+    }
+    for (int i = 0; i < n && gaps; i++) order[i] = i;
+    return gaps ? x : gd_permute(x, order);
+}
+
+/* Brings the axes of a result back to the order of x; the reduced ones are gone unless they are kept. */
+static gd_tensor *in_old_order(gd_tensor *out, const int *order, int ndim, unsigned gone)
+{
+    int back[GD_MAX_DIMS], n = 0;
+    bool moved = false;
+    for (int axis = 0; axis < ndim; axis++) {
+        if (gone >> axis & 1) continue;
+        int place = 0;
+        for (int i = 0; order[i] != axis; i++) place += !(gone >> order[i] & 1);
+        moved = moved || place != n;
+        back[n++] = place;
+    }
+    return out && moved ? gd_permute(out, back) : out;
+}
+
+/* Reduces the axes listed in increasing order, group by group. */
+static gd_tensor *reduce_groups(gd_op_id op, gd_tensor *x, const int *list, int count, bool keep,
+                                gd_dtype dtype)
+{
+    if (neighbours(list, count)) return reduce_neighbours(op, x, list, count, keep, dtype);
     gd_ctx *ctx = x->head.ctx;
     gd_scope_begin(ctx);
     gd_tensor *out = x;
@@ -37,6 +85,24 @@ static gd_tensor *reduce_list(gd_op_id op, gd_tensor *x, const int *list, int co
         out = reduce_group(op, out, list[begin], list[end - 1], keep, dtype);
         end = begin;
     }
+    return gd__scope_leave(ctx, out);
+}
+
+/* The same of a tensor laid out in any way. */
+static gd_tensor *reduce_list(gd_op_id op, gd_tensor *x, const int *list, int count, bool keep,
+                              gd_dtype dtype)
+{
+    if (gd__contiguous(x)) return reduce_groups(op, x, list, count, keep, dtype);
+    gd_ctx *ctx = x->head.ctx;
+    int order[GD_MAX_DIMS], moved[GD_MAX_DIMS], n = 0;
+    unsigned gone = 0;
+    gd_scope_begin(ctx);
+    gd_tensor *out = NULL, *dense = in_memory_order(x, order);
+    for (int i = 0; i < count; i++) gone |= 1u << list[i];
+    for (int i = 0; i < x->ndim; i++)
+        if (gone >> order[i] & 1) moved[n++] = i;
+    if (dense) out = reduce_groups(op, dense, moved, n, keep, dtype);
+    out = in_old_order(out, order, x->ndim, keep ? 0 : gone);
     return gd__scope_leave(ctx, out);
 }
 
@@ -140,11 +206,15 @@ static gd_tensor *unfold(const folded *f, gd_tensor *x, gd_tensor *out, bool kee
     return out;
 }
 
-static bool not_empty(const char *what, const folded *f)
+static bool not_empty(const char *what, const gd_tensor *x, const int *list, int count)
 {
-    if (f->x->size[f->kept] > 0) return true;
-    (void)gd_fail(f->x->head.ctx, GD_SHAPE, "%s: nothing to choose from: the axes have no elements", what);
-    return false;
+    for (int i = 0; i < count; i++)
+        if (x->size[list[i]] == 0) {
+            (void)gd_fail(x->head.ctx, GD_SHAPE, "%s: nothing to choose from: the axes have no elements",
+                          what);
+            return false;
+        }
+    return true;
 }
 
 static bool has_order(const char *what, const gd_tensor *x)
@@ -160,19 +230,33 @@ static gd_tensor *extreme_place(gd_op_id op, gd_tensor *x)
     return reduce_group(op, x, x->ndim - 1, x->ndim - 1, true, GD_I64);
 }
 
+/* By the place of the extreme: that of several axes, of integers, and on devices that have no kernel for its value. */
+static gd_tensor *extreme_folded(const char *what, gd_op_id op, gd_tensor *x, const char *axes, bool keep,
+                                 bool place)
+{
+    folded f;
+    if (!fold(what, x, axes, &f)) return NULL;
+    gd_tensor *out = extreme_place(op, f.x);
+    if (!place) out = gd__gather(f.x, f.kept, out);
+    return unfold(&f, x, gd__squeeze(out, f.kept), keep);
+}
+
 static gd_tensor *extreme(const char *what, gd_op_id op, gd_tensor *x, const char *axes, bool keep,
                           bool place)
 {
     if (!x || !has_order(what, x)) return NULL;
     gd_ctx *ctx = x->head.ctx;
-    folded f;
-    gd_tensor *out = NULL;
+    int list[GD_MAX_DIMS], count = gd__parse_axes(what, x, axes, list);
+    if (count < 0 || !not_empty(what, x, list, count)) return NULL;
+    bool value = !place && gd_dtype_is_float(x->dtype) && x->storage->device == ctx->cpu;
     gd_scope_begin(ctx);
-    if (fold(what, x, axes, &f) && not_empty(what, &f)) {
-        out = extreme_place(op, f.x);
-        if (!place) out = gd__gather(f.x, f.kept, out);
-        out = unfold(&f, x, gd__squeeze(out, f.kept), keep);
-    }
+    gd_tensor *out;
+    if (value)
+        out = reduce_list(op == GD_OP_argmax ? GD_OP_highest : GD_OP_lowest, x, list, count, keep, x->dtype);
+    else if (place && (count == 1 || (gd__contiguous(x) && neighbours(list, count))))
+        out = reduce_list(op, x, list, count, keep, GD_I64);
+    else
+        out = extreme_folded(what, op, x, axes, keep, place);
     return gd__scope_leave(ctx, out);
 }
 
@@ -199,15 +283,7 @@ gd_tensor *gd_argmin(gd_tensor *x, const char *axis, bool keep_dims)
 gd_tensor *gd_logsumexp(gd_tensor *x, const char *axes, bool keep_dims)
 {
     if (!x || !gd__need_float("logsumexp", x)) return NULL;
-    gd_ctx *ctx = x->head.ctx;
-    folded f;
-    gd_tensor *out = NULL;
-    gd_scope_begin(ctx);
-    if (fold("logsumexp", x, axes, &f)) {
-        out = reduce_group(GD_OP_logsumexp, f.x, f.kept, f.kept, false, x->dtype);
-        out = unfold(&f, x, out, keep_dims);
-    }
-    return gd__scope_leave(ctx, out);
+    return reduce(GD_OP_logsumexp, x, axes, keep_dims, x->dtype);
 }
 
 /* ---- norms and spread ---- */
@@ -252,18 +328,17 @@ gd_tensor *gd_variance(gd_tensor *x, const char *axes, int correction, bool keep
 {
     if (!x || !gd__need_float("variance", x)) return NULL;
     gd_ctx *ctx = x->head.ctx;
-    folded f;
-    gd_tensor *out = NULL;
+    int list[GD_MAX_DIMS], count = gd__parse_axes("variance", x, axes, list);
+    if (count < 0) return NULL;
+    double n = 1;
+    for (int i = 0; i < count; i++) n *= (double)x->size[list[i]];
+    n -= correction;
     gd_scope_begin(ctx);
-    if (fold("variance", x, axes, &f)) {
-        gd_tensor *wide = widened(f.x), *mean = wide ? mean_list(wide, &f.kept, 1, true) : NULL;
-        gd_tensor *square = mean ? gd_square(gd_sub(wide, mean)) : NULL;
-        double n = (double)f.x->size[f.kept] - correction;
-        if (square) out = reduce_group(GD_OP_sum, square, f.kept, f.kept, false, square->dtype);
-        out = gd_mul_scalar(out, 1 / (n > 0 ? n : 0));
-        if (out && wide != f.x) out = gd_cast(out, x->dtype);
-        out = unfold(&f, x, out, keep_dims);
-    }
+    gd_tensor *wide = widened(x), *mean = wide ? mean_list(wide, list, count, true) : NULL, *out = NULL;
+    gd_tensor *square = mean ? gd_square(gd_sub(wide, mean)) : NULL;
+    if (square) out = reduce_list(GD_OP_sum, square, list, count, keep_dims, square->dtype);
+    out = gd_mul_scalar(out, 1 / (n > 0 ? n : 0));
+    if (out && wide != x) out = gd_cast(out, x->dtype);
     return gd__scope_leave(ctx, out);
 }
 
@@ -281,8 +356,15 @@ static gd_tensor *along(gd_op_id op, gd_tensor *x, const char *axis)
     if (!x) return NULL;
     const char *what = gd__ops[op].name;
     if (!(gd__ops[op].takes & GD_TAKES_INTS) && !gd__need_float(what, x)) return NULL;
-    int at = gd__parse_axis(what, x, axis);
-    return at < 0 ? NULL : along_axis(op, x, at, false);
+    int at = gd__parse_axis(what, x, axis), order[GD_MAX_DIMS], moved = 0;
+    if (at < 0) return NULL;
+    if (gd__contiguous(x)) return along_axis(op, x, at, false);
+    gd_ctx *ctx = x->head.ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *dense = in_memory_order(x, order);
+    while (order[moved] != at) moved++;
+    gd_tensor *out = dense ? along_axis(op, dense, moved, false) : NULL;
+    return gd__scope_leave(ctx, in_old_order(out, order, x->ndim, 0));
 }
 
 gd_tensor *gd_softmax(gd_tensor *x, const char *axis) { return along(GD_OP_softmax, x, axis); }

@@ -4,6 +4,7 @@
 #include "base/vmath.h"
 #include "base/vmath_special.h"
 #include "tensor/cpu/cpu.h"
+#include "tensor/cpu/row_kernels.h"
 
 #include <string.h>
 
@@ -470,6 +471,7 @@ static void add_into_f64(double *acc, const double *x, int64_t n)
 
 const gd_vec_table JOIN(gd__vec_, GD_ISA) = {
     .isa = STRING(GD_ISA),
+    .rows = JOIN(gd__rows_, GD_ISA),
     .map =
         {
 #define OP(name, nin, nout, kind, needs, takes, batch) kind(name, takes)

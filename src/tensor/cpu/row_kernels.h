@@ -1,0 +1,74 @@
+/* Kernels over rows: a matrix is reduced along its rows ("columns": one result per column) or within them ("row": one result).
+ * Compiled once for each instruction set by vec/row_kernels.c; the order of every sum is fixed there. */
+#ifndef GD_TENSOR_CPU_ROW_KERNELS_H
+#define GD_TENSOR_CPU_ROW_KERNELS_H
+
+#include <stdint.h>
+
+/* What a fold joins elements by. */
+enum { GD_FOLD_SUM, GD_FOLD_PROD, GD_FOLD_MAX, GD_FOLD_MIN, GD_FOLD_COUNT };
+
+#define GD_TILE_ROWS 64  /* short rows that are handled side by side */
+#define GD_TILE_LONG 16  /* elements of the longest row that is short */
+#define GD_STRIP     128 /* columns that kernels with a sum per column take at most */
+
+/* For f32 and f64.  x[r * apart + c] is element c of row r. */
+typedef struct gd_rows_table {
+    /* acc[c] = row 0, then joined with the rows that follow, one after the other */
+    void (*columns[GD_FOLD_COUNT])(void *acc, const void *x, int64_t apart, int64_t rows, int64_t columns);
+    /* acc[c] joined with x[c] */
+    void (*join[GD_FOLD_COUNT])(void *acc, const void *x, int64_t columns);
+    /* n elements in sixteen lanes, then the lanes pairwise */
+    void (*row[GD_FOLD_COUNT])(void *out, const void *x, int64_t n);
+    /* columns[] for rows of at most GD_TILE_LONG elements, at most GD_TILE_ROWS of them, in the order of row[] */
+    void (*short_rows[GD_FOLD_COUNT])(void *out, const void *x, int64_t rows, int64_t n);
+    /* As columns of MAX or MIN (sign 1 or -1) with the place of the first extreme, counted from `first`; the first NaN wins. */
+    void (*places)(void *acc, int64_t *place, const void *x, int64_t apart, int64_t rows, int64_t columns,
+                   int64_t first, double sign);
+    /* to[c][r] = from[r][c] */
+    void (*turn)(void *to, int64_t to_apart, const void *from, int64_t from_apart, int64_t rows,
+                 int64_t columns);
+    /* sum[c] += exp(scale x - shift[c]) of all rows; kept in `to` unless that is NULL.  At most GD_STRIP columns. */
+    void (*exp_columns)(void *to, int64_t to_apart, const void *x, int64_t apart, int64_t rows,
+                        int64_t columns, double scale, const double *shift, double *sum);
+    /* Element c of each row times factor[c], or plus it. */
+    void (*scale_columns)(void *to, int64_t apart, int64_t rows, int64_t columns, const double *factor);
+    void (*shift_columns)(void *to, int64_t to_apart, const void *x, int64_t apart, int64_t rows,
+                          int64_t columns, const double *term);
+    /* shift[c] = scale times the extreme in acc[c], or 0 where that is infinite; and log(sum) + shift. */
+    void (*shifts)(double *shift, const void *acc, int64_t columns, double scale);
+    void (*logs)(double *to, const double *sum, const double *shift, int64_t columns);
+    void (*from_f64)(void *to, const double *x, int64_t n, int64_t step);
+    /* One row: exp(scale x - shift) to `to`, unless that is NULL; returns the sum. */
+    double (*exp_row)(void *to, const void *x, int64_t n, double scale, double shift);
+    void (*scale_row)(void *to, int64_t n, double factor);
+    void (*shift_row)(void *to, const void *x, int64_t n, double term);
+    /* dot[c] = sum of g y over the rows, then to = factor y (g - dot) */
+    void (*softmax_grad)(void *to, const void *g, const void *y, int64_t apart, int64_t rows, int64_t columns,
+                         double factor);
+    void (*softmax_grad_row)(void *to, const void *g, const void *y, int64_t n, double factor);
+    /* Mean and 1 / sqrt(variance + eps) of a row. */
+    void (*moments)(const void *x, int64_t n, double eps, double *mean, double *rate);
+    /* (x - mean) rate, times weight plus bias unless they are NULL */
+    void (*standardize)(void *to, const void *x, int64_t n, double mean, double rate, const void *weight,
+                        const void *bias);
+    /* rate (h - mean h - y mean h y), h = g weight (1 if NULL), y the standardized x */
+    void (*standardize_grad)(void *to, const void *g, const void *x, int64_t n, double mean, double rate,
+                             const void *weight);
+    /* weight[c] += g y, bias[c] += g, of one row */
+    void (*norm_sums)(double *weight, double *bias, const void *g, const void *x, int64_t n, double mean,
+                      double rate);
+    /* to[c] = x[c] + sums[c]; sums becomes that: of each row in turn */
+    void (*running)(void *to, void *sums, const void *x, int64_t columns);
+} gd_rows_table;
+
+/* f32, f64 */
+extern const gd_rows_table gd__rows_base[2];
+#ifdef GD_HAVE_AVX2
+extern const gd_rows_table gd__rows_avx2[2];
+#endif
+#ifdef GD_HAVE_AVX512
+extern const gd_rows_table gd__rows_avx512[2];
+#endif
+
+#endif

@@ -1,0 +1,390 @@
+/* The kernels of cpu/row_kernels.h for one type T; vec/row_kernels.c includes this text for each. */
+
+/* ---- folds ---- */
+
+#define FOLD_SUM(a, b)  ((a) + (b))
+#define FOLD_PROD(a, b) ((a) * (b))
+/* NaN wins on either side */
+#define FOLD_MAX(a, b) (((b) > (a)) | ((b) != (b)) ? (b) : (a))
+#define FOLD_MIN(a, b) (((b) < (a)) | ((b) != (b)) ? (b) : (a))
+
+/* Rows of n numbers, n known to the compiler: their results stay in registers. */
+#define FEW_COLUMNS(fold, n)                                                     \
+    {                                                                            \
+        T few[n];                                                                \
+        for (int k = 0; k < n; k++) few[k] = x[k];                               \
+        for (int64_t r = 1; r < rows; r++)                                       \
+            for (int k = 0; k < n; k++) few[k] = fold(few[k], x[r * apart + k]); \
+        for (int k = 0; k < n; k++) acc[k] = few[k];                             \
+        return;                                                                  \
+    }
+
+#define COLUMNS(name, fold)                                                                   \
+    static void NAME(columns_##name)(void *acc_, const void *x_, int64_t apart, int64_t rows, \
+                                     int64_t columns)                                         \
+    {                                                                                         \
+        const T *restrict x = x_;                                                             \
+        T *restrict acc = acc_;                                                               \
+        switch (columns) {                                                                    \
+        case 1: FEW_COLUMNS(fold, 1)                                                          \
+        case 2: FEW_COLUMNS(fold, 2)                                                          \
+        case 3: FEW_COLUMNS(fold, 3)                                                          \
+        case 4: FEW_COLUMNS(fold, 4)                                                          \
+        default: break;                                                                       \
+        }                                                                                     \
+        int64_t c = 0;                                                                        \
+        for (; c + WIDE <= columns; c += WIDE) {                                              \
+            T wide[WIDE];                                                                     \
+            for (int k = 0; k < WIDE; k++) wide[k] = x[c + k];                                \
+            for (int64_t r = 1; r < rows; r++) {                                              \
+                const T *restrict y = x + r * apart + c;                                      \
+                for (int k = 0; k < WIDE; k++) wide[k] = fold(wide[k], y[k]);                 \
+            }                                                                                 \
+            for (int k = 0; k < WIDE; k++) acc[c + k] = wide[k];                              \
+        }                                                                                     \
+        for (int64_t k = c; k < columns; k++) acc[k] = x[k];                                  \
+        for (int64_t r = 1; r < rows && c < columns; r++) {                                   \
+            const T *restrict y = x + r * apart;                                              \
+            for (int64_t k = c; k < columns; k++) acc[k] = fold(acc[k], y[k]);                \
+        }                                                                                     \
+    }                                                                                         \
+    static void NAME(join_##name)(void *acc_, const void *x_, int64_t columns)                \
+    {                                                                                         \
+        const T *restrict x = x_;                                                             \
+        T *restrict acc = acc_;                                                               \
+        for (int64_t k = 0; k < columns; k++) acc[k] = fold(acc[k], x[k]);                    \
+    }
+
+/* lanes: what the row is folded in before the lanes are joined pairwise */
+#define ROW(name, fold, lanes)                                                        \
+    static void NAME(row_##name)(void *out, const void *x_, int64_t n)                \
+    {                                                                                 \
+        const T *restrict x = x_;                                                     \
+        T lane[lanes];                                                                \
+        for (int k = 0; k < lanes; k++) lane[k] = (T)NAME(begin_##name);              \
+        int64_t i = 0;                                                                \
+        for (; i + lanes <= n; i += lanes)                                            \
+            for (int k = 0; k < lanes; k++) lane[k] = fold(lane[k], x[i + k]);        \
+        for (int k = 0; i + k < n; k++) lane[k] = fold(lane[k], x[i + k]);            \
+        for (int width = lanes / 2; width; width /= 2)                                \
+            for (int k = 0; k < width; k++) lane[k] = fold(lane[k], lane[k + width]); \
+        *(T *)out = lane[0];                                                          \
+    }
+
+/* As in a row: `begin` turns -0 into 0 in a sum, lanes without elements change nothing. */
+#define SHORT_ROWS(name, fold)                                                                            \
+    static void NAME(short_rows_##name)(void *out_, const void *x, int64_t rows, int64_t n)               \
+    {                                                                                                     \
+        T tile[GD_TILE_LONG][GD_TILE_ROWS], *restrict out = out_;                                         \
+        NAME(turn)(tile, GD_TILE_ROWS, x, n, rows, n);                                                    \
+        for (int64_t r = 0; r < rows; r++) tile[0][r] = fold((T)NAME(begin_##name), tile[0][r]);          \
+        for (int width = LANES / 2; width; width /= 2)                                                    \
+            for (int k = 0; k < width && k + width < n; k++)                                              \
+                for (int r = 0; r < GD_TILE_ROWS; r++) tile[k][r] = fold(tile[k][r], tile[k + width][r]); \
+        for (int64_t r = 0; r < rows; r++) out[r] = tile[0][r];                                           \
+    }
+
+/* Rows of up to four numbers by loops whose length the compiler knows. */
+static void NAME(turn)(void *to_, int64_t to_apart, const void *from_, int64_t from_apart, int64_t rows,
+                       int64_t columns)
+{
+    T *restrict to = to_;
+    const T *restrict from = from_;
+#define FEW(n)                                                                  \
+    if (columns == n && from_apart == n) {                                      \
+        for (int64_t r = 0; r < rows; r++)                                      \
+            for (int c = 0; c < n; c++) to[c * to_apart + r] = from[r * n + c]; \
+        return;                                                                 \
+    }
+    FEW(2)
+    FEW(3)
+    FEW(4)
+#undef FEW
+    for (int64_t c = 0; c < columns; c++)
+        for (int64_t r = 0; r < rows; r++) to[c * to_apart + r] = from[r * from_apart + c];
+}
+
+static const T NAME(begin_sum) = 0, NAME(begin_prod) = 1, NAME(begin_max) = -INFINITY,
+               NAME(begin_min) = INFINITY;
+COLUMNS(sum, FOLD_SUM)
+COLUMNS(prod, FOLD_PROD)
+COLUMNS(max, FOLD_MAX)
+COLUMNS(min, FOLD_MIN)
+ROW(sum, FOLD_SUM, LANES)
+ROW(prod, FOLD_PROD, WIDE)
+/* the order changes no extreme */
+#define ROW_EXTREME(name, fold)                                                       \
+    static void NAME(row_##name)(void *out, const void *x_, int64_t n)                \
+    {                                                                                 \
+        const T *restrict x = x_;                                                     \
+        T wide[WIDE];                                                                 \
+        int64_t rows = n / WIDE, i = rows * WIDE;                                     \
+        for (int k = 0; k < WIDE; k++) wide[k] = (T)NAME(begin_##name);               \
+        if (rows) NAME(columns_##name)(wide, x, WIDE, rows, WIDE);                    \
+        for (int k = 0; i + k < n; k++) wide[k] = fold(wide[k], x[i + k]);            \
+        for (int width = WIDE / 2; width; width /= 2)                                 \
+            for (int k = 0; k < width; k++) wide[k] = fold(wide[k], wide[k + width]); \
+        *(T *)out = wide[0];                                                          \
+    }                                                                                 \
+    SHORT_ROWS(name, fold)
+SHORT_ROWS(sum, FOLD_SUM)
+SHORT_ROWS(prod, FOLD_PROD)
+ROW_EXTREME(max, FOLD_MAX)
+ROW_EXTREME(min, FOLD_MIN)
+
+/* Places are kept in numbers as wide as T, which vectors want: row numbers of a chunk, which are small. */
+static void NAME(places)(void *acc_, int64_t *restrict place, const void *x_, int64_t apart, int64_t rows,
+                         int64_t columns, int64_t first, double sign_)
+{
+    const T *restrict x = x_, sign = (T)sign_;
+    T *restrict acc = acc_;
+    for (int64_t c = 0; c < columns; c += WIDE) {
+        int count = columns - c < WIDE ? (int)(columns - c) : WIDE;
+        T best[WIDE], at[WIDE];
+        for (int k = 0; k < WIDE; k++) best[k] = k < count ? sign * x[c + k] : 0, at[k] = 0;
+        for (int64_t r = 1; r < rows; r++) {
+            const T *restrict y = x + r * apart + c;
+            T now = (T)r;
+            if (count == WIDE)
+                for (int k = 0; k < WIDE; k++) {
+                    T b = sign * y[k], old = best[k];
+                    int better = ((b > old) | (b != b)) & (old == old);
+                    best[k] = better ? b : old;
+                    at[k] = better ? now : at[k];
+                }
+            else
+                for (int k = 0; k < count; k++) {
+                    T b = sign * y[k], old = best[k];
+                    int better = ((b > old) | (b != b)) & (old == old);
+                    best[k] = better ? b : old;
+                    at[k] = better ? now : at[k];
+                }
+        }
+        for (int k = 0; k < count; k++) acc[c + k] = sign * best[k];
+        for (int k = 0; k < count; k++) place[c + k] = first + (int64_t)at[k];
+    }
+}
+
+/* ---- exponentials ---- */
+
+static void NAME(exp_columns)(void *to_, int64_t to_apart, const void *x_, int64_t apart, int64_t rows,
+                              int64_t columns, double scale_, const double *shift_, double *restrict sum)
+{
+    const T *restrict x = x_, scale = (T)scale_;
+    T *restrict to = to_, shift[GD_STRIP], part[GD_STRIP], thrown[GD_STRIP];
+    for (int64_t c = 0; c < columns; c++) shift[c] = (T)-shift_[c];
+    for (int64_t first = 0; first < rows; first += ADDED) {
+        int64_t last = rows - first < ADDED ? rows : first + ADDED;
+        for (int64_t c = 0; c < columns; c++) part[c] = 0;
+        for (int64_t r = first; r < last; r++) {
+            const T *restrict y = x + r * apart;
+            T *restrict z = to ? to + r * to_apart : thrown;
+            for (int64_t c = 0; c < columns; c++) z[c] = F(exp)(scale * y[c] + shift[c]);
+            for (int64_t c = 0; c < columns; c++) part[c] += z[c];
+        }
+        for (int64_t c = 0; c < columns; c++) sum[c] += (double)part[c];
+    }
+}
+
+static void NAME(scale_columns)(void *to_, int64_t apart, int64_t rows, int64_t columns,
+                                const double *factor_)
+{
+    T *restrict to = to_, factor[GD_STRIP];
+    for (int64_t c = 0; c < columns; c++) factor[c] = (T)factor_[c];
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++) to[r * apart + c] *= factor[c];
+}
+
+static void NAME(shift_columns)(void *to_, int64_t to_apart, const void *x_, int64_t apart, int64_t rows,
+                                int64_t columns, const double *term_)
+{
+    const T *restrict x = x_;
+    T *restrict to = to_, term[GD_STRIP];
+    for (int64_t c = 0; c < columns; c++) term[c] = (T)term_[c];
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++) to[r * to_apart + c] = x[r * apart + c] + term[c];
+}
+
+static void NAME(shifts)(double *restrict shift, const void *acc_, int64_t columns, double scale)
+{
+    const T *restrict acc = acc_;
+    for (int64_t c = 0; c < columns; c++) {
+        double most = scale * (double)acc[c];
+        shift[c] = (most - most == 0) | (most != most) ? most : 0;
+    }
+}
+
+static void NAME(logs)(double *restrict to, const double *restrict sum, const double *restrict shift,
+                       int64_t columns)
+{
+    for (int64_t c = 0; c < columns; c++) to[c] = (double)F(log)((T)sum[c]) + shift[c];
+}
+
+static void NAME(from_f64)(void *to_, const double *restrict x, int64_t n, int64_t step)
+{
+    T *restrict to = to_;
+    for (int64_t i = 0; i < n; i++) to[i * step] = (T)x[i];
+}
+
+#define BLOCK 1024
+
+static double NAME(exp_row)(void *to_, const void *x_, int64_t n, double scale_, double shift_)
+{
+    const T *restrict x = x_, scale = (T)scale_, shift = (T)-shift_;
+    T *restrict to = to_, thrown[BLOCK], part;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t count = n - i < BLOCK ? n - i : BLOCK;
+        T *restrict z = to ? to + i : thrown;
+        for (int64_t k = 0; k < count; k++) z[k] = F(exp)(scale * x[i + k] + shift);
+        NAME(row_sum)(&part, z, count);
+        sum += (double)part;
+    }
+    return sum;
+}
+
+static void NAME(scale_row)(void *to_, int64_t n, double factor_)
+{
+    T *restrict to = to_, factor = (T)factor_;
+    for (int64_t i = 0; i < n; i++) to[i] *= factor;
+}
+
+static void NAME(shift_row)(void *to_, const void *x_, int64_t n, double term_)
+{
+    const T *restrict x = x_, term = (T)term_;
+    T *restrict to = to_;
+    for (int64_t i = 0; i < n; i++) to[i] = x[i] + term;
+}
+
+static void NAME(softmax_grad)(void *to_, const void *g_, const void *y_, int64_t apart, int64_t rows,
+                               int64_t columns, double factor)
+{
+    const T *restrict g = g_, *restrict y = y_;
+    T *restrict to = to_;
+    double dot[GD_STRIP];
+    for (int64_t c = 0; c < columns; c++) dot[c] = 0;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++) dot[c] += (double)g[r * apart + c] * (double)y[r * apart + c];
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++)
+            to[r * apart + c] = (T)(factor * (double)y[r * apart + c] * ((double)g[r * apart + c] - dot[c]));
+}
+
+/* ---- sums of rows in f64: sixteen lanes, then the lanes pairwise ---- */
+
+#define ADD_UP(lane)                               \
+    for (int width = LANES / 2; width; width /= 2) \
+        for (int k = 0; k < width; k++) (lane)[k] += (lane)[k + width];
+
+static void NAME(softmax_grad_row)(void *to_, const void *g_, const void *y_, int64_t n, double factor)
+{
+    const T *restrict g = g_, *restrict y = y_;
+    T *restrict to = to_;
+    double lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) lane[k] += (double)g[i + k] * (double)y[i + k];
+    for (int k = 0; i + k < n; k++) lane[k] += (double)g[i + k] * (double)y[i + k];
+    ADD_UP(lane)
+    double dot = lane[0];
+    for (i = 0; i < n; i++) to[i] = (T)(factor * (double)y[i] * ((double)g[i] - dot));
+}
+
+static void NAME(moments)(const void *x_, int64_t n, double eps, double *mean, double *rate)
+{
+    const T *restrict x = x_;
+    double lane[LANES] = {0}, square[LANES] = {0};
+    int64_t i = 0;
+    if (n < LANES) {
+        for (; i < n; i++) lane[0] += (double)x[i];
+        *mean = lane[0] / (double)n;
+        for (i = 0; i < n; i++) square[0] += ((double)x[i] - *mean) * ((double)x[i] - *mean);
+        *rate = 1 / sqrt(square[0] / (double)n + eps);
+        return;
+    }
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) lane[k] += (double)x[i + k];
+    for (int k = 0; i + k < n; k++) lane[k] += (double)x[i + k];
+    ADD_UP(lane)
+    double m = lane[0] / (double)n;
+    for (i = 0; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) square[k] += ((double)x[i + k] - m) * ((double)x[i + k] - m);
+    for (int k = 0; i + k < n; k++) square[k] += ((double)x[i + k] - m) * ((double)x[i + k] - m);
+    ADD_UP(square)
+    *mean = m;
+    *rate = 1 / sqrt(square[0] / (double)n + eps);
+}
+
+static void NAME(standardize)(void *to_, const void *x_, int64_t n, double mean, double rate,
+                              const void *weight_, const void *bias_)
+{
+    const T *restrict x = x_, *restrict weight = weight_, *restrict bias = bias_;
+    T *restrict to = to_;
+    if (weight)
+        for (int64_t i = 0; i < n; i++)
+            to[i] = (T)(((double)x[i] - mean) * rate * (double)weight[i] + (double)bias[i]);
+    else
+        for (int64_t i = 0; i < n; i++) to[i] = (T)(((double)x[i] - mean) * rate);
+}
+
+static void NAME(standardize_grad)(void *to_, const void *g_, const void *x_, int64_t n, double mean,
+                                   double rate, const void *weight_)
+{
+    const T *restrict g = g_, *restrict x = x_, *restrict weight = weight_;
+    T *restrict to = to_;
+    double h[LANES] = {0}, hy[LANES] = {0}, count = (double)n;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            double v = weight ? (double)g[i + k] * (double)weight[i + k] : (double)g[i + k];
+            h[k] += v;
+            hy[k] += v * ((double)x[i + k] - mean) * rate;
+        }
+    for (int k = 0; i + k < n; k++) {
+        double v = weight ? (double)g[i + k] * (double)weight[i + k] : (double)g[i + k];
+        h[k] += v;
+        hy[k] += v * ((double)x[i + k] - mean) * rate;
+    }
+    ADD_UP(h)
+    ADD_UP(hy)
+    double along = hy[0] / count, level = h[0] / count;
+    if (weight)
+        for (i = 0; i < n; i++) {
+            double y = ((double)x[i] - mean) * rate;
+            to[i] = (T)(rate * ((double)g[i] * (double)weight[i] - level - y * along));
+        }
+    else
+        for (i = 0; i < n; i++) {
+            double y = ((double)x[i] - mean) * rate;
+            to[i] = (T)(rate * ((double)g[i] - level - y * along));
+        }
+}
+
+static void NAME(norm_sums)(double *restrict weight, double *restrict bias, const void *g_, const void *x_,
+                            int64_t n, double mean, double rate)
+{
+    const T *restrict g = g_, *restrict x = x_;
+    for (int64_t i = 0; i < n; i++) {
+        bias[i] += (double)g[i];
+        weight[i] += (double)g[i] * ((double)x[i] - mean) * rate;
+    }
+}
+
+static void NAME(running)(void *to_, void *sums_, const void *x_, int64_t columns)
+{
+    const T *restrict x = x_;
+    T *restrict to = to_, *restrict sums = sums_;
+    for (int64_t c = 0; c < columns; c++) to[c] = sums[c] += x[c];
+}
+
+#undef FOLD_SUM
+#undef FOLD_PROD
+#undef FOLD_MAX
+#undef FOLD_MIN
+#undef FEW_COLUMNS
+#undef COLUMNS
+#undef SHORT_ROWS
+#undef ROW_EXTREME
+#undef ROW
+#undef ADD_UP
+#undef BLOCK
