@@ -20,6 +20,7 @@
 #include "gradus/links.h" /* made by the build */
 #endif
 #include "gradus/list.h"
+#include "gradus/lsq.h"
 #include "gradus/matrices.h"
 #include "gradus/module.h"
 #include "gradus/optim.h"

@@ -176,6 +176,14 @@ const char *gd_lsq_loss_name(gd_lsq_loss loss); /* "huber"; static */
 /* How much a residual of z scales counts beside a square: rho'(z) / z, 1 at 0.  NAN for a loss that is none. */
 double gd_lsq_loss_weight(gd_lsq_loss loss, double z);
 
+/* What covariances assume of the residuals: that all have the same variance, or nothing. */
+typedef enum gd_lsq_errors {
+    GD_LSQ_USUAL, /* sigma^2 (J^T J)^-1 */
+    /* (J^T J)^-1 J^T diag((r_i / (1 - h_i))^2) J (J^T J)^-1, h_i the leverage of a residual (MacKinnon & White 1985): squares only */
+    GD_LSQ_HC3,
+    GD_LSQ_ERRORS_COUNT
+} gd_lsq_errors;
+
 /* How to fit.  Start from gd_lsq_defaults(). */
 typedef struct gd_lsq_options {
     gd_solve_options solve;
@@ -196,6 +204,11 @@ typedef struct gd_lsq_options {
      * the start and from the fit of squares if that converges; of two minima the one with the lower loss at the smaller scale is kept, with a
      * warning if their losses differ by more than 1 % */
     double loss_scale;
+    gd_lsq_errors errors; /* USUAL */
+    /* Elements whose covariance is wanted, in the order in which it has them; borrowed; NULL: all, of a sparse problem with more than 2000
+     * parameters none, only standard errors */
+    const int64_t *chosen;
+    int64_t chosen_count;
     /* Residuals by ranges of rows, in place of the function (which may be NULL then): memory for a range, not for all; borrowed;
      * NULL: none */
     const gd_rows *rows;

@@ -595,47 +595,6 @@ static gd_status begin(gd_lsq *p)
 
 /* ---- results ---- */
 
-static gd_tensor *flags(gd_lsq *p, int (*flag)(const gd_lsq *p, int64_t i))
-{
-    for (int64_t i = 0; i < p->n; i++) p->s[i] = flag(p, i);
-    return gd_from_f64(p->ctx, GD_I32, 1, &p->n, p->s);
-}
-
-static int is_flat(const gd_lsq *p, int64_t i) { return gd__saddle_flat(p, i); }
-
-/* Of the parameters that are free, those at an active bound as good as known. */
-static gd_status covariance(gd_lsq *p, gd_lsq_result *result)
-{
-    bool flat = p->reason == GD_STOP_UNDETERMINED;
-    int64_t rank = flat ? gd__lm_rank(&p->model, GD_FLAT_SINGULAR) : p->model.rank;
-    double sigma = p->options->sigma > 0 ? p->options->sigma : result->sigma;
-    result->covariance = gd__lm_covariance(&p->model, rank, sigma * sigma);
-    gd_tensor *variances = result->covariance ? gd_diagonal(result->covariance) : NULL;
-    gd_status status = variances ? gd_read_f64(variances, p->s, p->n) : gd_error(p->ctx);
-    gd_release(variances);
-    if (status) return status;
-    for (int64_t i = 0; i < p->n; i++) p->s[i] = p->model.fixed[i] ? NAN : sqrt(p->s[i]);
-    result->standard_errors = gd_from_f64(p->ctx, GD_F64, 1, &p->n, p->s);
-    return result->standard_errors ? GD_OK : gd_error(p->ctx);
-}
-
-/* What the model at the end says. */
-static gd_status spread(gd_lsq *p, gd_lsq_result *result)
-{
-    bool finite = true;
-    gd_status status = p->fresh ? GD_OK : gd__lsq_model_from(p, p->r, false, &finite);
-    if (!status && finite) status = gd__box_free(p);
-    if (status || !finite) return status;
-    result->rank = p->model.rank;
-    result->free = p->model.free;
-    result->dof = p->m - p->options->weightless - result->free;
-    result->sigma = result->dof > 0 ? sqrt(p->f / (double)result->dof) : NAN;
-    result->active = flags(p, gd__box_active);
-    result->undetermined = flags(p, is_flat);
-    if (!result->active || !result->undetermined) return gd_error(p->ctx);
-    return p->options->covariance ? covariance(p, result) : GD_OK;
-}
-
 static void report(gd_lsq *p, gd_lsq_result *result)
 {
     result->rss = p->f;
@@ -724,18 +683,21 @@ void gd_lsq_result_clear(gd_lsq_result *result)
     result->covariance = result->standard_errors = result->active = result->undetermined = NULL;
 }
 
-static gd_status check_fit_options(const gd_lsq *p)
+gd_status gd__lsq_check_options(gd_ctx *ctx, const gd_lsq_options *o)
 {
-    const gd_lsq_options *o = p->options;
-    gd_status status = gd__solve_check(p->ctx, "least squares", &o->solve);
+    gd_status status = gd__solve_check(ctx, "least squares", &o->solve);
     if (!status && !(o->first_radius > 0))
-        status = gd_fail(p->ctx, GD_ARGUMENT, "least squares: first_radius is %g, must be above 0",
+        status = gd_fail(ctx, GD_ARGUMENT, "least squares: first_radius is %g, must be above 0",
                          o->first_radius);
     if (!status && !(o->sigma >= 0))
-        status = gd_fail(p->ctx, GD_ARGUMENT, "least squares: sigma is %g, must be 0 or more", o->sigma);
+        status = gd_fail(ctx, GD_ARGUMENT, "least squares: sigma is %g, must be 0 or more", o->sigma);
     if (!status && o->weightless < 0)
-        status = gd_fail(p->ctx, GD_ARGUMENT, "least squares: weightless is %lld, must be 0 or more",
+        status = gd_fail(ctx, GD_ARGUMENT, "least squares: weightless is %lld, must be 0 or more",
                          (long long)o->weightless);
+    if (!status && (unsigned)o->errors >= GD_LSQ_ERRORS_COUNT)
+        status = gd_fail(ctx, GD_ARGUMENT, "least squares: no such standard errors, %d", (int)o->errors);
+    if (!status && o->errors == GD_LSQ_HC3 && (o->sigma > 0 || o->loss != GD_LSQ_SQUARES))
+        status = gd_fail(ctx, GD_ARGUMENT, "least squares: hc3 takes no sigma and no loss but squares");
     return status;
 }
 
@@ -770,14 +732,14 @@ static gd_status fit(gd_tensor *const *params, int count, gd_tensor *(*residuals
                 .options = options ? options : &defaults,
                 .reason = GD_STOP_ERROR};
     if (gd_error(p.ctx)) return gd_error(p.ctx);
-    status = check_fit_options(&p);
+    status = gd__lsq_check_options(p.ctx, p.options);
     if (!status) status = begin(&p);
     if (!status && !p.stopped && p.options->leave_saddles) status = gd__saddle_leave_start(&p);
     if (!status) status = run(&p);
     if (status && gd_error(p.ctx)) status = gd_error(p.ctx); /* the first error is the cause */
     if (status) p.reason = GD_STOP_ERROR;
     if (p.r) report(&p, out);
-    if (!status && p.j) status = spread(&p, out);
+    if (!status && p.j) status = gd__lsq_spread(&p, out);
     if (status && gd_error(p.ctx)) status = gd_error(p.ctx);
     if (status || !result) gd_lsq_result_clear(out);
     end(&p);

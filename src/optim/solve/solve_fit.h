@@ -2,6 +2,7 @@
  *
  *   solve_fit.c      evaluating, the trust region, the last digits, results
  *   solve_box.c      bounds: which parameters are active, steps inside the box
+ *   solve_covariance.c  what the residuals say of the parameters at the end
  *   solve_saddle.c   curvature where a fit stops: saddles are left, what is not determined is said
  *   solve_profile.c  profile intervals
  *   solve_bootstrap.c  intervals by resampling
@@ -76,6 +77,11 @@ bool gd__lsq_out_of_steps(const gd_lsq *p);
 /* Half the Hessian of the sum of squares, scaled, as [n, n] f64; new, or NULL where it is not at hand.  within: of many rows, how
  * far p->x may be from where it was made, by its size. */
 gd_tensor *gd__lsq_hessian(gd_lsq *p, double within);
+
+/* ---- solve_covariance.c ---- */
+
+/* What the model at the end says: rank, covariance, errors, what is active. */
+gd_status gd__lsq_spread(gd_lsq *p, gd_lsq_result *result);
 
 /* ---- solve_box.c ---- */
 

@@ -9,6 +9,9 @@ double gd__seconds(void); /* of a clock that only goes forward */
 /* ARGUMENT, by its name: a limit or a tolerance below 0 or not a number. */
 GD_NODISCARD gd_status gd__solve_check(gd_ctx *ctx, const char *what, const gd_solve_options *o);
 
+/* The same for the numbers of a fit. */
+GD_NODISCARD gd_status gd__lsq_check_options(gd_ctx *ctx, const gd_lsq_options *o);
+
 /* Clocks and callbacks are each rank's own: where one of them stops after a step, all do.  *reason: why this one does, GD_STOP_COUNT where
  * it goes on; then that of the lowest rank that stops.  world NULL: this process alone. */
 GD_NODISCARD gd_status gd__stop_together(gd_world *world, int64_t step, gd_stop *reason);

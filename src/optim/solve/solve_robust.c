@@ -60,8 +60,7 @@ double gd__robust_loss(gd_lsq_loss loss, double z)
     }
 }
 
-/* psi'(z). */
-static double bend_of(gd_lsq_loss loss, double z)
+double gd__robust_bend(gd_lsq_loss loss, double z)
 {
     double k = losses[loss].constant, v = z / k * (z / k);
     switch (loss) {
@@ -252,7 +251,7 @@ static gd_tensor *sandwich(gd_robust *q, gd_tensor *r, gd_tensor *j, double *psi
     for (int64_t i = 0; i < m; i++) {
         double z = psi[i] / q->scale;
         psi[i] = pow(z * gd_lsq_loss_weight(q->loss, z), 2);
-        mean += (slope[i] = bend_of(q->loss, z)) / (double)(m - q->options->weightless);
+        mean += (slope[i] = gd__robust_bend(q->loss, z)) / (double)(m - q->options->weightless);
     }
     mean -= (double)q->options->weightless / (double)(m - q->options->weightless); /* psi'(0) is 1 */
     gd_tensor *is_free = gd_add_scalar(gd_neg(gd_square(gd_cast(result->active, GD_F64))), 1);

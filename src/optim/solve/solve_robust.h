@@ -38,6 +38,8 @@ bool gd__robust_usable(const gd_lsq_result *result);
 GD_NODISCARD gd_status gd__robust_residuals(gd_robust *q);
 /* rho(z), as in the header. */
 double gd__robust_loss(gd_lsq_loss loss, double z);
+/* psi'(z), psi = rho'. */
+double gd__robust_bend(gd_lsq_loss loss, double z);
 
 /* ---- solve_scale.c ---- */
 

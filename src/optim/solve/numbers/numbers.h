@@ -1,0 +1,90 @@
+/* Least squares on arrays of numbers: what its files share.
+ *
+ *   numbers.c          gd_lsq_solve: what is asked, differences, other losses than squares
+ *   numbers_steps.c    Levenberg-Marquardt inside bounds
+ *   numbers_linear.c   damped linear least squares: QR, L D L^T or LSMR
+ *   numbers_result.c   covariances
+ *   sparse.h           a Jacobian by rows and its factors */
+#ifndef GD_OPTIM_SOLVE_NUMBERS_H
+#define GD_OPTIM_SOLVE_NUMBERS_H
+
+#include "gradus/lsq.h"
+#include "optim/solve/numbers/sparse.h"
+#include "optim/solve/solve_internal.h"
+
+/* min |A s + r|^2 + lambda |s|^2, A = J / scale. */
+typedef struct gd_damped {
+    gd_ctx *ctx;
+    int64_t m, n, entries;
+    bool sparse, factored; /* factored: by L D L^T, else by LSMR */
+    gd_csr j;
+    gd_sparse_factor ldl;
+    double *room; /* dense: [m, n + 1] by columns; LSMR: its own; L: the right side [n] */
+    size_t room_bytes;
+    double *triangle, *turned; /* dense: R with its right side [n, n + 1], and turned against the damping */
+    size_t triangle_bytes;
+    const double *value, *scale, *r; /* what was set last; borrowed */
+    const bool *fixed;
+    double tol; /* LSMR's */
+} gd_damped;
+
+GD_NODISCARD gd_status gd__damped_begin(gd_ctx *ctx, const gd_lsq_problem *problem, gd_damped *out);
+void gd__damped_end(gd_damped *a);
+/* value: the elements of J; fixed: columns that stay 0, NULL: none; all borrowed until the last solve. */
+GD_NODISCARD gd_status gd__damped_set(gd_damped *a, const double *value, const double *scale, const double *r,
+                                      const bool *fixed);
+/* s [n]; lambda 0: of what is not determined, nothing moves.  Returns how many columns that was. */
+int64_t gd__damped_solve(gd_damped *a, double lambda, double *s);
+/* out [m] = J v, out [n] = J^T u. */
+void gd__damped_times(const gd_damped *a, const double *value, const double *v, double *out);
+void gd__damped_transposed(const gd_damped *a, const double *value, const double *u, double *out);
+
+/* A fit under way. */
+typedef struct gd_numbers {
+    gd_ctx *ctx;
+    const gd_lsq_problem *problem;
+    const gd_lsq_options *options;
+    void (*round)(void *user, double *x); /* what the parameters can hold; NULL: all numbers */
+    gd_damped a;
+    int64_t m, n, entries, steps, evals;
+    double f, start, radius, lambda, growth;
+    double *x, *trial, *scale, *g, *s, *d; /* [n] */
+    double *r, *there, *moved;             /* [m] */
+    double *j, *next;                      /* elements of the Jacobian here, and where it may go */
+    bool *fixed;                           /* [n] */
+    size_t bytes;
+    gd_stop reason;
+    bool stopped;
+    /* differences */
+    int32_t *group; /* [n] columns that share no row; NULL: there is a Jacobian or it is dense */
+    int32_t groups;
+    /* another loss */
+    gd_lsq_loss loss;
+    double loss_scale; /* 0: squares */
+} gd_numbers;
+
+/* ---- numbers.c ---- */
+
+/* Residuals at x into r, and the sum of squares of the bent ones, NAN where one is not finite. */
+GD_NODISCARD gd_status gd__numbers_residuals(gd_numbers *p, const double *x, double *r, double *f);
+/* The Jacobian at x, where residuals were asked for last and are r; *finite: all elements are.  Both are bent afterwards. */
+GD_NODISCARD gd_status gd__numbers_jacobian(gd_numbers *p, const double *x, double *r, double *j,
+                                            bool *finite);
+/* As gd_lsq_solve, for a caller that rounds. */
+GD_NODISCARD gd_status gd__numbers_solve(gd_ctx *ctx, const gd_lsq_problem *problem, double *x,
+                                         const gd_lsq_options *options, void (*round)(void *user, double *x),
+                                         gd_lsq_result *result);
+
+/* ---- numbers_steps.c ---- */
+
+GD_NODISCARD gd_status gd__numbers_run(gd_numbers *p);
+/* -1, 1: at a bound with downhill behind it; 0: free. */
+int gd__numbers_active(const gd_numbers *p, int64_t i);
+/* The largest element of x - P(x - gradient). */
+double gd__numbers_gradient(const gd_numbers *p);
+
+/* ---- numbers_result.c ---- */
+
+GD_NODISCARD gd_status gd__numbers_result(gd_numbers *p, gd_lsq_result *out);
+
+#endif

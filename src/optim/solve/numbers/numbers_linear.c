@@ -1,0 +1,224 @@
+/* Damped linear least squares: dense by QR, sparse by L D L^T of the normal equations with one refinement, or by LSMR. */
+#include "gradus/autograd.h"
+#include "optim/solve/numbers/numbers.h"
+#include "optim/vector/linear_model.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MOST_ENTRIES 12000000 /* of L */
+#define MOST_WORK    4e9
+#define SMALL_WORK   2e6   /* m n^2 up to which the plain QR here is faster than that of tensors */
+#define TINY         1e-13 /* pivots of a matrix with ones on its diagonal */
+
+static gd_status begin_sparse(gd_damped *a, const gd_lsq_problem *problem)
+{
+    a->j = (gd_csr){.m = a->m, .n = a->n, .start = problem->row_start, .column = problem->column};
+    gd_status status = gd__csr_begin(a->ctx, &a->j);
+    if (!status) status = gd__sparse_begin(a->ctx, &a->j, MOST_ENTRIES, MOST_WORK, &a->ldl, &a->factored);
+    if (!status && !a->factored) gd__sparse_end(&a->ldl);
+    a->room_bytes = sizeof(double) * (size_t)(a->factored ? a->m + 2 * a->n : 2 * a->m + 6 * a->n);
+    return status;
+}
+
+gd_status gd__damped_begin(gd_ctx *ctx, const gd_lsq_problem *problem, gd_damped *a)
+{
+    *a = (gd_damped){.ctx = ctx,
+                     .m = problem->residuals,
+                     .n = problem->params,
+                     .sparse = problem->row_start != NULL,
+                     .tol = 1e-10};
+    a->entries = a->sparse ? problem->row_start[a->m] : a->m * a->n;
+    gd_status status = GD_OK;
+    if (a->sparse)
+        status = begin_sparse(a, problem);
+    else {
+        a->room_bytes = sizeof(double) * (size_t)(a->m * (a->n + 1));
+        a->triangle_bytes = sizeof(double) * (size_t)(2 * a->n * (a->n + 1));
+        if (!(a->triangle = gd__alloc(ctx, a->triangle_bytes))) return GD_NOMEM;
+        a->turned = a->triangle + a->n * (a->n + 1);
+    }
+    if (!status && !(a->room = gd__alloc(ctx, a->room_bytes))) status = GD_NOMEM;
+    return status;
+}
+
+void gd__damped_end(gd_damped *a)
+{
+    if (!a->ctx) return;
+    if (a->sparse) {
+        gd__csr_end(a->ctx, &a->j);
+        gd__sparse_end(&a->ldl);
+    }
+    if (a->room) gd__free(a->ctx, a->room, a->room_bytes);
+    if (a->triangle) gd__free(a->ctx, a->triangle, a->triangle_bytes);
+    *a = (gd_damped){0};
+}
+
+void gd__damped_times(const gd_damped *a, const double *value, const double *v, double *out)
+{
+    if (a->sparse) {
+        gd__csr_times(&a->j, value, v, out);
+        return;
+    }
+    for (int64_t i = 0; i < a->m; i++) {
+        double sum = 0;
+        for (int64_t c = 0; c < a->n; c++) sum += value[i * a->n + c] * v[c];
+        out[i] = sum;
+    }
+}
+
+void gd__damped_transposed(const gd_damped *a, const double *value, const double *u, double *out)
+{
+    if (a->sparse) {
+        gd__csr_transposed(&a->j, value, u, out);
+        return;
+    }
+    memset(out, 0, (size_t)a->n * sizeof *out);
+    for (int64_t i = 0; i < a->m; i++)
+        for (int64_t c = 0; c < a->n; c++) out[c] += value[i * a->n + c] * u[i];
+}
+
+/* ---- QR ---- */
+
+/* Householder's reflections on the columns of [A, -r], each of m elements; R with its right side to the triangle, row by row. */
+static void reflect(gd_damped *a, int64_t k)
+{
+    int64_t m = a->m, n = a->n;
+    double *v = a->room + k * m, below = 0;
+    for (int64_t i = k + 1; i < m; i++) below += v[i] * v[i];
+    if (below == 0) return;
+    double length = sqrt(v[k] * v[k] + below), head = v[k] > 0 ? v[k] + length : v[k] - length;
+    double diagonal = v[k] > 0 ? -length : length, norm2 = head * head + below;
+    v[k] = head;
+    for (int64_t c = k + 1; c <= n; c++) {
+        double *w = a->room + c * m, dot = 0;
+        for (int64_t i = k; i < m; i++) dot += v[i] * w[i];
+        dot *= 2 / norm2;
+        for (int64_t i = k; i < m; i++) w[i] -= dot * v[i];
+    }
+    v[k] = diagonal;
+}
+
+static void fill_columns(gd_damped *a)
+{
+    for (int64_t c = 0; c < a->n; c++) {
+        double factor = a->fixed && a->fixed[c] ? 0 : 1 / a->scale[c];
+        for (int64_t i = 0; i < a->m; i++)
+            a->room[c * a->m + i] = factor == 0 ? 0 : a->value[i * a->n + c] * factor;
+    }
+    for (int64_t i = 0; i < a->m; i++) a->room[a->n * a->m + i] = -a->r[i];
+}
+
+/* By the kernels of tensors, which take several rows and threads at a time. */
+static gd_status triangle_of_tensors(gd_damped *a, int64_t rows)
+{
+    gd_scope_begin(a->ctx);
+    gd_no_grad_begin(a->ctx);
+    int64_t shape[] = {a->n + 1, a->m};
+    gd_tensor *all = gd_transpose(gd_from_f64(a->ctx, GD_F64, 2, shape, a->room), 0, 1);
+    gd_tensor *matrix = gd_slice(all, "1", 0, a->n, 1), *side = gd_index(all, "1", a->n);
+    gd_tensor *t = matrix && side ? gd__triangle(gd_contiguous(matrix), gd_contiguous(side)) : NULL;
+    gd_status status = t ? gd_read_f64(t, a->triangle, rows * (a->n + 1)) : gd_error(a->ctx);
+    gd_no_grad_end(a->ctx);
+    gd_scope_end(a->ctx);
+    return status;
+}
+
+/* R over a row with `weight` in column i alone, by Givens rotations; extra [n + 1] is used up. */
+static void rotate(double *r, int64_t n, int64_t i, double weight, double *extra)
+{
+    int64_t width = n + 1;
+    memset(extra, 0, (size_t)width * sizeof *extra);
+    extra[i] = weight;
+    for (int64_t k = i; k < n; k++) {
+        double *row = r + k * width, length = hypot(row[k], extra[k]);
+        if (extra[k] == 0 || length == 0) continue;
+        double c = row[k] / length, s = extra[k] / length;
+        for (int64_t p = k; p <= n; p++) {
+            double top = row[p];
+            row[p] = c * top + s * extra[p];
+            extra[p] = c * extra[p] - s * top;
+        }
+    }
+}
+
+static gd_status decompose(gd_damped *a)
+{
+    int64_t m = a->m, n = a->n, rows = m < n ? m : n, width = n + 1;
+    fill_columns(a);
+    memset(a->triangle, 0, (size_t)(n * width) * sizeof *a->triangle);
+    gd_status status = GD_OK;
+    if ((double)m * (double)n * (double)n > SMALL_WORK)
+        status = triangle_of_tensors(a, rows);
+    else {
+        for (int64_t k = 0; k < rows; k++) reflect(a, k);
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t c = i; c <= n; c++) a->triangle[i * width + c] = a->room[c * m + i];
+    }
+    /* a fixed column, all zeros, is an equation s = 0: without it the row of its number would be lost */
+    for (int64_t c = 0; c < n && a->fixed && !status; c++)
+        if (a->fixed[c]) rotate(a->triangle, n, c, 1, a->room);
+    return status;
+}
+
+static int64_t solve_dense(gd_damped *a, double lambda, double *s)
+{
+    int64_t n = a->n, width = n + 1, lost = 0;
+    memcpy(a->turned, a->triangle, (size_t)(n * width) * sizeof *a->turned);
+    for (int64_t i = 0; i < n && lambda > 0; i++)
+        rotate(a->turned, n, i, sqrt(lambda), a->room); /* its columns are used up */
+    double largest = 0;
+    for (int64_t k = 0; k < n; k++) largest = fmax(largest, fabs(a->turned[k * width + k]));
+    for (int64_t k = n - 1; k >= 0; k--) {
+        const double *row = a->turned + k * width;
+        double sum = row[n];
+        bool flat = !(fabs(row[k]) > 1e-15 * (double)n * largest);
+        for (int64_t c = k + 1; c < n; c++) sum -= row[c] * s[c];
+        s[k] = flat ? 0 : sum / row[k];
+        lost += flat && !(a->fixed && a->fixed[k]);
+    }
+    return lost;
+}
+
+/* ---- sparse ---- */
+
+/* What is left of the normal equations at s, -A^T (A s + r) - lambda s. */
+static void remainder_of(gd_damped *a, double lambda, const double *s, double *ms, double *ns, double *out)
+{
+    for (int64_t i = 0; i < a->n; i++) ns[i] = s[i] / a->scale[i];
+    gd__csr_times(&a->j, a->value, ns, ms);
+    for (int64_t i = 0; i < a->m; i++) ms[i] = -(ms[i] + a->r[i]);
+    gd__csr_transposed(&a->j, a->value, ms, out);
+    for (int64_t i = 0; i < a->n; i++)
+        out[i] = a->fixed && a->fixed[i] ? 0 : out[i] / a->scale[i] - lambda * s[i];
+}
+
+static int64_t solve_factored(gd_damped *a, double lambda, double *s)
+{
+    double *ms = a->room, *ns = ms + a->m, *left = ns + a->n;
+    int64_t lost = gd__sparse_factor(&a->ldl, lambda, TINY);
+    memset(s, 0, (size_t)a->n * sizeof *s);
+    for (int turns = 0; turns < 2; turns++) {
+        remainder_of(a, lambda, s, ms, ns, left);
+        gd__sparse_solve(&a->ldl, left);
+        for (int64_t i = 0; i < a->n; i++) s[i] += left[i];
+    }
+    return lost;
+}
+
+gd_status gd__damped_set(gd_damped *a, const double *value, const double *scale, const double *r,
+                         const bool *fixed)
+{
+    a->value = value, a->scale = scale, a->r = r, a->fixed = fixed;
+    if (!a->sparse) return decompose(a);
+    if (a->factored) gd__sparse_normal(&a->ldl, &a->j, value, scale, NULL, fixed);
+    return GD_OK;
+}
+
+int64_t gd__damped_solve(gd_damped *a, double lambda, double *s)
+{
+    if (!a->sparse) return solve_dense(a, lambda, s);
+    if (a->factored) return solve_factored(a, lambda, s);
+    gd__lsmr(&a->j, a->value, a->scale, a->fixed, a->r, sqrt(lambda), a->tol, 20 * a->n + 100, a->room, s);
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* A Jacobian by rows, and its transpose. */
+#include "optim/solve/numbers/sparse.h"
+
+static size_t entries(const gd_csr *j) { return (size_t)j->start[j->m]; }
+
+gd_status gd__csr_begin(gd_ctx *ctx, gd_csr *j)
+{
+    size_t n = (size_t)j->n;
+    j->down = gd__calloc(ctx, (n + 1) * sizeof *j->down);
+    j->row = gd__calloc(ctx, entries(j) * sizeof *j->row);
+    j->at = gd__calloc(ctx, entries(j) * sizeof *j->at);
+    if (!j->down || !j->row || !j->at) return GD_NOMEM;
+    for (int64_t e = 0; e < j->start[j->m]; e++) j->down[j->column[e] + 1]++;
+    for (int64_t c = 0; c < j->n; c++) j->down[c + 1] += j->down[c];
+    /* down[c] runs to the end of its column, which is the beginning of the next: moved back below */
+    for (int64_t i = 0; i < j->m; i++)
+        for (int64_t e = j->start[i]; e < j->start[i + 1]; e++) {
+            int64_t to = j->down[j->column[e]]++;
+            j->row[to] = (int32_t)i;
+            j->at[to] = e;
+        }
+    for (int64_t c = j->n; c > 0; c--) j->down[c] = j->down[c - 1];
+    j->down[0] = 0;
+    return GD_OK;
+}
+
+void gd__csr_end(gd_ctx *ctx, gd_csr *j)
+{
+    gd__free(ctx, j->down, ((size_t)j->n + 1) * sizeof *j->down);
+    if (j->row) gd__free(ctx, j->row, entries(j) * sizeof *j->row);
+    if (j->at) gd__free(ctx, j->at, entries(j) * sizeof *j->at);
+    j->down = NULL, j->row = NULL, j->at = NULL;
+}
+
+void gd__csr_times(const gd_csr *j, const double *value, const double *v, double *out)
+{
+    for (int64_t i = 0; i < j->m; i++) {
+        double sum = 0;
+        for (int64_t e = j->start[i]; e < j->start[i + 1]; e++) sum += value[e] * v[j->column[e]];
+        out[i] = sum;
+    }
+}
+
+void gd__csr_transposed(const gd_csr *j, const double *value, const double *u, double *out)
+{
+    for (int64_t c = 0; c < j->n; c++) {
+        double sum = 0;
+        for (int64_t e = j->down[c]; e < j->down[c + 1]; e++) sum += value[j->at[e]] * u[j->row[e]];
+        out[c] = sum;
+    }
+}
