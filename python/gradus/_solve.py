@@ -1,14 +1,11 @@
-"""minimize, curve_fit and fit: whole runs in one call."""
+"""Results, points, and curve_fit; minimize and least_squares are in _minimize.py."""
 from __future__ import annotations
 
-from functools import partial
-from math import inf, log2, nan
-from time import monotonic
+from math import inf, nan
 
 from . import _core
 from ._core import Tensor
-from ._links import definitions, known_in
-from ._tensor import no_grad, tensor
+from ._tensor import tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,11 +18,14 @@ class Result(dict):  # type: ignore[type-arg]
     x              the best point: a tensor, or tensors as they were given
     fun            the loss there
     success        was a minimum reached?
+    status         0: yes; 1: a limit was reached; 99: the callback stopped it; 2: for another reason
+    jac            the gradient at x, and hess_inv the inverse of the Hessian there: computed when they are asked for
     message, stop  why it stopped, in words and as a name
-    derivatives    "operators"; where fun is one of numbers "differences", and message says why, or "values" if the chain takes those
-    nit, nfev      steps and evaluations
+    derivatives    "operators"; "jac" where that was given; where fun is one of numbers "differences", and message says why, or "values"
+                   if the chain takes those
+    nit, nfev, njev   steps, evaluations, and those of derivatives
     gradient_norm  the largest element of the gradient, with bounds or constraints of the KKT residual
-    violation      the largest violation of a constraint
+    violation, maxcv   the largest violation of a constraint
     multipliers    of constraints, {"equal": ..., "below": ...}: the gradient of fun is minus their sum with the gradients of the
                    constraints, plus bound_multipliers; None where the chain knows none
     bound_multipliers  of bounds, in the form of x: > 0 at a low bound that holds, < 0 at a high one, else 0; None as above
@@ -50,6 +50,13 @@ class Result(dict):  # type: ignore[type-arg]
         constraint_evals: int
         seconds: float
 
+    def __missing__(self, name: str) -> Any:
+        later = self.__dict__.get("_later", {})
+        if name not in later:
+            raise KeyError(name)
+        self[name] = later[name]()
+        return self[name]
+
     def __getattr__(self, name: str) -> Any:
         try:
             return self[name]
@@ -57,7 +64,15 @@ class Result(dict):  # type: ignore[type-arg]
             raise AttributeError(f"the result has no '{name}': it has {', '.join(self.keys())}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
+        if name == "_later":
+            self.__dict__[name] = value
+        else:
+            self[name] = value
+
+    def __reduce__(self) -> Any:
+        for name in self.__dict__.get("_later", {}):
+            self[name]  # what is computed when asked for
+        return (_result_of, (type(self), dict(self)))
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.keys()]
@@ -65,6 +80,10 @@ class Result(dict):  # type: ignore[type-arg]
     def __repr__(self) -> str:
         width = max(map(len, self.keys()), default=0)
         return "\n".join(f"{key:>{width}}: {value!r}" for key, value in self.items())
+
+
+def _result_of(kind: type[Result], entries: dict[str, Any]) -> Result:
+    return kind(entries)
 
 
 # ---- parameters of any form ----
@@ -196,60 +215,7 @@ def _as_tensor(value: Any) -> Any:
     return value.value if hasattr(value, "_reference") else value
 
 
-class _Differences:
-    """A function of numbers as one of operators: r + J (x - here), with J by central differences, inside bounds."""
-
-    def __init__(self, params: list[Tensor], low: Any, high: Any, call: Callable[[list[Tensor]], Callable[[], Any]]) -> None:
-        self.params, self.low, self.high = params, low, high
-        self.held = [p.detach().copy() for p in params]  # what the function gets
-        self.fn = call(self.held)
-        self.calls = 0  # beside one an evaluation
-
-    def value_at(self, x: list[list[float]]) -> Tensor:
-        for t, values in zip(self.held, x):
-            t.assign(tensor(values, dtype="f64").to(t.dtype).reshape(t.shape))
-        self.calls += 1
-        with no_grad():
-            value = self.fn()
-            return (value if isinstance(value, Tensor) else tensor(value)).detach().to("f64").copy()
-
-    def __call__(self) -> Tensor:
-        x = [p.detach().reshape(-1).to("f64").tolist() for p in self.params]
-        r = self.value_at(x)
-        self.calls -= 1
-        if not _core.grad_enabled():
-            return r
-        eps = 2**-23 if any(p.dtype == "f32" for p in self.params) else 2**-52
-        slopes, k = [], 0
-        for values in x:
-            for i, here in enumerate(values):
-                ends = (-inf, inf) if self.low is None else (self.low[k], self.high[k])
-                weights = _difference(here, eps, *ends)
-                total = r * 0
-                for at, weight in weights:
-                    values[i] = at
-                    total = total + weight * (r if at == here else self.value_at(x))
-                values[i] = here
-                slopes.append(total.reshape(-1))
-                k += 1
-        moved = _core.cat([(p - p.detach()).reshape(-1).to("f64") for p in self.params], 0)
-        linear: Tensor = r + (moved @ _core.stack(slopes)).reshape(r.shape)
-        return linear
-
-
-def _difference(x: float, eps: float, low: float, high: float) -> list[tuple[float, float]]:
-    """Points and weights of a slope of second order at x: central, or to the side where there is room."""
-    h: float = 2.0 ** round(log2(eps ** (1 / 3) * max(abs(x), 1.0)))
-    if low <= x - h and x + h <= high:
-        return [(x - h, -1 / (2 * h)), (x + h, 1 / (2 * h))]
-    room = max(high - x, x - low)
-    if room <= 0:  # held
-        return []
-    h = min(h, room / 2) * (1 if high - x >= x - low else -1)
-    return [(x, -3 / (2 * h)), (x + h, 4 / (2 * h)), (x + 2 * h, -1 / (2 * h))]
-
-
-def _multipliers(point: _Point, r: dict[str, Any]) -> dict[str, Any]:
+def _multipliers(point: _Point, r: dict[str, Any], shaped: Callable[[list[Tensor]], Any]) -> dict[str, Any]:
     """What the result says of them, by what they are of."""
     out: dict[str, Any] = {"multipliers": None, "bound_multipliers": None, "active": None}
     found, bounds, equals = r["multipliers"], r["bound_multipliers"], r["equals"]
@@ -261,89 +227,9 @@ def _multipliers(point: _Point, r: dict[str, Any]) -> dict[str, Any]:
         for t, size in zip(point.tensors, point.sizes):
             parts.append(bounds[at:at + size].reshape(t.shape))
             at += size
-        out["bound_multipliers"] = point.shaped(parts)
-        out["active"] = {**(out["active"] or {}), "bounds": point.shaped([p.abs() > 0 for p in parts])}
+        out["bound_multipliers"] = shaped(parts)
+        out["active"] = {**(out["active"] or {}), "bounds": shaped([p.abs() > 0 for p in parts])}
     return out
-
-
-def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = None, *, args: Any = (),
-             bounds: Any = None, equal: Callable[..., Tensor] | None = None, below: Callable[..., Tensor] | None = None,
-             callback: Callable[[dict[str, Any]], Any] | None = None, dtype: str | None = None, max_steps: int = 1000,
-             max_evals: int | None = None, max_seconds: float | None = None, gradient_tol: float | None = None,
-             step_tol: float | None = None, loss_tol: float | None = None, patience: int | None = None,
-             noisy: bool = False, plain: bool = False, curvature_products: int | None = None) -> Result:
-    """Minimises fun, a function made of operators, from x0.
-
-    x0       a tensor, array, list or number: fun(x); a tuple of them: fun(x, y, ...); a dict: fun(**x)
-    args     what fun is given besides, a tuple or one thing
-    chain    links: "lbfgs | strong_wolfe", m.newton() | m.backtracking(), "cma_es", ...; None: "lbfgs | strong_wolfe", with constraints
-             "nlp", which needs second derivatives (beyond 2000 elements and constraints, or with noisy, augmented_lagrangian)
-    bounds   a pair (low, high) for each element, or one for all; {name: (lows, highs)}; an object of scipy.optimize.Bounds.  None and
-             infinities are no bounds
-    equal, below   constraints, functions that are to be 0, and to be at most 0
-    callback is given the progress after each step; it stops the run by returning True or raising StopIteration
-
-    curvature_products   products with the Hessian, at most, to tell a minimum from a saddle where the gradient vanishes: a run that
-             ends on one has success False, stop "SADDLE".  0: do not look; None: 30, fewer after short runs of many numbers
-
-    A vector of more than one element counts as residuals: the sum of their squares is minimised.  Where fun returns a number, or
-    reads a value of its arguments on the host (float(x[0]), math.sin(x[1]), np.asarray(x)), no gradient flows through that: it is then
-    one of numbers, its derivatives are differences, and the result's derivatives and message say so.  detach() of a value that is only
-    looked at leaves them to the operators.  The result has x, fun, success,
-    message, stop, nit, nfev, constraint_evals (points at which the constraints were computed), gradient_norm, violation, seconds.
-    x is the best point that was evaluated.  Ctrl-C, and what fun raises, comes out of here."""
-    point = _Point(x0, dtype)
-    args = args if isinstance(args, tuple) else (args,)
-    low, high = point.pairs(bounds, "minimize")
-    text = by_value = "lbfgs | strong_wolfe" if chain is None else str(chain)
-    if definitions:
-        known_in(point.tensors[0].context)
-    if (equal or below) and chain is None:
-        text, by_value = "", 'nlp(hessian="bfgs")'
-    elif (equal or below) and "augmented_lagrangian" not in text and "nlp" not in text:
-        text = _core._link_text("augmented_lagrangian", (("inner", (text,)),), {})
-        by_value = _core._link_text("augmented_lagrangian", (("inner", (f"fdm | {by_value}",)),), {})
-    options = {"max_steps": max_steps, "max_evals": max_evals, "max_seconds": max_seconds, "gradient_tol": gradient_tol,
-               "step_tol": step_tol, "loss_tol": loss_tol, "patience": patience, "noisy": noisy, "plain": plain,
-               "curvature_products": curvature_products}
-    if dtype == "f32" or any(t.dtype == "f32" for t in point.tensors):
-        options["gradient_tol"] = 1e-4 if gradient_tol is None else gradient_tol
-
-    def solve(chain: str, functions: list[Any], values: bool = False) -> dict[str, Any]:
-        return _core._minimize(tuple(point.tensors), functions[0], chain, low, high, functions[1], functions[2], callback, options, values)
-
-    functions = [fun, equal, below]
-    start, began = [t.detach().copy() for t in point.tensors], monotonic()
-    r = solve(text, [f and point.call(f, args) for f in functions])
-    why, calls, derivatives = r.get("numbers"), r.get("calls", 0), "operators"
-    if why:
-        for t, value in zip(point.tensors, start):
-            t.assign(value)
-        if max_seconds:
-            options["max_seconds"] = max(max_seconds - (monotonic() - began), 1e-3)
-        linear = [f and _Differences(point.tensors, low, high, partial(point.call, f, args)) for f in functions]
-        loss = linear[0]
-        assert loss
-        if equal or below or loss.value_at([t.reshape(-1).to("f64").tolist() for t in start]).size > 1:  # or residuals
-            r, derivatives = solve(by_value, linear), "differences"
-        else:
-            r, derivatives = _of_values(solve, text, point.call(fun, args), why)
-        calls += loss.calls
-    return Result(x=point.value(), fun=r["loss"], success=r["success"], stop=r["stop"], derivatives=derivatives,
-                  message=_told(r["message"], why if derivatives == "differences" else None), nit=r["steps"], nfev=r["evals"] + calls,
-                  constraint_evals=r["constraint_evals"], **_multipliers(point, r), gradient_norm=r["gradient_norm"], violation=r["violation"], seconds=r["seconds"])
-
-
-def _of_values(solve: Callable[..., dict[str, Any]], chain: str, fun: Callable[[], Any], why: str) -> tuple[dict[str, Any], str]:
-    """A chain that asks for values only, or takes its own differences, as it is; else behind differences."""
-    functions = [fun, None, None]
-    try:
-        return solve(chain, functions, True), "values"
-    except _core.UnsupportedError as first:
-        try:
-            return solve(f"fdm | {chain}", functions, True), "differences"
-        except _core.UnsupportedError:
-            raise _core.UnsupportedError(f"{first}; {why}") from None
 
 
 def _told(message: str, why: str | None) -> str:
@@ -363,22 +249,22 @@ class CurveFit(Result):
     r2              share of the variance that is explained
     success         has it converged, with all parameters determined?
     message, stop   why it stopped, in words and as a name
-    derivatives     "operators", or "differences" where f is a function of numbers; message says why
+    derivatives     "operators", "jac", or "differences" where f is a function of numbers; message says why
     nit, nfev       steps and evaluations"""
 
     if TYPE_CHECKING:
-        popt: Tensor
-        pcov: Tensor
+        popt: Any
+        pcov: Any
         names: list[str]
         params: dict[str, float]
-        stderr: Tensor | None
+        stderr: Any
         rss: float
         sigma: float
         dof: int
         rank: int
         r2: float
 
-    def __iter__(self) -> Iterator[Tensor]:  # popt, pcov
+    def __iter__(self) -> Iterator[Any]:  # popt, pcov
         return iter((self["popt"], self["pcov"]))
 
     def __len__(self) -> int:
@@ -438,31 +324,70 @@ def _inside(low: float, high: float) -> float:
 
 def _deviations(sigma: Any, y: Tensor) -> Tensor:
     error = tensor(sigma).to("f64")
+    if error.ndim == 2 and y.ndim == 1 and error.shape == (y.size, y.size) and y.size > 1:
+        try:
+            return _core.solve(_core.cholesky(error), _core._eye(y.size, y.size, "f64"))  # whitens residuals
+        except _core.Error as why:
+            raise ValueError(f"curve_fit: sigma as a covariance must be positive definite: {why}") from None
     if error.size != 1 and error.shape != y.shape:
-        raise ValueError(f"curve_fit: sigma has the shape {error.shape}, ydata {y.shape}: a standard deviation for each point, or one for all")
+        raise ValueError(f"curve_fit: sigma has the shape {error.shape}, ydata {y.shape}: a standard deviation for each point, or one for all, "
+                         "or the covariance of the points")
     if not (error > 0).all().item() or not error.isfinite().all().item():
         raise ValueError("curve_fit: sigma must be finite and above 0")
     return error if error.shape == y.shape else error.reshape(())
 
 
-def curve_fit(f: Callable[..., Tensor], xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, absolute_sigma: bool = False,
-              bounds: Any = None, *, loss: str = "squares", loss_scale: float = 0.0, max_steps: int = 1000,
-              max_evals: int | None = None, max_seconds: float | None = None,
-              callback: Callable[[dict[str, Any]], Any] | None = None) -> CurveFit:
-    """Fits f(x, a, b, ...), made of operators, to data by nonlinear least squares with exact Jacobians.
+def _weighted(r: Tensor, error: Tensor | None) -> Tensor:
+    return r if error is None else error @ r if error.ndim == 2 and r.ndim == 1 else r / error
+
+
+def curve_fit(f: Callable[..., Any], xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, absolute_sigma: bool = False,
+              check_finite: bool | None = None, bounds: Any = None, method: str | None = None, jac: Any = None, *, full_output: bool = False,
+              nan_policy: str | None = None, loss: str = "squares", loss_scale: float = 0.0, max_steps: int = 1000,
+              max_evals: int | None = None, max_seconds: float | None = None, maxfev: int | None = None, max_nfev: int | None = None,
+              ftol: float | None = None, xtol: float | None = None, gtol: float | None = None,
+              callback: Callable[[dict[str, Any]], Any] | None = None, jit: bool = False) -> CurveFit:
+    """Fits f(x, a, b, ...) to data by nonlinear least squares.  The arguments are those of scipy.optimize.curve_fit.
 
     p0        where the parameters start, a number each; if not given, 1, or the middle of the parameter's bounds
-    sigma     standard deviations of ydata; absolute_sigma: not only their ratios
+    sigma     standard deviations of ydata, or their covariance; absolute_sigma: not only their ratios
     bounds    (lows, highs), each a number for all or one for each parameter; {name: (low, high)}; an object of scipy.optimize.Bounds
+    jac       derivatives of f by the parameters, [points, parameters]: jac(x, a, b, ...)
+    method    "lm", "trf" and "dogbox" are one here, see least_squares
+    nan_policy   "raise", or "omit": points with NaN in ydata are left out
     loss      squares, huber, soft_l1, cauchy or tukey: what outliers cost; loss_scale: 0 finds the scale
     max_steps, max_evals, max_seconds   limits of the whole call, also where a loss takes several fits to find its scale
+    callback  is given the progress after each step, a dict
+    jit       f is recorded and replayed, see gradus.jit: it must do the same each time
 
-    Gives popt and pcov, and by name stderr, sigma, rss, dof, r2, names, success, message, nit, nfev."""
-    x = tuple(tensor(part).to("f64") for part in xdata) if isinstance(xdata, tuple) else tensor(xdata).to("f64")
+    f gets tensors first, and exact Jacobians come from its operators; a function of numbers gets arrays, and differences or jac.
+
+    Gives popt and pcov, arrays where the data are lists or arrays, and by name stderr, sigma, rss, dof, r2, names, success, message, nit,
+    nfev; with full_output popt, pcov, infodict, message, ier as SciPy does."""
+    from ._minimize import STATUS, _kind, _run
+    from ._numbers import STEPS, Function, numpy_or_none
+
+    if method not in (None, "lm", "trf", "dogbox"):
+        raise ValueError(f"curve_fit: method is 'lm', 'trf' or 'dogbox', not {method!r}")
+    if nan_policy not in (None, "raise", "omit"):
+        raise ValueError(f"curve_fit: nan_policy is 'raise' or 'omit', not {nan_policy!r}")
+    if jac is not None and not callable(jac) and jac not in STEPS:
+        raise ValueError(f"curve_fit: jac is a function, {', '.join(map(repr, STEPS))} or None, not {jac!r}")
+    np = numpy_or_none()
+    as_tensors = isinstance(ydata, (Tensor, _core._Virtual)) or np is None
+    raw = tuple(xdata) if isinstance(xdata, tuple) else xdata
+    x = tuple(tensor(part).to("f64") for part in raw) if isinstance(raw, tuple) else tensor(raw).to("f64")
     y = tensor(ydata).to("f64")
-    _check_finite("ydata", y)
-    for part in x if isinstance(x, tuple) else (x,):
-        _check_finite("xdata", part)
+    weights = None if sigma is None else _deviations(sigma, y)
+    if nan_policy == "omit":
+        keep = (y == y).reshape(-1)  # not NaN
+        y = y.reshape(-1)[keep]
+        x = tuple(part[keep] for part in x) if isinstance(x, tuple) else x[..., keep]
+        weights = weights[keep] if weights is not None and weights.ndim == 1 else weights
+    if check_finite is not False:
+        _check_finite("ydata", y)
+        for part in x if isinstance(x, tuple) else (x,):
+            _check_finite("xdata", part)
     start = None if p0 is None else [float(p0)] if isinstance(p0, (int, float)) else [float(v) for v in p0]
     names = _parameter_names(f, None if start is None else len(start))
     point = _Point({name: value for name, value in zip(names, start or [1.0] * len(names))}, "f64")
@@ -470,36 +395,55 @@ def curve_fit(f: Callable[..., Tensor], xdata: Any, ydata: Any, p0: Any = None, 
     if start is None and low is not None:
         for t, a, b in zip(point.tensors, low, high):
             t.assign(_inside(a, b))
-    error = None if sigma is None else _deviations(sigma, y)
     params = tuple(point.tensors)
+    plain_x: Any = None if np is None else tuple(np.array(p.tolist()) for p in x) if isinstance(x, tuple) else np.array(x.tolist())
 
-    def residuals(at: Any = params) -> Any:
-        made = _as_tensor(f(x, *at))
+    def residuals(given: list[Any]) -> Any:
+        made = _as_tensor(f(x if not given or isinstance(given[0], Tensor) else plain_x, *given))
         if not isinstance(made, Tensor):  # a function of numbers
             if _core.grad_enabled():
                 return made
-            made = tensor(made).to("f64")
+            made = tensor(made)
+        made = made.to("f64")
         r = made - y
         if r.shape != y.shape:  # broadcasting would compare each point with all others
             raise ValueError(f"curve_fit: the function gives the shape {made.shape}, ydata has {y.shape}")
-        return r if error is None else r / error
+        return _weighted(r, weights)
 
-    options = {"max_steps": max_steps, "max_evals": max_evals, "max_seconds": max_seconds, "loss": loss, "loss_scale": loss_scale, "sigma": 1.0 if absolute_sigma else 0.0}
-    begin, began = [p.detach().copy() for p in params], monotonic()
-    r = _core._least_squares(params, residuals, low, high, tuple(names), callback, options)
-    why, calls = r.get("numbers"), r.get("calls", 0)
-    if why:
-        for p, value in zip(params, begin):
-            p.assign(value)
-        if max_seconds:
-            options["max_seconds"] = max(max_seconds - (monotonic() - began), 1e-3)
-        alike = _Differences(list(params), low, high, lambda held: lambda: residuals(held))
-        r = _core._least_squares(params, alike, low, high, tuple(names), callback, options)
+    def slopes(given: list[Any]) -> Any:
+        found = tensor(jac(x if not given or isinstance(given[0], Tensor) else plain_x, *given)).to("f64").detach()
+        if found.shape != (y.size, len(params)):
+            raise ValueError(f"curve_fit: jac gives the shape {found.shape}, ({y.size}, {len(params)}) is needed: points by parameters")
+        return found if weights is None else weights @ found if weights.ndim == 2 else found / (
+            weights.reshape(-1, 1) if weights.ndim else weights)
+    model = Function("curve_fit", list(params), residuals, np is not None, jac=slopes if callable(jac) else jac, low=low, high=high)
+    options: dict[str, Any] = {"max_steps": max_steps, "max_evals": max_nfev or maxfev or max_evals, "max_seconds": max_seconds, "loss": loss,
+                               "loss_scale": loss_scale, "sigma": 1.0 if absolute_sigma else 0.0}
+    options.update({k: v for k, v in (("loss_tol", ftol), ("step_tol", xtol), ("gradient_tol", gtol)) if v is not None})
+    begin = [p.detach().copy() for p in params]
+    if jit:
+        model.record()
+    r = _run(lambda: _core._least_squares(params, model, low, high, tuple(names), callback, options), [model], list(params), begin)
+    derivatives, why = _kind([model])
     popt = _core.stack([p.detach() for p in params])
     mean = y.mean().item()
-    total = ((y - mean) if error is None else (y - mean) / error).square().sum().item()
-    return CurveFit(popt=popt, pcov=r["covariance"], stderr=r["standard_errors"], names=names, rss=r["rss"], sigma=r["sigma"],
-                    dof=r["dof"], r2=1 - r["rss"] / total if total > 0 else nan, success=r["success"],
-                    message=_told(r["says"] or r["message"], why), derivatives="differences" if why else "operators",
-                    stop=r["stop"], nit=r["steps"], nfev=r["evals"] + calls + (alike.calls if why else 0), rank=r["rank"],
-                    params=dict(zip(names, popt.tolist())))
+    total = _weighted(y - mean, weights).square().sum().item()
+
+    def shown(t: Any) -> Any:
+        return t if as_tensors or t is None else np.array(t.tolist())
+    fitted = CurveFit(popt=shown(popt), pcov=shown(r["covariance"]), stderr=shown(r["standard_errors"]), names=names, rss=r["rss"], sigma=r["sigma"],
+                      dof=r["dof"], r2=1 - r["rss"] / total if total > 0 else nan, success=r["success"],
+                      message=_told(r["says"] or r["message"], why if derivatives == "differences" else None), derivatives=derivatives,
+                      stop=r["stop"], nit=r["steps"], nfev=model.calls if model.numbers else r["evals"], rank=r["rank"],
+                      params=dict(zip(names, popt.tolist())))
+    if full_output:
+        with _core_no_grad():
+            ier = 1 if r["success"] else 5 if STATUS.get(r["stop"]) == 1 else 4
+            return (fitted.popt, fitted.pcov, {"nfev": fitted.nfev, "fvec": shown(model().reshape(-1))}, fitted.message, ier)  # type: ignore[return-value]
+    return fitted
+
+
+def _core_no_grad() -> Any:
+    from ._tensor import no_grad
+
+    return no_grad()

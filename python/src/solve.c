@@ -438,6 +438,24 @@ static PyObject *least_squares(PyObject *module, PyObject *args)
     return result;
 }
 
+/* _watch_reads(fn): (what it returns, where it read a value on the host that depends on the parameters, or None) */
+static PyObject *watch_reads(PyObject *module, PyObject *fn)
+{
+    gd_py_reads reads;
+    (void)module;
+    gd_py_context *c = gd_py_current();
+    if (!c || !gd_py_enter(c)) return NULL;
+    gd_py_reads_begin(c, &reads, NULL);
+    PyObject *value = PyObject_CallNoArgs(fn);
+    gd_py_reads_end(c, &reads);
+    PyObject *where = reads.where ? reads.where : Py_NewRef(Py_None);
+    PyObject *result = value ? PyTuple_Pack(2, value, where) : NULL;
+    Py_DECREF(where);
+    Py_XDECREF(value);
+    return result;
+}
+
 PyMethodDef gd_py_solve_functions[] = {{"_minimize", minimize, METH_VARARGS, NULL},
+                                       {"_watch_reads", watch_reads, METH_O, NULL},
                                        {"_least_squares", least_squares, METH_VARARGS, NULL},
                                        {NULL, NULL, 0, NULL}};

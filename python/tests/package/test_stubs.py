@@ -34,10 +34,12 @@ named: gd.Tensor = gd.tensor([1.0, 2.0], requires_grad=True, axes="i", labels={"
 typed: tuple[float, bool, str, int] = result.fun, result.success, result.message, result.nit
 fitted = gd.curve_fit(lambda t, a: a * t, [1.0], [2.0])
 popt, pcov = fitted
-both: tuple[gd.Tensor, float] = popt, fitted.rss
+both: tuple[object, float] = popt, fitted.rss
 table = gd.fit("a*t", {"t": [1.0], "y": [2.0]}, params={"a": 1})
 parameters: tuple[dict[str, float], float, str] = table.params, table.r2, table.report
-assert_type(fitted.popt, gd.Tensor)
+assert_type(fitted.rss, float)
+found: gd.LeastSquares = gd.least_squares(lambda x: x - 1, [0.0], bounds=(0, 2), loss="huber")
+with_names: gd.Result = gd.minimize(lambda x: x.sum(), [1.0], method="BFGS", constraints=({"type": "eq", "fun": lambda x: x[0]},), options={"maxiter": 3})
 assert_type(result.fun, float)
 assert_type(table.params, dict[str, float])
 
