@@ -456,14 +456,14 @@ static void name_file(order *o)
 }
 
 static gd_kernel_fn compile(gd_ctx *ctx, kernels *all, const gd_program *p, const gd_pass *pass,
-                            uint64_t hash, const char *body)
+                            uint64_t hash, const char *body, bool stored)
 {
     if (!find_compiler(ctx, all)) return NULL;
     gd_text source = {.ctx = ctx};
     gd__emit_c_prelude(p, pass, &source);
     gd__text_put(&source, "%s", body);
     char *copy = gd__strdup(ctx, body);
-    order o = {.ctx = ctx, .all = all, .p = p, .pass = pass, .source = source.data};
+    order o = {.ctx = ctx, .all = all, .p = p, .pass = pass, .source = source.data, .stored = stored};
     bool done = !source.failed && copy && make_room(ctx, all);
     if (done) {
         name_file(&o);
@@ -471,7 +471,7 @@ static gd_kernel_fn compile(gd_ctx *ctx, kernels *all, const gd_program *p, cons
         done = obtain(&o);
         if (done)
             all->trouble[0] = 0;
-        else
+        else if (!stored)
             all->broken = true;
     }
     gd__text_free(&source);
@@ -483,7 +483,8 @@ static gd_kernel_fn compile(gd_ctx *ctx, kernels *all, const gd_program *p, cons
     return o.fn;
 }
 
-static gd_kernel_fn find_or_compile(gd_ctx *ctx, const gd_program *p, const gd_pass *pass, uint64_t hash)
+static gd_kernel_fn find_or_compile(gd_ctx *ctx, const gd_program *p, const gd_pass *pass, uint64_t hash,
+                                    bool stored)
 {
     kernels *all = gd__extension(ctx, &kernels_key, kernels_make, kernels_destroy);
     if (!all) return NULL;
@@ -496,7 +497,7 @@ static gd_kernel_fn find_or_compile(gd_ctx *ctx, const gd_program *p, const gd_p
     gd__emit_c(p, pass, "gd_kernel", &body);
     if (!body.failed) {
         kernel *found = find_compiled(all, hash, body.data);
-        fn = found ? found->fn : compile(ctx, all, p, pass, hash, body.data);
+        fn = found ? found->fn : compile(ctx, all, p, pass, hash, body.data, stored);
     }
     gd__text_free(&body);
     return fn;
@@ -541,15 +542,27 @@ void *gd__compiled_text(gd_ctx *ctx, const char *source, bool stored)
     return symbol;
 }
 
-gd_kernel_fn gd__kernel_for(gd_ctx *ctx, const gd_program *p, const gd_pass *pass, gd_executor *how)
+static gd_kernel_fn kernel_of(gd_ctx *ctx, const gd_program *p, const gd_pass *pass, gd_executor *how,
+                              bool stored)
 {
     uint64_t hash = gd__program_hash(p, pass);
     gd_kernel_fn fn = find_builtin(ctx, hash);
     *how = GD_EXEC_BUILT_IN;
     if (fn && agrees(p, pass, fn)) return fn;
     gd_status before = ctx->status;
-    fn = find_or_compile(ctx, p, pass, hash);
+    fn = find_or_compile(ctx, p, pass, hash, stored);
     if (!before && ctx->status) gd_clear_error(ctx); /* no memory: then interpreted */
     *how = fn ? GD_EXEC_COMPILED : GD_EXEC_INTERPRETER;
     return fn;
+}
+
+gd_kernel_fn gd__kernel_for(gd_ctx *ctx, const gd_program *p, const gd_pass *pass, gd_executor *how)
+{
+    return kernel_of(ctx, p, pass, how, false);
+}
+
+gd_kernel_fn gd__kernel_kept(gd_ctx *ctx, const gd_program *p, const gd_pass *pass)
+{
+    gd_executor how;
+    return kernel_of(ctx, p, pass, &how, true);
 }

@@ -309,6 +309,8 @@ typedef enum gd_executor { GD_EXEC_INTERPRETER, GD_EXEC_BUILT_IN, GD_EXEC_COMPIL
 /* The best kernel for a pass: built in, then compiled by the system compiler if the context allows it (cached in memory
  * and on disk), else NULL: interpret.  Never records an error. */
 gd_kernel_fn gd__kernel_for(gd_ctx *ctx, const gd_program *p, const gd_pass *pass, gd_executor *how);
+/* The same where that was done before and is in memory or on disk; else NULL: nothing is compiled. */
+gd_kernel_fn gd__kernel_kept(gd_ctx *ctx, const gd_program *p, const gd_pass *pass);
 /* The function gd_kernel of a C source of one's own, compiled and kept in the same way; stored: only if that was done before and is
  * in memory or on disk.  NULL: it is not, or cannot be.  Nobody compares what it computes.  Never records an error. */
 void *gd__compiled_text(gd_ctx *ctx, const char *source, bool stored);

@@ -2,6 +2,7 @@
 #include "base/text/number.h"
 #include "trace/entry.h"
 #include "trace/tape.h"
+#include "trace/trace_loop.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,10 +30,22 @@ static void say_inputs(page *p, const gd_trace_entry *e)
     SAY(p, e->inputs > 8 ? " ...\n" : "\n");
 }
 
+static void say_loop(page *p, const gd_unit *u)
+{
+    const gd_loop *l = u->loop;
+    int compiled = 0;
+    for (int i = 0; i < l->regions; i++) compiled += l->region[i].kernel != NULL;
+    SAY(p, "  %d kernels as one pass over", u->count);
+    for (int i = 0; i < l->domains; i++) SAY(p, i ? ", %lld" : " %lld", (long long)l->domain[i].numel);
+    SAY(p, " elements, %d instructions, %s\n", l->operations, compiled ? "compiled" : "interpreted");
+}
+
 static void say_unit(page *p, const gd_unit *u)
 {
     const gd_tape *t = u->tape;
-    if (!t)
+    if (u->loop)
+        say_loop(p, u);
+    else if (!t)
         SAY(p, "  %d kernels, one by one\n", u->count);
     else
         SAY(p, "  %d kernels as %d operations and %d stores, %s\n", u->count, t->values, t->stores,

@@ -1,5 +1,6 @@
 /* Replays: kernels over memory that was planned once. */
 #include "trace/tape.h"
+#include "trace/trace_loop.h"
 
 #include <string.h>
 
@@ -23,6 +24,7 @@ static int lists_of(gd_replay *p, list *all)
     all[n++] = (list){&p->prologue, calls * sizeof *p->prologue};
     all[n++] = (list){&p->body, calls * sizeof *p->body};
     all[n++] = (list){&p->unit, calls * sizeof *p->unit};
+    all[n++] = (list){&p->writer, buffers * sizeof *p->writer};
     all[n++] = (list){&p->begins, buffers * sizeof *p->begins};
     all[n++] = (list){&p->ends, buffers * sizeof *p->ends};
     all[n++] = (list){&p->base, buffers * sizeof *p->base};
@@ -36,7 +38,7 @@ static int lists_of(gd_replay *p, list *all)
     return n;
 }
 
-#define LISTS 18
+#define LISTS 19
 
 static bool make_lists(gd_replay *p)
 {
@@ -60,7 +62,10 @@ static void drop_result(gd_replay *p, int i)
 void gd__replay_free(gd_replay *p)
 {
     if (!p) return;
-    for (int i = 0; i < p->units; i++) gd__tape_free(p->unit[i].tape);
+    for (int i = 0; i < p->units; i++) {
+        gd__tape_free(p->unit[i].tape);
+        gd__loop_free(p->unit[i].loop);
+    }
     for (int i = 0; i < p->r->outputs && p->result; i++) drop_result(p, i);
     for (int b = 0; b < p->r->buffers && p->memory; b++) gd__release(p->memory[b]);
     gd__free(p->ctx, p->arena, p->arena_bytes);
@@ -314,6 +319,8 @@ static gd_status run_body(gd_replay *p)
         const gd_unit *u = &p->unit[i];
         if (u->tape)
             gd__tape_run(u->tape, p->base);
+        else if (u->loop)
+            gd__loop_run(u->loop, p->base);
         else
             status = run_calls(p, p->body + u->first, u->count);
     }

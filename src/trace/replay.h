@@ -10,11 +10,13 @@
 #include "trace/record.h"
 
 typedef struct gd_tape gd_tape; /* see trace/tape.h */
+typedef struct gd_loop gd_loop; /* see trace/trace_loop.h */
 
 /* Neighbouring calls of the body that run in one way. */
 typedef struct gd_unit {
     int first, count;
-    gd_tape *tape; /* NULL: call by call */
+    gd_tape *tape; /* one of the two, or both NULL: call by call */
+    gd_loop *loop;
 } gd_unit;
 
 /* A buffer that is not the replay's: where is it now, has it changed? */
@@ -70,6 +72,7 @@ typedef struct gd_replay {
     int *at;
     int *prologue, *body; /* calls, in order */
     int prologues, bodies;
+    int *writer; /* of each buffer: the only call of the prologue that writes it; -1: none, -2: several */
     int *begins, *ends; /* of each buffer: the first and the last place in the body that uses it; -1: none */
     gd_unit *unit;
     int units;
@@ -103,8 +106,11 @@ gd_shortcut *gd__replay_shortcut(gd_replay *p, int inputs, gd_short_input *in);
 /* Have the results the bits of these tensors? */
 bool gd__replay_agrees(const gd_replay *p, gd_tensor *const *outputs);
 
-/* The units of the body; of a replay whose calls are split.  Without memory for tapes there are none. */
+/* The units of the body, of a replay whose calls are split: calls are moved to where they belong together, and `begins` and `ends`
+ * are filled.  Without memory for tapes or loops there are none. */
 void gd__replay_group(gd_replay *p);
+/* Is all of a buffer one number, filled in by the prologue, or made by element-wise operators of such? */
+bool gd__filled_with(const gd_replay *p, int buffer, double *value);
 /* What has to run and where buffers lie; of a replay whose recording is set.  False: no memory. */
 bool gd__replay_plan(gd_replay *p);
 

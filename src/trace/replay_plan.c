@@ -1,5 +1,6 @@
 /* What a replay has to run, and where its buffers lie. */
-#include "trace/replay.h"
+#include "trace/tape.h"
+#include "trace/trace_loop.h"
 
 #include <string.h>
 
@@ -113,13 +114,14 @@ static void give_gap(plan *w, size_t from, size_t bytes)
     }
 }
 
-/* Are its elements values of a tape and nothing else? */
-static bool inside_tape(const gd_replay *p, int buffer)
+/* Are its elements values of a tape or loop and nothing else? */
+static bool inside_unit(const gd_replay *p, int buffer)
 {
     for (int i = 0; i < p->units; i++) {
         const gd_unit *u = &p->unit[i];
         if (p->begins[buffer] < u->first + u->count)
-            return u->tape && p->begins[buffer] >= u->first && p->ends[buffer] < u->first + u->count;
+            return (u->tape || u->loop) && p->begins[buffer] >= u->first &&
+                   p->ends[buffer] < u->first + u->count;
     }
     return false;
 }
@@ -129,28 +131,46 @@ static bool passes(const gd_replay *p, int buffer)
 {
     const gd_buffer *b = &p->r->buffer[buffer];
     return b->origin == GD_ORIGIN_MADE && b->moving && !p->memory[buffer] && b->bytes &&
-           !inside_tape(p, buffer);
+           !inside_unit(p, buffer);
 }
 
 #define NOWHERE SIZE_MAX
 
-static void place_body(plan *w)
+static void take_for(plan *w, int i)
 {
     gd_replay *p = w->p;
     const gd_recording *r = p->r;
-    for (int i = 0; i < p->bodies; i++) {
-        const gd_recorded *c = &r->call[p->body[i]];
-        for (int k = 0; k < c->nin + c->nout; k++) {
-            int b = r->operand[c->first + k].buffer;
-            if (passes(p, b) && p->place[b] == NOWHERE)
-                p->place[b] = take_gap(w, rounded(r->buffer[b].bytes));
+    const gd_recorded *c = &r->call[p->body[i]];
+    for (int k = 0; k < c->nin + c->nout; k++) {
+        int b = r->operand[c->first + k].buffer;
+        if (passes(p, b) && p->place[b] == NOWHERE) p->place[b] = take_gap(w, rounded(r->buffer[b].bytes));
+    }
+}
+
+static void give_after(plan *w, int i)
+{
+    gd_replay *p = w->p;
+    const gd_recording *r = p->r;
+    const gd_recorded *c = &r->call[p->body[i]];
+    for (int k = 0; k < c->nin + c->nout; k++) {
+        int b = r->operand[c->first + k].buffer;
+        if (p->ends[b] != i || !passes(p, b)) continue;
+        give_gap(w, p->place[b], rounded(r->buffer[b].bytes));
+        p->ends[b] = -1; /* an operand may be there twice */
+    }
+}
+
+/* A loop reads and writes all that it does at the same time; the others go call by call, as tapes load before they store. */
+static void place_body(plan *w)
+{
+    const gd_replay *p = w->p;
+    for (int k = 0; k < p->units; k++) {
+        const gd_unit *u = &p->unit[k];
+        for (int i = u->first; i < u->first + u->count; i++) {
+            take_for(w, i);
+            if (!u->loop) give_after(w, i);
         }
-        for (int k = 0; k < c->nin + c->nout; k++) {
-            int b = r->operand[c->first + k].buffer;
-            if (p->ends[b] != i || !passes(p, b)) continue;
-            give_gap(w, p->place[b], rounded(r->buffer[b].bytes));
-            p->ends[b] = -1; /* an operand may be there twice */
-        }
+        for (int i = u->first; i < u->first + u->count && u->loop; i++) give_after(w, i);
     }
 }
 
@@ -184,25 +204,113 @@ static bool place_buffers(gd_replay *p)
     return made;
 }
 
-/* Where in the body each buffer is used. */
-static void note_uses(gd_replay *p)
+/* ---- numbers ---- */
+
+static void note_writers(gd_replay *p)
 {
     const gd_recording *r = p->r;
-    for (int b = 0; b < r->buffers; b++) p->begins[b] = p->ends[b] = -1;
-    for (int i = 0; i < p->bodies; i++) {
-        const gd_recorded *c = &r->call[p->body[i]];
-        for (int k = 0; k < c->nin + c->nout; k++) {
-            int b = r->operand[c->first + k].buffer;
-            if (p->begins[b] < 0) p->begins[b] = i;
-            p->ends[b] = i;
+    for (int b = 0; b < r->buffers; b++) p->writer[b] = -1;
+    for (int i = 0; i < p->prologues; i++) {
+        const gd_recorded *c = &r->call[p->prologue[i]];
+        for (int k = c->nin; k < c->nin + c->nout; k++) {
+            int *writer = &p->writer[r->operand[c->first + k].buffer];
+            *writer = *writer == -1 ? p->prologue[i] : -2;
         }
     }
+}
+
+/* One element of an operator, as its kernel computes it. */
+static bool one_element(const gd_replay *p, const gd_recorded *c, const double *x, double *value)
+{
+    const gd_operand *in = &p->r->operand[c->first];
+    bool single = in->dtype == GD_F32;
+    gd_vec_fn fn = gd__vec(p->ctx->cpu)->map[c->op][single ? GD_AS_F32 : GD_AS_F64];
+    if (!fn) return false;
+    float narrow[4] = {(float)x[0], (float)x[1], (float)x[2]};
+    double wide[4] = {x[0], x[1], x[2]};
+    if (single)
+        fn(&narrow[3], &narrow[0], &narrow[1], &narrow[2], 1, c->attrs.f);
+    else
+        fn(&wide[3], &wide[0], &wide[1], &wide[2], 1, c->attrs.f);
+    *value = single ? (double)narrow[3] : wide[3];
+    return true;
+}
+
+#define DEEPEST 16
+
+static bool filled(const gd_replay *p, int buffer, double *value, int depth)
+{
+    const gd_recording *r = p->r;
+    const gd_buffer *b = &r->buffer[buffer];
+    if (b->origin != GD_ORIGIN_MADE || b->moving || p->writer[buffer] < 0 || depth > DEEPEST) return false;
+    const gd_recorded *c = &r->call[p->writer[buffer]];
+    const gd_operand *in = &r->operand[c->first], *out = in + c->nin;
+    bool number = out->dtype == GD_F32 || out->dtype == GD_F64;
+    if (c->kind != GD_CALL_KERNEL || c->nout != 1 || !number ||
+        (size_t)out->numel * gd_dtype_size(out->dtype) != b->bytes)
+        return false;
+    if (c->op == GD_OP_fill) {
+        *value = out->dtype == GD_F32 ? (double)(float)c->attrs.f[0] : c->attrs.f[0];
+        return true;
+    }
+    double x[3] = {0};
+    for (int k = 0; k < c->nin; k++)
+        if (k == 3 || in[k].dtype != out->dtype || !filled(p, in[k].buffer, &x[k], depth + 1)) return false;
+    if (c->op == GD_OP_copy) *value = x[0];
+    return c->op == GD_OP_copy || (gd__ops[c->op].kind == GD_KIND_MAP && one_element(p, c, x, value));
+}
+
+bool gd__filled_with(const gd_replay *p, int buffer, double *value) { return filled(p, buffer, value, 0); }
+
+/* ---- what of the prologue is read ---- */
+
+static void mark_units(const gd_replay *p, bool *wanted)
+{
+    const gd_recording *r = p->r;
+    for (int k = 0; k < p->units; k++) {
+        const gd_unit *u = &p->unit[k];
+        for (int i = u->first; i < u->first + u->count && !u->tape && !u->loop; i++) {
+            const gd_recorded *c = &r->call[p->body[i]];
+            for (int o = 0; o < c->nin + c->nout; o++) wanted[r->operand[c->first + o].buffer] = true;
+        }
+        for (int i = 0; u->tape && i < u->tape->values; i++)
+            if (u->tape->value[i].op == GD_TAPE_LOAD) wanted[u->tape->value[i].a] = true;
+        for (int i = 0; u->loop && i < u->loop->regions; i++) {
+            const gd_loop_region *region = &u->loop->region[i];
+            for (int a = 0; a < region->arrays; a++) wanted[region->array[a].buffer] = true;
+            for (int a = 0; a < region->scalars; a++) wanted[region->scalar[a].buffer] = true;
+        }
+    }
+}
+
+/* Numbers that tapes and loops know need no memory. */
+static bool drop_unread(gd_replay *p)
+{
+    const gd_recording *r = p->r;
+    bool *wanted = gd__quiet_alloc(p->ctx, (size_t)r->buffers);
+    int kept = p->prologues;
+    if (!wanted) return false;
+    memset(wanted, 0, (size_t)r->buffers);
+    mark_units(p, wanted);
+    for (int b = 0; b < r->buffers; b++) wanted[b] = wanted[b] || p->memory[b];
+    for (int i = p->prologues; i-- > 0;) {
+        const gd_recorded *c = &r->call[p->prologue[i]];
+        bool read = false;
+        for (int k = c->nin; k < c->nin + c->nout; k++)
+            read = read || wanted[r->operand[c->first + k].buffer];
+        for (int k = 0; k < c->nin && read; k++) wanted[r->operand[c->first + k].buffer] = true;
+        if (read) p->prologue[--kept] = p->prologue[i];
+    }
+    p->prologues -= kept;
+    memmove(p->prologue, p->prologue + kept, (size_t)p->prologues * sizeof *p->prologue);
+    gd__free(p->ctx, wanted, (size_t)r->buffers);
+    return true;
 }
 
 bool gd__replay_plan(gd_replay *p)
 {
     if (!split_calls(p)) return false;
-    note_uses(p);
+    note_writers(p);
     gd__replay_group(p);
-    return place_buffers(p);
+    return drop_unread(p) && place_buffers(p);
 }

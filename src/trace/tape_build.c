@@ -193,33 +193,12 @@ static int32_t math(builder *b, gd_tape_op op, int type, int32_t x, int32_t y, i
 
 /* ---- memory ---- */
 
-/* A number that the prologue fills a buffer with, and nobody else writes. */
-static bool filled_with(const builder *b, int buffer, double *value)
-{
-    const gd_recording *r = b->p->r;
-    const gd_recorded *only = NULL;
-    if (r->buffer[buffer].origin != GD_ORIGIN_MADE || r->buffer[buffer].moving || b->p->memory[buffer])
-        return false;
-    for (int i = 0; i < b->p->prologues; i++) {
-        const gd_recorded *c = &r->call[b->p->prologue[i]];
-        for (int k = c->nin; k < c->nin + c->nout; k++) {
-            if (r->operand[c->first + k].buffer != buffer) continue;
-            if (only) return false;
-            only = c;
-        }
-    }
-    if (!only || only->kind != GD_CALL_KERNEL || only->op != GD_OP_fill) return false;
-    const gd_operand *o = &r->operand[only->first];
-    *value = only->attrs.f[0];
-    return (size_t)o->numel * gd_dtype_size(o->dtype) == r->buffer[buffer].bytes;
-}
-
 static int32_t loaded_cell(builder *b, const gd_operand *o, int32_t offset)
 {
     const gd_buffer *buffer = &b->p->r->buffer[o->buffer];
     int type = type_of(o->dtype);
     double value;
-    if (is_float(type) && filled_with(b, o->buffer, &value)) {
+    if (is_float(type) && gd__filled_with(b->p, o->buffer, &value)) {
         if (type == GD_TAPE_F32) value = (double)(float)value;
         return known_number(b, type, value);
     }

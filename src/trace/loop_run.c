@@ -1,0 +1,267 @@
+/* Running loops: block by block, tasks side by side. */
+#include "program/element.h"
+#include "trace/trace_loop.h"
+
+#include <string.h>
+
+/* ---- operands ---- */
+
+/* n elements `step` items apart to numbers. */
+static void collect_numbers(const gd_loop *loop, char *to, gd_dtype dtype, const char *from, int64_t step,
+                            int64_t n)
+{
+    if (dtype == GD_BOOL && loop->dtype == GD_F32)
+        for (int64_t i = 0; i < n; i++) ((float *)(void *)to)[i] = from[i * step] != 0;
+    else if (dtype == GD_BOOL)
+        for (int64_t i = 0; i < n; i++) ((double *)(void *)to)[i] = from[i * step] != 0;
+    else if (dtype == GD_F32)
+        for (int64_t i = 0; i < n; i++)
+            ((uint32_t *)(void *)to)[i] = ((const uint32_t *)(const void *)from)[i * step];
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((uint64_t *)(void *)to)[i] = ((const uint64_t *)(const void *)from)[i * step];
+}
+
+/* Elements first to first + n of an operand as it would lie if it had all axes of the result. */
+static void spread_out(const gd_loop *loop, const gd_loop_array *a, const char *base, int64_t first,
+                       int64_t n, char *to)
+{
+    int64_t index[GD_MAX_DIMS + 1] = {0}, at = 0, rest = first;
+    size_t item = gd_dtype_size(a->dtype), wide = gd_dtype_size(loop->dtype);
+    int last = a->ndim - 1;
+    for (int d = a->ndim; d-- > 0; rest /= a->size[d]) {
+        index[d] = rest % a->size[d];
+        at += index[d] * a->stride[d];
+    }
+    for (int64_t done = 0, run; done < n; done += run) {
+        run = last < 0 ? n : a->size[last] - index[last];
+        if (run > n - done) run = n - done;
+        int64_t step = last < 0 ? 0 : a->stride[last];
+        const char *from = base + a->offset + at * (int64_t)item;
+        if (step == 1 && a->dtype == loop->dtype)
+            memcpy(to + (size_t)done * wide, from, (size_t)run * wide);
+        else
+            collect_numbers(loop, to + (size_t)done * wide, a->dtype, from, step, run);
+        if (last < 0) return;
+        at += run * step;
+        index[last] += run;
+        for (int d = last; d > 0 && index[d] == a->size[d]; d--) {
+            index[d] = 0;
+            index[d - 1]++;
+            at += a->stride[d - 1] - a->size[d] * a->stride[d];
+        }
+    }
+}
+
+static void read_numbers(gd_loop_region *r, char *const *base)
+{
+    for (int k = 0; k < r->pass->used_count; k++) {
+        const gd_instr *in = &r->program->instr[r->pass->used[k]];
+        if (in->op != GD_I_UNIFORM) continue;
+        const gd_loop_scalar *s = &r->scalar[in->index];
+        const char *from = base[s->buffer] + s->offset;
+        float single;
+        if (s->dtype == GD_F32) {
+            memcpy(&single, from, sizeof single);
+            r->number[k] = (double)single;
+        } else
+            memcpy(&r->number[k], from, sizeof *r->number);
+    }
+}
+
+/* ---- a block ---- */
+
+typedef struct gd_loop_job {
+    const gd_loop *loop;
+    char *const *base;
+} gd_loop_job;
+
+/* A piece of a region: elements first to first + n of the domain, in a block that begins at `start`. */
+static void run_piece(const gd_loop_job *j, const gd_loop_region *r, int64_t start, int64_t first, int64_t n,
+                      char *room)
+{
+    char *array[GD_MAX_ARRAYS];
+    double none[GD_MAX_REDUCTIONS];
+    int64_t item = (int64_t)gd_dtype_size(j->loop->dtype);
+    for (int k = 0; k < r->arrays; k++) {
+        const gd_loop_array *a = &r->array[k];
+        char *base = j->base[a->buffer];
+        if (a->gathered) {
+            array[k] = room + a->room;
+            spread_out(j->loop, a, base, first + a->shift, n, array[k]);
+        } else if (a->whole)
+            array[k] = room + a->room + (first - start) * item;
+        else
+            array[k] = base + a->offset + first * item;
+    }
+    if (r->kernel)
+        r->kernel(first, n, array, r->number, none);
+    else
+        gd__interpret(r->program, r->pass, first, n, array, r->number, none);
+}
+
+static void add_rows(const gd_vec_table *vec, gd_dtype dtype, char *to, const char *from, int64_t n)
+{
+    if (dtype == GD_F32)
+        vec->add_f32((float *)(void *)to, (const float *)(const void *)from, n);
+    else
+        vec->add_f64((double *)(void *)to, (const double *)(const void *)from, n);
+}
+
+static void sum_row(const gd_vec_table *vec, gd_dtype dtype, char *to, const char *from, int64_t n)
+{
+    if (dtype == GD_F32)
+        *(float *)(void *)to = vec->sum_f32((const float *)(const void *)from, n);
+    else
+        *(double *)(void *)to = vec->sum_f64((const double *)(const void *)from, n);
+}
+
+/* Sums of a block, as in cpu/reduce.c: into the place of their chunk, or of the result where there is one chunk. */
+static void sum_block(const gd_loop *loop, const gd_loop_end *e, char *out, const char *from, int64_t start,
+                      int64_t n)
+{
+    const gd_vec_table *vec = gd__vec(loop->ctx->cpu);
+    int64_t item = (int64_t)gd_dtype_size(loop->dtype);
+    char *to = e->partial ? e->partial : out + e->offset;
+    if (e->inner == 1) {
+        int64_t row = e->chunks > 1 ? GD_LOOP_PIECE : e->reduced;
+        to += start / row * item;
+        for (int64_t i = 0; i < n; i += row, to += item)
+            sum_row(vec, loop->dtype, to, from + i * item, row < n - i ? row : n - i);
+        return;
+    }
+    int64_t bytes = e->inner * item, rows = n / e->inner, chunk = e->chunks > 1 ? 128 : e->reduced;
+    to += start / (chunk * e->inner) * bytes;
+    memcpy(to, from, (size_t)bytes);
+    for (int64_t i = 1; i < rows; i++) add_rows(vec, loop->dtype, to, from + i * bytes, e->inner);
+}
+
+static void store_truth(const gd_loop *loop, char *to, const char *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = loop->dtype == GD_F32 ? ((const float *)(const void *)from)[i] != 0
+                                      : ((const double *)(const void *)from)[i] != 0;
+}
+
+static void run_block(const gd_loop_job *j, const gd_loop_domain *d, int64_t block, char *room)
+{
+    const gd_loop *loop = j->loop;
+    int64_t start = block * d->block, end = start + d->block < d->numel ? start + d->block : d->numel;
+    for (int i = d->region; i < d->region + d->regions; i++) {
+        const gd_loop_region *r = &loop->region[i];
+        int64_t first = r->first > start ? r->first : start, last = r->last < end ? r->last : end;
+        for (int64_t n; first < last; first += n) {
+            n = last - first < GD_LOOP_PIECE ? last - first : GD_LOOP_PIECE;
+            run_piece(j, r, start, first, n, room);
+        }
+    }
+    for (int k = 0; k < d->ends; k++) {
+        const gd_loop_end *e = &d->end[k];
+        if (e->sums)
+            sum_block(loop, e, j->base[e->buffer], room + e->room, start, end - start);
+        else
+            store_truth(loop, j->base[e->buffer] + e->offset + start, room + e->room, end - start);
+    }
+}
+
+/* Blocks of all domains go on side by side: they read the same memory. */
+static void run_task(void *arg, int64_t task)
+{
+    const gd_loop_job *j = arg;
+    const gd_loop *loop = j->loop;
+    char *room = (char *)(((uintptr_t)loop->room + loop->task_room * (size_t)task + 63) & ~(uintptr_t)63);
+    int64_t at[GD_LOOP_DOMAINS], to[GD_LOOP_DOMAINS];
+    for (int i = 0; i < loop->domains; i++) {
+        at[i] = loop->domain[i].blocks * task / loop->tasks;
+        to[i] = loop->domain[i].blocks * (task + 1) / loop->tasks;
+    }
+    for (bool more = true; more;) {
+        more = false;
+        for (int i = 0; i < loop->domains; i++) {
+            if (at[i] == to[i]) continue;
+            run_block(j, &loop->domain[i], at[i]++, room);
+            more = true;
+        }
+    }
+}
+
+/* Chunks pairwise, as join_chunks of cpu/reduce.c. */
+static void join_sums(const gd_loop *loop, const gd_loop_end *e, char *out)
+{
+    const gd_vec_table *vec = gd__vec(loop->ctx->cpu);
+    int64_t bytes = e->inner * (int64_t)gd_dtype_size(loop->dtype);
+    for (int64_t row = 0; row < e->outer; row++) {
+        char *p = e->partial + row * e->chunks * bytes;
+        for (int64_t width = 1; width < e->chunks; width *= 2)
+            for (int64_t c = 0; c + width < e->chunks; c += 2 * width)
+                add_rows(vec, loop->dtype, p + c * bytes, p + (c + width) * bytes, e->inner);
+        memcpy(out + e->offset + row * bytes, p, (size_t)bytes);
+    }
+}
+
+/* ---- compiling ---- */
+
+/* Nanoseconds, roughly: of an instruction for an element when it is interpreted, beyond what it takes compiled; of a compiler. */
+#define INTERPRETED    0.15
+#define COMPILES       150e6
+#define LEAST_COMPILED 512 /* elements of a region */
+#define LOOK_AFTER     1
+
+static double worth_of(const gd_loop *loop)
+{
+    double all = 0;
+    for (int i = 0; i < loop->regions; i++) {
+        const gd_loop_region *r = &loop->region[i];
+        all += (double)(r->last - r->first) * r->program->count * INTERPRETED;
+    }
+    return all * (double)loop->runs;
+}
+
+static int compilable(const gd_loop *loop)
+{
+    int count = 0;
+    for (int i = 0; i < loop->regions; i++)
+        count += loop->region[i].last - loop->region[i].first >= LEAST_COMPILED;
+    return count;
+}
+
+static void compile(gd_loop *loop, bool stored)
+{
+    for (int i = 0; i < loop->regions; i++) {
+        gd_loop_region *r = &loop->region[i];
+        gd_executor how;
+        if (r->kernel || r->last - r->first < LEAST_COMPILED) continue;
+        r->kernel = stored ? gd__kernel_kept(loop->ctx, r->program, r->pass)
+                           : gd__kernel_for(loop->ctx, r->program, r->pass, &how);
+    }
+}
+
+static void consider(gd_loop *loop)
+{
+    bool never = !loop->ctx->compile || loop->compile == GD_TRACE_INTERPRET;
+    if (never || loop->compile == GD_TRACE_AT_ONCE || worth_of(loop) > compilable(loop) * COMPILES) {
+        loop->tried = true;
+        if (!never) compile(loop, false);
+    } else if (!loop->looked && loop->runs >= LOOK_AFTER) {
+        loop->looked = true;
+        compile(loop, true);
+    }
+}
+
+void gd__loop_run(gd_loop *loop, char *const *base)
+{
+    gd_loop_job j = {loop, base};
+    int64_t elements = 0;
+    if (!loop->tried) {
+        loop->runs++;
+        consider(loop);
+    }
+    for (int i = 0; i < loop->regions; i++) read_numbers(&loop->region[i], base);
+    for (int i = 0; i < loop->domains; i++) elements += loop->domain[i].numel;
+    gd__run_tasks(loop->ctx, elements, loop->tasks, run_task, &j);
+    for (int i = 0; i < loop->domains; i++)
+        for (int k = 0; k < loop->domain[i].ends; k++) {
+            const gd_loop_end *e = &loop->domain[i].end[k];
+            if (e->partial) join_sums(loop, e, base[e->buffer]);
+        }
+}

@@ -1,0 +1,162 @@
+/* What a loop takes. */
+#include "program/element.h"
+#include "trace/trace_loop.h"
+
+#define LEAST_ELEMENTS 33   /* fewer go on a tape */
+#define SUM_CHUNK      4096 /* as cpu/reduce.c adds up: elements of a row, and rows of columns */
+#define SUM_ROWS       128
+#define MOST_BLOCK     32768
+#define MOST_VIEWS     8
+#define DEAR           16 /* operations that cost too much to be done again for another place */
+
+static int64_t item_of(const gd_operand *o) { return (int64_t)gd_dtype_size(o->dtype); }
+
+bool gd__loop_dense(const gd_operand *o)
+{
+    int64_t step = 1;
+    for (int d = o->ndim; d-- > 0;) {
+        if (o->size[d] == 1) continue;
+        if (o->stride[d] != step) return false;
+        step *= o->size[d];
+    }
+    return true;
+}
+
+static bool is_number(const gd_operand *o, gd_dtype dtype)
+{
+    return o->dtype == dtype && (dtype == GD_F32 || dtype == GD_F64);
+}
+
+int64_t gd__loop_block(const gd_loop_node *node)
+{
+    const int64_t *i = node->call->attrs.i;
+    int64_t outer = i[0], reduced = i[1], inner = i[2];
+    if (inner == 1 && outer == 1) return SUM_CHUNK;
+    if (inner == 1 && reduced <= SUM_CHUNK) return reduced * (SUM_CHUNK / reduced);
+    if (inner == 1) return reduced % SUM_CHUNK ? -1 : SUM_CHUNK;
+    int64_t rows = reduced < SUM_ROWS ? reduced : SUM_ROWS;
+    return reduced % rows && outer > 1 ? -1 : inner > MOST_BLOCK / rows ? -1 : rows * inner;
+}
+
+/* The first element of x in the result, where x is one stretch of it. */
+static bool embeds_stretch(const gd_recorded *c, const gd_operand *x, const gd_operand *out, int64_t *start)
+{
+    const int64_t *from = c->attrs.i, *by = from + x->ndim;
+    int64_t inner = 1;
+    bool cut = false;
+    *start = 0;
+    for (int d = x->ndim; d-- > 0; inner *= out->size[d]) {
+        if (by[d] != 1 && x->size[d] > 1) return false;
+        if (x->size[d] == out->size[d]) {
+            if (cut && out->size[d] != 1) return false;
+            continue;
+        }
+        if (cut) return false;
+        cut = true;
+        *start = from[d] * inner;
+    }
+    return x->ndim == out->ndim && x->numel > 0;
+}
+
+int gd__loop_cost(gd_op_id op)
+{
+    switch (op) {
+    case GD_OP_add:
+    case GD_OP_sub:
+    case GD_OP_mul:
+    case GD_OP_neg:
+    case GD_OP_abs:
+    case GD_OP_sign:
+    case GD_OP_square:
+    case GD_OP_add_scalar:
+    case GD_OP_mul_scalar:
+    case GD_OP_relu:
+    case GD_OP_relu_grad:
+    case GD_OP_where:
+    case GD_OP_minimum:
+    case GD_OP_maximum:
+    case GD_OP_clamp:
+    case GD_OP_fma:
+    case GD_OP_lerp:
+    case GD_OP_copy:
+    case GD_OP_cast:
+    case GD_OP_embed: return 1;
+    case GD_OP_div:
+    case GD_OP_reciprocal:
+    case GD_OP_sqrt:
+    case GD_OP_rsqrt: return DEAR / 2;
+    default: return gd__ops[op].kind == GD_KIND_TEST ? 1 : DEAR;
+    }
+}
+
+/* What the group makes and a call reads: as one stretch, and at another place only where it is cheap. */
+static bool reads_made(const gd_loop_group *g, const gd_operand *o, int64_t numel, bool embeds)
+{
+    const gd_loop_node *made = &g->node[g->made[o->buffer] - 1];
+    bool moved = o->offset != made->out->offset || o->numel != made->numel || embeds;
+    if (made->sums || o->dtype != made->out->dtype || o->numel != numel || !gd__loop_dense(o)) return false;
+    return !moved || (g->shifts && gd__loop_cost(made->call->op) < DEAR);
+}
+
+static bool reads_well(const gd_loop_group *g, const gd_loop_node *node, int *views)
+{
+    for (int k = 0; k < node->call->nin; k++) {
+        const gd_operand *o = &node->in[k];
+        bool embeds = node->call->op == GD_OP_embed;
+        if (g->made[o->buffer]) {
+            if (!reads_made(g, o, embeds || node->sums ? o->numel : node->numel, embeds)) return false;
+        } else if (o->numel > 1 && (!gd__loop_dense(o) || o->dtype == GD_BOOL || o->numel != node->numel))
+            *views += !embeds && !node->sums;
+        if (embeds && !g->made[o->buffer] && o->numel > 1 && !gd__loop_dense(o)) return false;
+        if (node->sums && !gd__loop_dense(o)) return false;
+    }
+    return g->views + *views <= MOST_VIEWS;
+}
+
+/* Operands and result are numbers of the group's dtype, or bool where that is what the operator takes. */
+static bool fits_types(const gd_loop_group *g, const gd_recorded *c, const gd_operand *in,
+                       const gd_operand *out)
+{
+    gd_op_kind kind = gd__ops[c->op].kind;
+    if (c->op == GD_OP_cast)
+        return is_number(out, g->dtype) && (in->dtype == GD_BOOL || in->dtype == out->dtype);
+    if (c->op == GD_OP_copy) return in->dtype == out->dtype && is_number(out, g->dtype);
+    if (c->op == GD_OP_embed || c->op == GD_OP_sum)
+        return is_number(in, g->dtype) && is_number(out, g->dtype);
+    if ((kind != GD_KIND_MAP && kind != GD_KIND_TEST) || gd__opcode_of(c->op) < 0) return false;
+    bool chooses = c->op == GD_OP_where, tests = kind == GD_KIND_TEST;
+    if (chooses && in[0].dtype != GD_BOOL) return false;
+    for (int k = chooses; k < c->nin; k++)
+        if (!is_number(&in[k], g->dtype) && !(tests && in[k].dtype == GD_BOOL && in[0].dtype == GD_BOOL))
+            return false;
+    return tests ? out->dtype == GD_BOOL : is_number(out, g->dtype);
+}
+
+/* Sums of one domain want blocks of one length. */
+static bool adds_up_alike(const gd_loop_group *g, const gd_loop_node *node)
+{
+    for (int k = 0; k < g->nodes; k++)
+        if (g->node[k].sums && g->node[k].numel == node->numel &&
+            gd__loop_block(&g->node[k]) != gd__loop_block(node))
+            return false;
+    return true;
+}
+
+bool gd__loop_takes(const gd_loop_group *g, const gd_recorded *c, gd_loop_node *node)
+{
+    const gd_operand *in = &g->p->r->operand[c->first], *out = in + c->nin;
+    if (c->kind != GD_CALL_KERNEL || c->nout != 1 || c->nin < 1 || g->nodes == g->most) return false;
+    bool sums = c->op == GD_OP_sum;
+    *node = (gd_loop_node){
+        .call = c, .in = in, .out = out, .numel = sums ? in->numel : out->numel, .sums = sums};
+    const gd_buffer *to = &g->p->r->buffer[out->buffer];
+    bool whole = to->origin == GD_ORIGIN_MADE && !out->offset && gd__loop_dense(out) &&
+                 (size_t)(out->numel * item_of(out)) == to->bytes;
+    if (!whole || g->made[out->buffer] || node->numel < LEAST_ELEMENTS || !fits_types(g, c, in, out))
+        return false;
+    if (sums && (c->attrs.i[1] < 1 || gd__loop_block(node) < 0 || !gd__loop_dense(in))) return false;
+    if (c->op == GD_OP_embed && !embeds_stretch(c, in, out, &node->start)) return false;
+    if (sums && !adds_up_alike(g, node)) return false;
+    node->views = 0;
+    return reads_well(g, node, &node->views);
+}

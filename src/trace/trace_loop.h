@@ -1,0 +1,131 @@
+/* Element-wise work over long arrays in one pass.
+ *
+ * A loop is a group of calls of the body: element-wise operators, broadcasts, copies, slices with unit step, their embedded
+ * gradients, and the sums that end them.  Elements are counted as they lie in memory, so that a slice, or a row of a matrix, is
+ * the same array with another start, and reshaping is nothing.  What the group makes and only the group reads is never stored:
+ *
+ *   domain   all stores and sums of one number of elements
+ *   region   a stretch of a domain in which every embedded operand is either inside or outside: a program (program/program.h) with
+ *            the flag `eager`.  The program reads element i + shift of its operands; what the group makes is computed again for
+ *            each shift
+ *   block    so many elements of a domain that sums of operators add up first; a task goes through its blocks of all domains
+ *
+ *   chained Rosenbrock: domain n - 1: sum f(x[i], x[i+1]);  domain n: store g(x[i], x[i+1]) + h(x[i-1], x[i]), whose first and
+ *   last element are regions of their own
+ *
+ * A sum is made of a block that its program has just written: in the operator's order, by its loops.  Bits are those of
+ * operators. */
+#ifndef GD_TRACE_TRACE_LOOP_H
+#define GD_TRACE_TRACE_LOOP_H
+
+#include "program/program.h"
+#include "tensor/cpu/cpu.h"
+#include "trace/replay.h"
+
+#define GD_LOOP_NODES   64
+#define GD_LOOP_DOMAINS 8
+#define GD_LOOP_REGIONS 24 /* of all domains */
+#define GD_LOOP_SUMS    8
+#define GD_LOOP_TASKS   64
+#define GD_LOOP_PIECE   4096 /* elements that a program runs over at a time */
+
+/* A call of the group. */
+typedef struct gd_loop_node {
+    int place; /* in the body */
+    const gd_recorded *call;
+    const gd_operand *in, *out;
+    int64_t numel; /* of the result; of a sum: of its operand */
+    bool sums;
+    int64_t start; /* of an embedded operand: its first element in the result */
+    int views;     /* operands that are gathered */
+} gd_loop_node;
+
+/* The calls of a group, and which buffers they make. */
+typedef struct gd_loop_group {
+    const gd_replay *p;
+    gd_loop_node node[GD_LOOP_NODES];
+    int nodes, most, views;
+    gd_dtype dtype; /* of the numbers: f32 or f64 */
+    bool shifts;    /* what the group makes may be read at other places than where it is made */
+    int32_t *made;  /* [buffers] 1 + the node that makes it */
+} gd_loop_group;
+
+/* Numbers of a program in memory. */
+typedef struct gd_loop_array {
+    int buffer;
+    gd_dtype dtype;
+    bool gathered;  /* read: strides, or bool: element by element into room of the task */
+    int64_t offset; /* in bytes, of element 0 of the domain */
+    int64_t shift;  /* gathered: of the operand's elements */
+    int ndim;
+    int64_t size[GD_MAX_DIMS], stride[GD_MAX_DIMS]; /* gathered */
+    int64_t numel;
+    size_t room;        /* in the room of a task: what is gathered, or the block that is stored */
+    bool stored, whole; /* stored: where it goes; whole: to room, for a sum, or for a conversion */
+} gd_loop_array;
+
+typedef struct gd_loop_scalar {
+    int buffer;
+    gd_dtype dtype;
+    int64_t offset;
+} gd_loop_scalar;
+
+typedef struct gd_loop_region {
+    int64_t first, last;
+    gd_program *program;
+    gd_pass *pass;
+    gd_kernel_fn kernel;
+    int arrays, scalars;
+    gd_loop_array array[GD_MAX_ARRAYS];
+    gd_loop_scalar scalar[GD_MAX_ARRAYS];
+    double number[GD_MAX_INSTRS]; /* what the program reads of them, as it counts them */
+} gd_loop_region;
+
+/* A result that is not stored by the program itself. */
+typedef struct gd_loop_end {
+    size_t room;    /* where its operand is, in the room of a task */
+    gd_dtype dtype; /* bool: to be converted */
+    bool sums;
+    int64_t outer, reduced, inner, chunk, chunks; /* of a sum, as operators see it */
+    int buffer;
+    int64_t offset;
+    char *partial; /* owned; NULL: results go where they belong */
+    size_t bytes;
+} gd_loop_end;
+
+typedef struct gd_loop_domain {
+    int64_t numel, block, blocks;
+    int region, regions; /* of the loop's */
+    int ends;
+    gd_loop_end end[GD_LOOP_SUMS];
+} gd_loop_domain;
+
+struct gd_loop {
+    gd_ctx *ctx;
+    gd_dtype dtype;
+    int domains, regions, tasks;
+    gd_loop_domain domain[GD_LOOP_DOMAINS];
+    gd_loop_region *region;
+    char *room; /* of all tasks */
+    size_t task_room;
+    gd_trace_compile compile;
+    bool tried, looked;
+    int64_t runs;
+    int operations; /* instructions of all programs */
+};
+
+/* May a call be part of the group, with what the group makes so far?  Fills the node. */
+bool gd__loop_takes(const gd_loop_group *g, const gd_recorded *call, gd_loop_node *node);
+/* The loop of a group; `later`: buffers that are read after it.  NULL: there is no memory, or it would be too long, or compute too
+ * much twice. */
+gd_loop *gd__loop_new(const gd_loop_group *g, const bool *later);
+void gd__loop_free(gd_loop *loop); /* NULL is fine */
+void gd__loop_run(gd_loop *loop, char *const *base);
+/* Instructions that an operator is worth, roughly. */
+int gd__loop_cost(gd_op_id op);
+/* Does it lie row by row without gaps? */
+bool gd__loop_dense(const gd_operand *o);
+/* How many elements a sum wants in a block; -1: a loop cannot add it up. */
+int64_t gd__loop_block(const gd_loop_node *node);
+
+#endif
