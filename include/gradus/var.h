@@ -129,6 +129,11 @@ GD_NODISCARD gd_status gd_var_evaluate_at(gd_var *var, double *loss);
  * on failure, and count as unchanged: graphs that were recorded before may still be used.  loss may be NULL. */
 GD_NODISCARD gd_status gd_var_evaluate_moved(gd_var *var, double alpha, gd_tensor *const *direction,
                                              double *loss, gd_tensor **grads);
+/* The same at params + h * direction and params - h * direction, for differences: losses has two places.  Inside bounds both points are too: *h shrinks to what
+ * the narrowest bounds hold, the middle of the two points moves, and elements with equal bounds stay.  losses NULL, ahead and
+ * behind NULL: not wanted.  ARGUMENT; otherwise as gd_var_evaluate_moved. */
+GD_NODISCARD gd_status gd_var_evaluate_around(gd_var *var, double *h, gd_tensor *const *direction,
+                                              double *losses, gd_tensor **ahead, gd_tensor **behind);
 /* The losses of k points in place of the parameters: points [k, n], a row with all elements of a point in their order, rounded to
  * what the parameters hold; losses[k], a loss that is not finite being INFINITY, the worst.  By gd_objective.values where that
  * is given and no link has changed the objective, else the parameters go there one after the other and come back bit for bit, also

@@ -15,16 +15,25 @@ typedef struct run {
     gd_tensor *p, *q;
     int calls;
     double first[3]; /* where the first evaluation was */
+    int strays;      /* evaluations outside 0.25 to 0.75 */
+    double stray;    /* such an element */
 } run;
+
+static void values_of(const run *r, double x[3])
+{
+    OK(gd_read_f64(r->p, x, 2));
+    OK(gd_read_f64(r->q, x + 2, 1));
+}
 
 /* Residuals p - [2, 0.5], q + 1 + p_0 / 10: without bounds p would be 2 or so, q below 0. */
 static gd_tensor *residuals(void *user)
 {
     run *r = user;
-    if (!r->calls++) {
-        OK(gd_read_f64(r->p, r->first, 2));
-        OK(gd_read_f64(r->q, r->first + 2, 1));
-    }
+    double x[3];
+    values_of(r, x);
+    if (!r->calls++) memcpy(r->first, x, sizeof x);
+    for (int k = 0; k < 3; k++)
+        if (x[k] < LOW || x[k] > HIGH) r->strays++, r->stray = x[k];
     gd_tensor *target = gd_from_f64(r->ctx, gd_tensor_dtype(r->p), 1, (int64_t[]){2}, (double[]){2, 0.5});
     gd_tensor *second = gd_add(gd_add_scalar(r->q, 1), gd_mul_scalar(gd_slice(r->p, "0", 0, 1, 1), 0.1));
     return gd_cat((gd_tensor *[]){gd_sub(r->p, target), second}, 2, "0");
@@ -47,12 +56,6 @@ static gd_status step_of(run *r, gd_step_info *info)
     return gd_optimizer_step(r->o, &(gd_objective){.loss = residuals, .user = r}, info);
 }
 
-static void values_of(const run *r, double x[3])
-{
-    OK(gd_read_f64(r->p, x, 2));
-    OK(gd_read_f64(r->q, x + 2, 1));
-}
-
 static void close_run(run *r)
 {
     gd_optimizer_free(r->o);
@@ -65,10 +68,9 @@ static void close_run(run *r)
 
 static int outside, links;
 
-static void stays_inside(const gd_link_class *cls, const char *text)
+static void text_stays_inside(const char *text)
 {
     char chain[500];
-    if (!strcmp(cls->name, "box")) return;
     for (int search = 0; search < 2; search++) {
         snprintf(chain, sizeof chain, "box(0.25, 0.75) | %s%s", text, search ? " | strong_wolfe" : "");
         run r = open_run(chain, GD_F64);
@@ -83,18 +85,90 @@ static void stays_inside(const gd_link_class *cls, const char *text)
                     outside++;
                 }
         }
+        if (r.strays)
+            print_error("%s: %d evaluations outside, one of them at %.17g\n", chain, r.strays, r.stray);
+        outside += r.strays;
         if (status) gd_clear_error(r.ctx); /* links that need what this problem has not */
         links += !status;
         close_run(&r);
     }
 }
 
+static void stays_inside(const gd_link_class *cls, const char *text)
+{
+    char other[500];
+    if (!strcmp(cls->name, "box")) return;
+    text_stays_inside(text);
+    /* the same by differences */
+    static const char *const methods[] = {"hvp_method=\"central\"", "hvp_method=\"forward\"",
+                                          "jvp_method=\"central\"", "jvp_method=\"forward\""};
+    for (int k = 0; k < COUNT_OF(methods); k++) {
+        bool products = methods[k][0] == 'h', has = false;
+        for (int i = 0; i < cls->field_count; i++)
+            has = has || !strcmp(cls->fields[i].name, products ? "hvp_method" : "jvp_method");
+        if (!has || strchr(text, '(')) continue;
+        snprintf(other, sizeof other, "%s(%s)", text, methods[k]);
+        text_stays_inside(other);
+    }
+}
+
+/* None is evaluated outside either. */
 static void every_link_of_the_table_stays_inside(void **state)
 {
     (void)state;
     each_link_text(stays_inside);
+    static const char *const more[] = {"cd(threepoint=false)", "fdm(target=\"closure\") | newton_cg",
+                                       "mezo(n_samples=3, formula=\"forward5\") | lr(0.1)", "fdm | bfgs"};
+    for (int k = 0; k < COUNT_OF(more); k++) text_stays_inside(more[k]);
     assert_int_equal(outside, 0);
     assert_true(links * test_share() > 250);
+}
+
+/* sum c x^1.5 with x >= 0, whose gradient exists inside only.  Its Hessian is 0.75 c / sqrt x: here 0.75 [1, 2] / [1, 0.5] at
+ * x = [1, 0.25], and next to the upper bound of 1 the middle of two points moves by the distance of them. */
+static gd_tensor *roots(void *user)
+{
+    run *r = user;
+    double x[2];
+    OK(gd_read_f64(r->p, x, 2));
+    r->strays += x[0] < 0 || x[1] < 0 || x[0] > 1 || x[1] > 1;
+    gd_tensor *c = gd_from_f64(r->ctx, GD_F64, 1, (int64_t[]){2}, (double[]){1, 2});
+    return gd_sum(gd_mul(c, gd_pow_scalar(r->p, 1.5)), NULL, false);
+}
+
+static gd_status products_step(gd_link *link, gd_var *var)
+{
+    static const gd_hvp_method methods[] = {GD_HVP_FORWARD, GD_HVP_CENTRAL};
+    (void)link;
+    gd_tensor *v[2] = {gd_from_f64(gd_var_ctx(var), GD_F64, 1, (int64_t[]){2}, (double[]){1, -2}),
+                       gd_from_f64(gd_var_ctx(var), GD_F64, 1, (int64_t[]){1}, (double[]){0})};
+    for (int k = 0; k < 2; k++) {
+        gd_tensor *out[2] = {NULL, NULL};
+        double h[2];
+        OK(gd_var_hvp(var, methods[k], 1e-4, true, v, out));
+        OK(gd_read_f64(out[0], h, 2));
+        assert_float_equal(h[0], 0.75, 1e-3);
+        assert_float_equal(h[1], -6, 1e-2);
+    }
+    return gd_var_set_zero_update(var);
+}
+
+static const gd_link_class probing = {
+    .name = "probing", .summary = "asks for products", .needs_closure = true, .step = products_step};
+
+static void products_by_differences_stay_inside(void **state)
+{
+    (void)state;
+    run r = {.ctx = context(NULL, 1, NULL)};
+    r.p = gd_require_grad(gd_from_f64(r.ctx, GD_F64, 1, (int64_t[]){2}, (double[]){1, 0.25}));
+    r.q = gd_require_grad(gd_from_f64(r.ctx, GD_F64, 1, (int64_t[]){1}, (double[]){0.6}));
+    gd_link *chain[] = {gd_chain(r.ctx, "box(0, 1)"), gd_link_new(r.ctx, &probing)};
+    r.o = gd_optimizer_new(r.ctx, gd_chain_of(r.ctx, chain, 2));
+    OK(gd_optimizer_add(r.o, "p", r.p));
+    OK(gd_optimizer_add(r.o, "q", r.q));
+    OK(gd_optimizer_step(r.o, &(gd_objective){.loss = roots, .user = &r}, NULL));
+    assert_int_equal(r.strays, 0);
+    close_run(&r);
 }
 
 /* ---- where it ends ---- */
@@ -380,6 +454,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_link_of_the_table_stays_inside),
+        TEST(products_by_differences_stay_inside),
         TEST(held_elements_lie_on_their_bounds_bit_for_bit),
         TEST(the_step_info_has_the_residual),
         TEST(minimising_stops_by_the_residual_and_not_by_the_gradient),

@@ -34,7 +34,7 @@ static inline void choose_shape(axes_case *a, choices *c, int length)
         int64_t n = 1;
         for (int d = 0; d < a->ndim; d++) {
             int64_t size = d == longest ? 250 + choose(c, 32) * 150 : sizes[choose(c, COUNT_OF(sizes))];
-            if (n * size > (length < 60 ? 6000 : 60000 / length)) size = 2;
+            if (n * size > (length < 30 ? 6000 : 180000 / length)) size = n > 1000 && !m ? 1 : 2;
             if (choose(c, 64) == 0) size = 0;
             if (m ? a->size[0][d] == 1 : choose(c, 5) == 0) size = 1;
             a->size[m][d] = size;
@@ -156,7 +156,14 @@ static inline int32_t fitting(axes_case *a, uint16_t has, int32_t value)
     return value;
 }
 
-/* False: the program has more passes than there may be. */
+static inline int64_t shape_numel(const axes_case *a, int m)
+{
+    int64_t n = 1;
+    for (int d = 0; d < a->ndim; d++) n *= a->size[m][d];
+    return n;
+}
+
+/* False: the program has more passes than there may be, or costs too much. */
 static inline bool choose_axes_case(axes_case *a, gd_ctx *ctx, gd_dtype compute, choices *c)
 {
     gd_program *p = a->p;
@@ -173,7 +180,8 @@ static inline bool choose_axes_case(axes_case *a, gd_ctx *ctx, gd_dtype compute,
             p->array[k].store = fitting(a, p->array[k].along,
                                         k == 0 ? last_element_value(p) : choose_value(p, c, 1));
     *a->own = *p;
-    if (gd__program_axes(p, a->ndim) == GD_OK) return true;
+    if (gd__program_axes(p, a->ndim) == GD_OK)
+        return work_of(p, shape_numel(a, 0) + shape_numel(a, 1)) <= MOST_WORK;
     assert_int_equal(gd_error(ctx), GD_OVERFLOW);
     gd_clear_error(ctx);
     return false;
@@ -202,13 +210,6 @@ typedef struct axes_run {
     tensors member[AXES_MEMBERS];
     double reduced[AXES_MEMBERS][GD_MAX_REDUCTIONS];
 } axes_run;
-
-static inline int64_t shape_numel(const axes_case *a, int m)
-{
-    int64_t n = 1;
-    for (int d = 0; d < a->ndim; d++) n *= a->size[m][d];
-    return n;
-}
 
 static inline double axes_number(const axes_case *a, uint64_t *seed)
 {

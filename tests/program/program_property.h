@@ -89,6 +89,14 @@ static inline void choose_instr(gd_program *p, choices *c)
                             .index = -1});
 }
 
+/* What a program costs: instructions, all of which a pass may compute again, times elements.  The limit is a tenth of a second under
+ * sanitizers, so that a fuzzer sees many programs. */
+#define MOST_WORK 300000
+static inline int64_t work_of(const gd_program *p, int64_t elements)
+{
+    return (p->levels + 1) * (int64_t)p->count * elements;
+}
+
 /* A program of up to GD_MAX_INSTRS instructions; returns the number of elements to run it on. */
 static inline int64_t choose_program(gd_program *p, gd_ctx *ctx, gd_dtype compute, choices *c)
 {
@@ -101,7 +109,7 @@ static inline int64_t choose_program(gd_program *p, gd_ctx *ctx, gd_dtype comput
     for (int k = 0; k < p->arrays; k++)
         if ((k == 0 || choose(c, 4)) && p->array[k].kind != GD_ARRAY_RANDOM)
             p->array[k].store = k == 0 ? last_element_value(p) : choose_value(p, c, 1);
-    return n;
+    return work_of(p, n) <= MOST_WORK ? n : MOST_WORK / work_of(p, 1);
 }
 
 /* ---- the property ---- */

@@ -159,6 +159,13 @@ gd_status gd__var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user);
 /* Loss and gradients (owned; either may be NULL) at params + alpha * direction, and back to the origin that was kept. */
 GD_NODISCARD gd_status gd__var_try(gd_var *var, gd_origin *here, double alpha, gd_tensor *const *direction,
                                    double *loss, gd_tensor **grads);
+/* gd_var_evaluate_moved and gd_var_evaluate_around with owned gradients. */
+GD_NODISCARD gd_status gd__evaluate_moved(gd_var *var, double alpha, gd_tensor *const *direction,
+                                          double *loss, gd_tensor **grads);
+GD_NODISCARD gd_status gd__evaluate_around(gd_var *var, double *h, gd_tensor *const *direction,
+                                           double *losses, gd_tensor **ahead, gd_tensor **behind);
+/* Zeros like the parameters, of the innermost scope. */
+gd_status gd__zeros_like_params(gd_var *var, gd_tensor **out);
 /* Entries of tensors are owned: each is released and a new one put in its place. */
 gd_status gd__link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                              gd_tensor *const *grads, gd_var *var, int count);

@@ -34,7 +34,7 @@ static gd_tensor *sampled(gd_link *link, gd_var *var)
     gd_tensor *like = room ? gd_list_vector(gd_var_params(var), count) : NULL;
     gd_tensor *z = like ? gd_link_random(link, GD_RANDOM_SIGN, like) : NULL;
     if (!z || gd_list_split(z, gd_var_params(var), count, list) ||
-        gd_var_evaluate_moved(var, h, list, NULL, plus) || gd_var_evaluate_moved(var, -h, list, NULL, minus))
+        gd_var_evaluate_around(var, &h, list, NULL, plus, minus))
         return NULL;
     gd_tensor *y = gd_sub(gd_list_vector(plus, count), gd_list_vector(minus, count));
     gd_tensor *a = y ? gd_mul_scalar(gd_outer(y, z), 0.25 / h) : NULL; /* 1 / z is z */

@@ -54,16 +54,21 @@ typedef struct values {
     bool three;
 } values;
 
-static gd_status evaluate(gd_link *link, gd_var *var, gd_tensor *const *unit, values *v)
+/* An element inside bounds has points on both sides always: ahead alone may be outside. */
+static gd_status evaluate(gd_link *link, gd_var *var, int tensor, gd_tensor *const *unit, values *v)
 {
     bool adaptive = gd_link_flag(link, "adaptive");
-    v->three = gd_link_flag(link, "threepoint");
-    v->here = v->behind = 0;
+    v->three = gd_link_flag(link, "threepoint") || gd_var_bounds(var, tensor, NULL, NULL);
+    v->here = 0;
     gd_tensor *loss = adaptive || !v->three ? gd_var_loss(var, false) : NULL;
     if (loss) v->here = gd_item(loss);
     gd_status status = gd_error(gd_var_ctx(var));
-    if (!status) status = gd_var_evaluate_moved(var, v->h, unit, &v->ahead, NULL);
-    if (!status && v->three) status = gd_var_evaluate_moved(var, -v->h, unit, &v->behind, NULL);
+    double both[2] = {0, 0};
+    if (!status)
+        status = v->three ? gd_var_evaluate_around(var, &v->h, unit, both, NULL, NULL)
+                          : gd_var_evaluate_moved(var, v->h, unit, both, NULL);
+    v->ahead = both[0];
+    v->behind = both[1];
     double most = fmax(fabs(v->ahead), fmax(fabs(v->here), fabs(v->behind)));
     v->rounding = loss ? most * gd_vector_epsilon(loss) : 0;
     return status;
@@ -108,7 +113,7 @@ static gd_status step_along(gd_link *link, gd_var *var, int tensor, int64_t i)
     if (!one || (adaptive && !h)) return gd_error(ctx);
     values v = {.h = adaptive ? gd_item(h) : gd_link_real(link, "h", key)};
     gd_status status = gd_fill(one, 1);
-    if (!status) status = evaluate(link, var, unit, &v);
+    if (!status) status = evaluate(link, var, tensor, unit, &v);
     if (!status && adaptive) status = gd_fill(h, next_h(&v, gd_link_real(link, "h", key)));
     double d = slope(&v);
     if (!status) status = gd_fill(one, gd_link_flag(link, "grad") ? d : (d > 0) - (d < 0));

@@ -508,6 +508,62 @@ gd_status gd__bounds_clamp(gd_optimizer *o, gd_tensor *const *params, gd_tensor 
     return status;
 }
 
+gd_status gd__bounds_outside(gd_var *var, bool *outside)
+{
+    gd_status status = GD_OK;
+    *outside = false;
+    for (int i = 0; i < var->count && !status && !*outside; i++) {
+        const gd_param *p = param_of(var->optimizer, var->params[i]);
+        if (!p || (!p->low && !p->high)) continue;
+        numbers x;
+        strip s = strip_of(var->optimizer, var->params[i]);
+        status = numbers_open(&x, var->params[i]);
+        for (int64_t k = 0; k < s.n && !status && !*outside; k++)
+            *outside = x.v[k] < low_at(&s, k) || x.v[k] > high_at(&s, k);
+        numbers_close(&x);
+    }
+    return status;
+}
+
+/* h becomes the largest distance for which there is room along v, whose elements with equal bounds become 0. */
+static gd_status fit_distance(gd_var *var, gd_tensor *const *v, double *h)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < var->count && !status; i++) {
+        numbers along = {0};
+        strip s = strip_of(var->optimizer, var->params[i]);
+        status = numbers_open(&along, v[i]);
+        for (int64_t k = 0; k < s.n && !status; k++) {
+            double half = high_at(&s, k) / 2 - low_at(&s, k) / 2;
+            if (half == 0) along.v[k] = 0;
+            if (*h * fabs(along.v[k]) > half) *h = half / fabs(along.v[k]);
+        }
+        if (!status) status = numbers_write(&along);
+        numbers_close(&along);
+    }
+    return status;
+}
+
+gd_status gd__bounds_centre(gd_var *var, gd_tensor *const *v, double *h)
+{
+    gd_status status = fit_distance(var, v, h);
+    for (int i = 0; i < var->count && !status; i++) {
+        numbers x = {0}, along = {0};
+        strip s = strip_of(var->optimizer, var->params[i]);
+        status = numbers_open(&x, var->params[i]);
+        if (!status) status = numbers_open(&along, v[i]);
+        for (int64_t k = 0; k < s.n && !status; k++) {
+            double reach = *h * fabs(along.v[k]);
+            x.v[k] = clamp_to(x.v[k], low_at(&s, k) + reach, high_at(&s, k) - reach);
+        }
+        if (!status) status = numbers_write(&x);
+        numbers_close(&along);
+        numbers_close(&x);
+    }
+    var->grad_history = false;
+    return status;
+}
+
 gd_status gd__bounds_residual(gd_optimizer *o, gd_tensor *const *params, gd_tensor *const *grads, int count,
                               gd_tensor **out)
 {

@@ -4,7 +4,8 @@
  * others are free.  Who is held is worked out once a step, from the gradient where it begins, when it is first asked for.  The
  * first update is the gradient with held elements 0, so links that know nothing of bounds work on the free ones alone; links
  * with a model of the curvature take its free block; searches go along what gd__bounds_within makes of their update; and every
- * point a search tries, and the end of a step, come from gd__bounds_move, which puts elements onto their bounds bit for bit. */
+ * point a search tries, and the end of a step, come from gd__bounds_move, which puts elements onto their bounds bit for bit.
+ * What else is evaluated outside is evaluated on the bounds instead (inside.c): the objective never sees a point outside. */
 #ifndef GD_OPTIM_STEP_BOUNDS_H
 #define GD_OPTIM_STEP_BOUNDS_H
 
@@ -44,6 +45,10 @@ GD_NODISCARD gd_status gd__bounds_finish(gd_var *var);
 /* Values for these parameters of an optimizer are moved to their bounds; those that are inside stay.  *moved may be NULL. */
 GD_NODISCARD gd_status gd__bounds_clamp(gd_optimizer *optimizer, gd_tensor *const *params,
                                         gd_tensor *const *values, int count, bool *moved);
+/* Does one of the parameters lie outside? */
+GD_NODISCARD gd_status gd__bounds_outside(gd_var *var, bool *outside);
+/* Parameters to the middle of x - h v and x + h v, both inside; v becomes 0 where bounds are equal, *h what the others hold. */
+GD_NODISCARD gd_status gd__bounds_centre(gd_var *var, gd_tensor *const *v, double *h);
 /* x - P(x - g) for each parameter: in out, new. */
 GD_NODISCARD gd_status gd__bounds_residual(gd_optimizer *optimizer, gd_tensor *const *params,
                                            gd_tensor *const *grads, int count, gd_tensor **out);

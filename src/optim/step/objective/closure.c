@@ -7,6 +7,7 @@
 #include "optim/vector/linear_model.h"
 #include "optim/step/microbatch_loss.h"
 #include "optim/step/many.h"
+#include "optim/step/objective/bounds.h"
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
 #include "optim/step/objective/residuals.h"
@@ -25,11 +26,31 @@ static void release_all(gd_var *var, gd_tensor **loss, gd_tensor **grads)
     }
 }
 
+/* Parameters outside their bounds are evaluated on them, and come back.  A graph that is handed on belongs to where it was recorded:
+ * then they stay there. */
+static gd_status on_the_bounds(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss,
+                               gd_tensor **grads)
+{
+    gd_origin outside = {0};
+    gd_status status = flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY)
+                           ? GD_OK
+                           : gd__origin_keep(&outside, var->ctx, var->params, var->count);
+    if (!status) status = gd__bounds_clamp(var->optimizer, var->params, var->params, var->count, NULL);
+    if (!status) status = closure->eval(closure, var, flags, loss, grads);
+    gd_status back = gd__origin_return(&outside);
+    gd__origin_free(&outside);
+    return status ? status : back;
+}
+
 gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
     *loss = NULL;
     for (int i = 0; grads && i < var->count; i++) grads[i] = NULL;
-    gd_status status = closure->eval(closure, var, flags, loss, grads);
+    bool outside = false;
+    gd_status status = var->bounded ? gd__bounds_outside(var, &outside) : GD_OK;
+    if (!status)
+        status = outside ? on_the_bounds(closure, var, flags, loss, grads)
+                         : closure->eval(closure, var, flags, loss, grads);
     if (status) release_all(var, loss, grads);
     return status;
 }
@@ -133,8 +154,7 @@ static gd_status eval_autograd(gd_closure *c, gd_var *var, int flags, gd_tensor 
     return status;
 }
 
-/* Zeros like the parameters, of the innermost scope. */
-static gd_status zeros_like_params(gd_var *var, gd_tensor **out)
+gd_status gd__zeros_like_params(gd_var *var, gd_tensor **out)
 {
     for (int i = 0; i < var->count; i++)
         if (!(out[i] = gd_zeros_like(var->params[i]))) return gd_error(var->ctx);
@@ -151,7 +171,7 @@ static gd_status callback_value(gd_var *var, const gd_objective *o, double *valu
     if (o->rows && !o->gradient) return gd__rows_eval(var, o->rows, value, NULL);
     if (!o->gradient) return gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective has no value");
     gd_tensor **unused = gd__tensors_new(ctx, var->count);
-    gd_status status = unused ? zeros_like_params(var, unused) : GD_NOMEM;
+    gd_status status = unused ? gd__zeros_like_params(var, unused) : GD_NOMEM;
     if (!status) status = o->gradient(o->user, value, unused);
     gd__free(ctx, unused, (size_t)var->count * sizeof *unused);
     return status;
@@ -162,13 +182,13 @@ static gd_status callback_gradient(gd_var *var, const gd_objective *o, bool keep
                                    gd_tensor **grads)
 {
     if (keep) {
-        gd_status made = zeros_like_params(var, grads);
+        gd_status made = gd__zeros_like_params(var, grads);
         return made ? made : o->gradient_kept(o->user, value, grads);
     }
     if (!o->gradient && !o->rows && !o->batch)
         return gd_fail(var->ctx, GD_NOT_IMPLEMENTED, "the objective has no gradient");
     if (!o->gradient && o->batch) return gd__batch_eval(var, o->batch, NULL, value, grads);
-    gd_status status = zeros_like_params(var, grads);
+    gd_status status = gd__zeros_like_params(var, grads);
     if (status) return status;
     return o->gradient ? o->gradient(o->user, value, grads) : gd__rows_eval(var, o->rows, value, grads);
 }
@@ -517,277 +537,3 @@ gd_status gd_var_inner_evaluate_at(gd_var *var, double alpha, gd_tensor *const *
 }
 
 gd_status gd_var_evaluate_at(gd_var *var, double *loss) { return value_by(var, gd__var_evaluate, loss); }
-
-gd_status gd__var_try(gd_var *var, gd_origin *here, double alpha, gd_tensor *const *direction, double *loss,
-                      gd_tensor **grads)
-{
-    gd_tensor *value = NULL;
-    bool history = var->grad_history;
-    gd_status status = gd_var_move(var, alpha, direction);
-    if (!status) status = gd__var_evaluate(var, &value, grads);
-    if (loss) *loss = status ? NAN : gd_item(value);
-    gd_status back = gd__origin_return(here);
-    var->grad_history = history && !back;
-    if (!status && back) release_all(var, &value, grads);
-    gd__release(value);
-    if (!status) status = back;
-    return status ? status : gd_error(var->ctx);
-}
-
-gd_status gd_var_evaluate_moved(gd_var *var, double alpha, gd_tensor *const *direction, double *loss,
-                                gd_tensor **grads)
-{
-    if (!var || !direction) return gd__null(gd_var_ctx(var), "var: the direction is NULL");
-    gd_origin here = {0};
-    gd_status status = gd__origin_keep(&here, var->ctx, var->params, var->count);
-    if (!status) status = gd__var_try(var, &here, alpha, direction, loss, grads);
-    gd__origin_free(&here);
-    return status || !grads ? status : gd__give_out(var->ctx, grads, var->count);
-}
-
-/* ---- Hessian-vector products ---- */
-
-static double norm_of(gd_tensor *const *v, int count)
-{
-    double sum = 0;
-    for (int i = 0; i < count; i++) {
-        gd_ctx *ctx = v[i]->head.ctx;
-        gd_scope_begin(ctx);
-        gd_no_grad_begin(ctx);
-        sum += gd_item(gd_sum(gd_square(gd_detach(v[i])), NULL, false));
-        gd_no_grad_end(ctx);
-        gd_scope_end(ctx);
-    }
-    return sqrt(sum);
-}
-
-/* Products leave the scope they were made in; none do on failure. */
-static void own_products(gd_var *var, gd_tensor **out, gd_status status)
-{
-    for (int i = 0; i < var->count; i++) {
-        if (status)
-            out[i] = NULL;
-        else
-            gd__own(out[i]);
-    }
-}
-
-gd_status gd__product_along(gd_var *var, gd_tensor *const *grads, gd_tensor *const *v, int flags,
-                            gd_tensor **out)
-{
-    gd_tensor *product = NULL;
-    for (int i = 0; i < var->count; i++) {
-        gd_tensor *term = gd_sum(gd_mul(gd_drop_names(grads[i]), gd_drop_names(v[i])), NULL, false);
-        product = product ? gd_add(product, term) : term;
-    }
-    if (!product) return gd_error(var->ctx);
-    /* a gradient that does not depend on the parameters has no history: the loss is linear */
-    return gd_requires_grad(product) ? gd_grad(product, NULL, var->params, var->count, flags, out)
-                                     : zeros_like_params(var, out);
-}
-
-static gd_status hvp_autograd(gd_var *var, gd_tensor *const *v, gd_tensor **out)
-{
-    gd_ctx *ctx = var->ctx;
-    gd_status status = gd__var_need_grad(var, true);
-    if (status) return status;
-    gd_scope_begin(ctx);
-    int previous = gd_enable_grad_begin(ctx);
-    status = gd__product_along(var, var->grad, v, GD_RETAIN_GRAPH, out);
-    own_products(var, out, status);
-    gd_enable_grad_end(ctx, previous);
-    gd_scope_end(ctx);
-    return status;
-}
-
-static gd_status hvp_difference(gd_var *var, bool central, double h, gd_tensor *const *v, gd_tensor **out)
-{
-    gd_ctx *ctx = var->ctx;
-    int count = var->count;
-    gd_tensor **ahead = gd__tensors_new(ctx, count), **behind = gd__tensors_new(ctx, count);
-    gd_origin here = {0};
-    gd_status status = ahead && behind ? GD_OK : GD_NOMEM;
-    if (!status && !central) status = gd__var_need_grad(var, false);
-    if (!status) status = gd__origin_keep(&here, ctx, var->params, count);
-    if (!status) status = gd__var_try(var, &here, h, v, NULL, ahead);
-    if (!status && central) status = gd__var_try(var, &here, -h, v, NULL, behind);
-    gd_no_grad_begin(ctx);
-    for (int i = 0; i < count && !status; i++) {
-        gd_scope_begin(ctx);
-        gd_tensor *base = central ? behind[i] : var->grad[i];
-        out[i] = gd_mul_scalar(gd_sub(ahead[i], base), 1 / (central ? 2 * h : h));
-        if (out[i])
-            gd__own(out[i]);
-        else
-            status = gd_error(ctx);
-        gd_scope_end(ctx);
-    }
-    gd_no_grad_end(ctx);
-    for (int i = 0; i < count && status; i++) {
-        gd__release(out[i]);
-        out[i] = NULL;
-    }
-    gd__origin_free(&here);
-    gd__tensors_free(ctx, ahead, count);
-    gd__tensors_free(ctx, behind, count);
-    return status;
-}
-
-/* The objective's last evaluation that it has kept is the one that gave this gradient. */
-static gd_status need_kept(gd_var *var)
-{
-    if (var->kept != var->optimizer->kept) var->grad_history = false;
-    return gd__var_need_grad(var, true);
-}
-
-static gd_status hvp_callback(gd_var *var, const gd_objective *o, gd_tensor *const *v, gd_tensor **out)
-{
-    gd_ctx *ctx = var->ctx;
-    gd_status status = gd__var_keeps_products(var) ? need_kept(var) : GD_OK;
-    if (status) return status;
-    gd_scope_begin(ctx);
-    double loss;
-    status = o->hvp ? zeros_like_params(var, out) : gd__batch_eval(var, o->batch, v, &loss, out);
-    if (!status && o->hvp) status = o->hvp(o->user, v, out);
-    status = gd__callback_status(ctx, status);
-    own_products(var, out, status);
-    gd_scope_end(ctx);
-    return status;
-}
-
-static gd_status hvp_of_nothing(gd_var *var, gd_tensor **out)
-{
-    gd_scope_begin(var->ctx);
-    gd_status status = zeros_like_params(var, out);
-    own_products(var, out, status);
-    gd_scope_end(var->ctx);
-    return status;
-}
-
-bool gd__var_gives_products(const gd_var *var)
-{
-    if (!var->closure || var->closure->below) return false;
-    const gd_objective *o = var->closure->objective;
-    return o->hvp || (o->batch && !o->loss && !o->gradient);
-}
-
-bool gd__var_keeps_products(const gd_var *var)
-{
-    if (!var->closure || var->closure->below) return false;
-    const gd_objective *o = var->closure->objective;
-    return !o->loss && o->hvp && o->gradient_kept;
-}
-
-/* Reformulations, terms and parts hand a graph on; wrapped and estimated closures and batches by microbatches have none: products are
- * differences then. */
-bool gd__var_has_graph(const gd_var *var)
-{
-    const gd_closure *c = var->closure;
-    while (c && c->below && !c->wrap && !c->estimate) c = c->below;
-    return c && !c->below && (c->objective->loss || !c->objective->batch);
-}
-
-bool gd__var_has_products(const gd_var *var)
-{
-    const gd_closure *c = var->closure;
-    if (gd__var_gives_products(var)) return true;
-    while (c && c->below) c = c->below;
-    return c && c->objective->loss && gd__var_has_graph(var);
-}
-
-/* Of unit vectors: wide enough for gradients that are estimates themselves. */
-static double difference_step(const gd_var *var)
-{
-    double eps = 0;
-    for (int i = 0; i < var->count; i++) eps = fmax(eps, gd_vector_epsilon(var->params[i]));
-    return sqrt(sqrt(eps));
-}
-
-static gd_status owned_products(gd_var *var, gd_hvp_method method, double h, bool normalize,
-                                gd_tensor *const *v, gd_tensor **out)
-{
-    if (!var || !v || !out)
-        return gd__null(gd_var_ctx(var), "var: the vectors of a Hessian product are NULL");
-    for (int i = 0; i < var->count; i++) out[i] = NULL;
-    if ((int)method < GD_HVP_AUTOGRAD || method > GD_HVP_CENTRAL)
-        return gd_fail(var->ctx, GD_ARGUMENT, "a Hessian-vector product: there is no method %d", (int)method);
-    if (!var->closure)
-        return gd_fail(var->ctx, GD_STATE, "a Hessian-vector product needs a step with an objective");
-    if (method == GD_HVP_AUTOGRAD && gd__var_gives_products(var))
-        return hvp_callback(var, var->closure->objective, v, out);
-    if (method == GD_HVP_AUTOGRAD && gd__var_has_graph(var)) return hvp_autograd(var, v, out);
-    if (method == GD_HVP_AUTOGRAD) method = GD_HVP_CENTRAL, normalize = true, h = difference_step(var);
-    if (!(h > 0))
-        return gd_fail(var->ctx, GD_VALUE, "a Hessian-vector product by differences needs a step above 0");
-    double norm = normalize ? norm_of(v, var->count) : 1;
-    if (gd_error(var->ctx)) return gd_error(var->ctx);
-    if (norm == 0) return hvp_of_nothing(var, out);
-    return hvp_difference(var, method == GD_HVP_CENTRAL, h / norm, v, out);
-}
-
-gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize, gd_tensor *const *v,
-                     gd_tensor **out)
-{
-    if (!var || !v || !out)
-        return gd__null(gd_var_ctx(var), "a Hessian-vector product: the vectors or the results are NULL");
-    gd_tensor **list = gd__tensors_share(var->ctx, v, var->count);
-    gd_status status = list
-                           ? gd__lsq_like(var->ctx, "a Hessian-vector product", list, var->params, var->count)
-                           : GD_NOMEM;
-    for (int i = 0; i < var->count && status; i++) out[i] = NULL;
-    if (!status) status = owned_products(var, method, h, normalize, list, out);
-    gd__tensors_free(var->ctx, list, var->count);
-    return status ? status : gd__give_out(var->ctx, out, var->count);
-}
-
-/* Row i = H e_i, from the objective's own products or from differences; unit and list are room for e_i. */
-static gd_status row_by_product(gd_var *var, const gd_layout *l, gd_tensor *unit, gd_tensor **list,
-                                gd_tensor *matrix, int64_t i)
-{
-    gd_ctx *ctx = var->ctx;
-    gd_tensor **out = list + var->count;
-    gd_tensor *one = gd_slice(unit, "0", i, i + 1, 1), *row = gd_index(matrix, "0", i);
-    gd_status status = one && row ? gd_fill(one, 1) : gd_error(ctx);
-    if (!status) status = gd__vector_to_list(l, unit, list);
-    if (!status) status = owned_products(var, GD_HVP_AUTOGRAD, 0, false, list, out);
-    if (status) return status;
-    status = gd__list_to_vector(l, out, row);
-    for (int k = 0; k < var->count; k++) gd__release(out[k]);
-    return status ? status : gd_fill(one, 0);
-}
-
-static gd_tensor *hessian_by_products(gd_var *var)
-{
-    gd_ctx *ctx = var->ctx;
-    gd_layout l;
-    gd_tensor **list = gd__calloc(ctx, 2 * (size_t)var->count * sizeof *list);
-    gd_status status = gd__layout_init(&l, ctx, var->params, var->count);
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
-    gd_tensor *matrix = gd_empty_on(l.device, l.dtype, 2, (int64_t[]){l.total, l.total}), *unit = NULL;
-    if (matrix) unit = gd_to_device(gd_zeros(ctx, l.dtype, 1, &l.total), l.device);
-    if (!list || !unit) status = gd_error(ctx);
-    if (!status) status = zeros_like_params(var, list);
-    for (int64_t i = 0; i < l.total && !status; i++) {
-        gd_scope_begin(ctx);
-        status = row_by_product(var, &l, unit, list, matrix, i);
-        gd_scope_end(ctx);
-    }
-    gd_no_grad_end(ctx);
-    matrix = status ? NULL : gd_keep(matrix);
-    gd_scope_end(ctx);
-    gd__free(ctx, list, 2 * (size_t)var->count * sizeof *list);
-    gd__layout_free(&l);
-    return matrix;
-}
-
-gd_tensor *gd_var_hessian(gd_var *var)
-{
-    if (!var) return NULL;
-    gd_ctx *ctx = var->ctx;
-    if (!var->closure) return gd__refuse(ctx, GD_STATE, "a Hessian needs a step with an objective");
-    if (!var->count) return NULL;
-    if (gd__var_gives_products(var) || !gd__var_has_graph(var)) return hessian_by_products(var);
-    if (gd__var_need_grad(var, true)) return NULL;
-    return gd__derivative_rows(var->grad, var->count, var->params, var->count);
-}
