@@ -165,6 +165,15 @@ gd_named *gd_module_export_all(gd_module *module);
 GD_NODISCARD gd_status gd_module_freeze(gd_module *module);
 GD_NODISCARD gd_status gd_module_unfreeze(gd_module *module);
 
+/* Every module of the tree trains (as new ones do), or evaluates: dropout and batch_norm go by it. */
+GD_NODISCARD gd_status gd_module_train(gd_module *module);
+GD_NODISCARD gd_status gd_module_eval(gd_module *module);
+bool gd_module_is_training(const gd_module *module); /* false for NULL */
+
+/* Makes a parameter of one module the parameter of another attribute, too: one tensor with two names.  Lists and state dicts have it
+ * once, by the name that comes first.  ARGUMENT: it has a history, or the attribute is declared without gradients; DEVICE. */
+GD_NODISCARD gd_status gd_module_tie(gd_module *module, const char *name, gd_tensor *parameter);
+
 /* Moves every parameter, gradient, buffer and object of the tree: all of it, or nothing on failure.  Handles stay valid: the
  * tensors are the same, on other storage (views taken before stay on the old).  DEVICE for a NULL device, as
  * gd_device_get returns for one that is not there. */

@@ -24,7 +24,8 @@ from ._tensor import enable_grad as enable_grad, eye as eye, f16 as f16, f32 as 
 from ._tensor import load as load, load_meta as load_meta, no_grad as no_grad, save as save, tensor as tensor, u8 as u8
 from ._optim import Chain as Chain, Optimizer as Optimizer
 from ._links import Rule as Rule, Transform as Transform, Value as Value, Var as Var, link as link, rule as rule
-from ._module import Functional as Functional, LoadReport as LoadReport, Module as Module, VirtualTensor as VirtualTensor
+from ._module import Functional as Functional, LoadReport as LoadReport, Module as Module, ModuleDict as ModuleDict
+from ._module import ModuleList as ModuleList, TensorDict as TensorDict, TensorList as TensorList, VirtualTensor as VirtualTensor
 from ._module import no_grad_tensors as no_grad_tensors, register as register
 from . import m as m
 from ._fit import Fit as Fit, fit as fit

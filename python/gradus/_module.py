@@ -1,6 +1,7 @@
 """Functionals, modules and virtual tensors."""
 from __future__ import annotations
 
+import weakref
 from collections import namedtuple
 from types import MemberDescriptorType
 
@@ -109,7 +110,11 @@ class Module(Functional, _core._Module):
         @gd.register(Net, gd.Tensor)
         def _(net, x): return x @ net.weight * net.mask
 
-    A tensor is copied; the attribute reads the module's own.  It is a parameter, or a buffer where no_grad_tensors of the class or
+    A method forward(self, x) is registered for tensors, too.  copy, deepcopy and pickle work.
+
+    A tensor is copied; the attribute reads the module's own.  A parameter of another module is not copied: both attributes are the same
+    tensor, which is listed and saved once.  Lists, tuples and dicts of modules become ModuleList and ModuleDict, those of tensors that want
+    gradients TensorList and TensorDict.  It is a parameter, or a buffer where no_grad_tensors of the class or
     a base, a name or several, has its name when it is assigned.  export() gives copies that nothing changes later."""
 
     no_grad_tensors: ClassVar[Any] = frozenset()
@@ -117,6 +122,9 @@ class Module(Functional, _core._Module):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         cls.no_grad_tensors = cls._no_grad_set()
+
+        if "forward" in cls.__dict__:  # is what it does to a tensor
+            cls.register(Tensor)(_call_forward)
 
     @classmethod
     def _no_grad_set(cls) -> frozenset[str]:
@@ -135,7 +143,7 @@ class Module(Functional, _core._Module):
         if _has_setter(type(self), name):  # what a property keeps registers by itself
             self._delete(name)
         elif isinstance(value, Tensor):
-            value = self._set_tensor(name, value, name in type(self)._no_grad_set())
+            value = self._put_tensor(name, value)
         elif isinstance(value, Module):
             self._set_module(name, value)
         elif isinstance(value, VirtualTensor):
@@ -145,8 +153,44 @@ class Module(Functional, _core._Module):
         else:
             if hasattr(type(value), "to_device"):
                 value = value.to_device(self.device)
+            elif isinstance(value, (list, tuple, dict)) and value:
+                made = self._container(name, value)
+                if made is not None:
+                    self._set_module(name, made)
+                    object.__setattr__(self, name, made)
+                    return
             self._delete(name)
         object.__setattr__(self, name, value)
+
+    def _put_tensor(self, name: str, value: Tensor) -> Tensor:
+        buffer = name in type(self)._no_grad_set()
+        owner = None if buffer else _owner_of(value)
+        if owner is not None and not (owner[0] is self and owner[1] == name) and str(value.device) == str(self.device):
+            self._tie(name, value)
+            self.__dict__.setdefault("_ties", {})[name] = owner
+            return self._get_tensor(name)
+        self.__dict__.get("_ties", {}).pop(name, None)
+        own = self._set_tensor(name, value, buffer)
+        if not buffer:
+            _owners[own._handle] = (weakref.ref(self), name)
+        return own
+
+    def _container(self, name: str, value: Any) -> "Module | None":
+        """A module of what a list, tuple or dict holds; None: it holds nothing that is to be registered."""
+        items = list(value.values()) if isinstance(value, dict) else list(value)
+        if any(isinstance(v, Module) and any(m is self for m in v.modules()) for v in items):
+            return None  # it refers to what it is part of
+        texts = not isinstance(value, dict) or all(isinstance(k, str) and k.isidentifier() for k in value)
+        if all(isinstance(v, Module) for v in items) and texts:
+            return ModuleDict(value) if isinstance(value, dict) else ModuleList(items)
+        if all(isinstance(v, Tensor) for v in items) and any(v.requires_grad for v in items) and texts:
+            return TensorDict(value) if isinstance(value, dict) else TensorList(items)
+        if any(isinstance(v, Module) or (isinstance(v, Tensor) and v.requires_grad) for v in items):
+            import warnings
+
+            warnings.warn(f"{type(self).__name__}.{name}: the {type(value).__name__} holds modules or parameters beside other things: they are not "
+                          "registered; ModuleList, ModuleDict, TensorList and TensorDict are", _core.GradusWarning, stacklevel=3)
+        return None
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
@@ -165,13 +209,35 @@ class Module(Functional, _core._Module):
         """The parameters of the tree, each once."""
         return [t for _, _, t in self._parameters(glob)]
 
-    def named_parameters(self, glob: str | None = None) -> dict[str, Tensor]:
-        """The same by dotted name: "inner.weight"."""
-        return {name: t for name, _, t in self._parameters(glob)}
+    def named_parameters(self, glob: str | None = None) -> "Named":
+        """The same by dotted name, "inner.weight": a dict that iterates over pairs."""
+        return Named((name, t) for name, _, t in self._parameters(glob))
 
-    def named_buffers(self, glob: str | None = None) -> dict[str, Tensor]:
-        """The buffers of the tree by dotted name."""
-        return {name: t for name, _, t in self._buffers(glob)}
+    def named_buffers(self, glob: str | None = None) -> "Named":
+        """The buffers of the tree by dotted name, as named_parameters gives them."""
+        return Named((name, t) for name, _, t in self._buffers(glob))
+
+    def buffers(self, glob: str | None = None) -> list[Tensor]:
+        """The buffers of the tree."""
+        return [t for _, _, t in self._buffers(glob)]
+
+    def register_buffer(self, name: str, tensor: Tensor) -> None:
+        """Makes a tensor the buffer of an attribute."""
+        object.__setattr__(self, name, self._set_tensor(name, tensor, True))
+
+    def register_parameter(self, name: str, tensor: Tensor) -> None:
+        """Makes a tensor the parameter of an attribute."""
+        setattr(self, name, tensor.detach().require_grad() if not tensor.requires_grad else tensor)
+
+    def add_module(self, name: str, module: "Module") -> None:
+        """Makes a module the child of an attribute."""
+        setattr(self, name, module)
+
+    def apply(self, fn: "Callable[[Module], Any]") -> "Module":
+        """fn(module) for everything below the module, then the module itself."""
+        for module in reversed(list(self.modules())):
+            fn(module)
+        return self
 
     def children(self) -> dict[str, "Module"]:
         """The modules among the attributes."""
@@ -215,15 +281,110 @@ class Module(Functional, _core._Module):
         """The same for every tensor of the tree, by dotted name."""
         return {name: t for name, _, t in self._export_all()}
 
-    def freeze(self) -> "Module":
-        """Turns gradients off for every parameter of the tree."""
-        self._freeze(True)
+    def freeze(self, *names: str) -> "Module":
+        """Turns gradients off for every parameter of the tree, or for those whose dotted names match: freeze("encoder.*")."""
+        return self._want_gradients(False, names)
+
+    def unfreeze(self, *names: str) -> "Module":
+        """Turns gradients on again, for all parameters or those whose dotted names match."""
+        return self._want_gradients(True, names)
+
+    def _want_gradients(self, on: bool, names: tuple[str, ...]) -> "Module":
+        if not names:
+            self._freeze(not on)
+            return self
+        found = [self._parameters(name) or self._parameters(f"{name}.*") for name in names]
+        for name, rows in zip(names, found):
+            if not rows:
+                raise _core.NoAttributeError(f"{'unfreeze' if on else 'freeze'}: no parameter of '{type(self).__name__}' is called '{name}'")
+        for rows in found:
+            for _, _, t in rows:
+                t.require_grad(on)
         return self
 
-    def unfreeze(self) -> "Module":
-        """Turns gradients on for every parameter of the tree."""
-        self._freeze(False)
+    def requires_grad_(self, requires_grad: bool = True) -> "Module":
+        """unfreeze(), or freeze()."""
+        return self._want_gradients(requires_grad, ())
+
+    # ---- training and evaluating ----
+
+    @property
+    def training(self) -> bool:
+        """Does it train?  Layers like dropout go by that."""
+        return self._training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self.train(mode)
+
+    def train(self, mode: bool = True) -> "Module":
+        """The whole tree trains, as new modules do."""
+        self._train(bool(mode))
         return self
+
+    def eval(self) -> "Module":
+        """The whole tree evaluates: dropout keeps everything, batch_norm uses what it has seen."""
+        self._train(False)
+        return self
+
+    # ---- copying and pickling ----
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return (_new_module, (type(self),), self._state_of_object())
+
+    def _state_of_object(self) -> dict[str, Any]:
+        buffers = {name for name, _, _ in self._buffers(None)}
+        ties = self.__dict__.get("_ties", {})
+        entries: list[tuple[str, str, Any]] = []
+        slots = [n for base in type(self).__mro__ for n in _slots_of(base) if hasattr(self, n)]
+        for name, value in [*self.__dict__.items(), *((n, getattr(self, n)) for n in slots)]:
+            if name == "_ties":
+                continue
+            if isinstance(value, Tensor) and self._has(name):
+                owner = ties.get(name)
+                holder = owner[0]() if owner else None
+                if owner and holder is not None:
+                    entries.append(("tie", name, (holder, owner[1])))
+                else:
+                    entries.append(("buffer" if name in buffers else "parameter", name, value))
+            elif isinstance(value, VirtualTensor):
+                entries.append(("virtual", name, (value._how[0], value.dtype, value.device, *value._how[1:])))
+            else:
+                entries.append(("module" if isinstance(value, Module) else "plain", name, value))
+        return {"entries": entries, "training": self.training}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for kind, name, value in state["entries"]:
+            if kind in ("parameter", "buffer"):
+                own = self._set_tensor(name, value.detach(), kind == "buffer")
+                if kind == "parameter":
+                    own.require_grad(value.requires_grad)
+                    _owners[own._handle] = (weakref.ref(self), name)
+                object.__setattr__(self, name, own)
+            elif kind == "tie":
+                holder, of = value
+                if holder._has(of):
+                    setattr(self, name, getattr(holder, of))
+                else:  # its state comes later
+                    holder.__dict__.setdefault("_waiting", []).append((self, name, of))
+            elif kind == "virtual":
+                how, dtype, device, persist, memoise = value
+                VirtualTensor.create(self, name, how, dtype, device, persist, memoise)
+            elif kind == "module":
+                self._set_module(name, value)
+                object.__setattr__(self, name, value)
+            else:
+                object.__setattr__(self, name, value)
+        for module, name, of in self.__dict__.pop("_waiting", []):
+            setattr(module, name, getattr(self, of))
+        self._train_alone(state["training"])
+
+    def _train_alone(self, mode: bool) -> None:
+        if mode != self.training:
+            children = [(child, child.training) for child in self.children().values()]
+            self._train(mode)
+            for child, was in children:
+                child._train(was)
 
     @property
     def device(self) -> Device:
@@ -243,12 +404,26 @@ class Module(Functional, _core._Module):
         """Moves the whole tree to a GPU."""
         return self.to_device(Device("gpu", index))
 
-    def to(self, target: Any) -> "Module":
-        """to("gpu:0") or to("f32"): device or floating dtype of the whole tree."""
-        if isinstance(target, str) and target.startswith(("cpu", "gpu")):
-            return self.to_device(target)
-        self._to_dtype(target)
+    def to(self, *targets: Any, device: Any = None, dtype: Any = None) -> "Module":
+        """to("gpu:0"), to("f32"), to(device=, dtype=): device and floating dtype of the whole tree."""
+        for target in targets:
+            if isinstance(target, str) and target.startswith(("cpu", "gpu")):
+                device = target
+            else:
+                dtype = target
+        if device is not None:
+            self.to_device(device)
+        if dtype is not None:
+            self._to_dtype(dtype)
         return self
+
+    def float(self) -> "Module":
+        """to("f32")."""
+        return self.to(dtype="f32")
+
+    def double(self) -> "Module":
+        """to("f64")."""
+        return self.to(dtype="f64")
 
     # ---- state ----
 
@@ -257,8 +432,18 @@ class Module(Functional, _core._Module):
         return self._state()
 
     def load_state_dict(self, state: dict[str, Tensor], strict: bool = True, cast: bool = False) -> "LoadReport":
-        """Sets the tensors to those of a state, all or, with MismatchError, none."""
-        return LoadReport(*self._load_state(dict(state), strict, cast))
+        """Sets the tensors to those of a state, all or, with MismatchError, none.  A tied tensor may stand under each of its names."""
+        own = {name for name, _, _ in (*self._parameters(None), *self._buffers(None))}
+        also = self._tied_names("") - own
+        return LoadReport(*self._load_state({name: t for name, t in dict(state).items() if name not in also}, strict, cast))
+
+    def _tied_names(self, prefix: str) -> set[str]:
+        names = {f"{prefix}{name}" for module in [self] for name in module.__dict__.get("_ties", {})}
+        owned = {of for holder, of in self.__dict__.get("_ties", {}).values() if holder() is self}
+        names |= {f"{prefix}{of}" for of in owned}
+        for name, child in self.children().items():
+            names |= child._tied_names(f"{prefix}{name}.")
+        return names
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the state to a safetensors file."""
@@ -308,6 +493,189 @@ else:
     VirtualTensorAttributes.__doc__ = "Names of the attributes that a virtual tensor adds to its owner."
 
 
+class Named(dict):  # type: ignore[type-arg]
+    """Tensors by name: a dict that iterates over (name, tensor) pairs, as torch's named_parameters() does."""
+
+    if TYPE_CHECKING:
+        def __getitem__(self, name: str) -> Tensor: ...
+
+    def __iter__(self) -> Iterator[tuple[str, Tensor]]:
+        return iter(self.items())
+
+    def __reduce__(self) -> Any:
+        return (Named, (list(self.items()),))
+
+
+# Whose parameter a tensor is, by its address; an entry counts only if the module still has the tensor.
+_owners: dict[int, tuple[Any, str]] = {}
+
+
+def _owner_of(t: Tensor) -> tuple[Any, str] | None:
+    found = _owners.get(t._handle)
+    if found is None:
+        return None
+    module, name = found[0](), found[1]
+    kept = None if module is None else module.__dict__.get(name)
+    if isinstance(kept, Tensor) and kept._handle == t._handle:
+        return found
+    del _owners[t._handle]
+    return None
+
+
+def _call_forward(self: Any, x: Tensor, *args: Any, **keywords: Any) -> Any:
+    return self.forward(x, *args, **keywords)
+
+
+def _new_module(cls: type[Module]) -> Module:
+    return cls.__new__(cls)
+
+
+def _slots_of(base: type) -> tuple[str, ...]:
+    said = base.__dict__.get("__slots__", ())
+    return tuple(n for n in ((said,) if isinstance(said, str) else said) if not n.startswith("__"))
+
+
+class _Items(Module):
+    """Modules or tensors by place."""
+
+    def __init__(self, items: Any = ()) -> None:
+        super().__init__()
+        self.extend(items)
+
+    def _names(self) -> list[str]:
+        return [n for n, v in self.__dict__.items() if n.isdigit() and isinstance(v, (Module, Tensor))]
+
+    def append(self, item: Any) -> Any:
+        """One more at the end."""
+        setattr(self, str(len(self)), self._checked(item))
+        return self
+
+    def extend(self, items: Any) -> Any:
+        """More at the end."""
+        for item in items:
+            self.append(item)
+        return self
+
+    def insert(self, index: int, item: Any) -> None:
+        """One more before a place."""
+        items = list(self)
+        items.insert(index, self._checked(item))
+        self._put_all(items)
+
+    def _put_all(self, items: list[Any]) -> None:
+        for name in self._names():
+            delattr(self, name)
+        self.extend(items)
+
+    def _checked(self, item: Any) -> Any:
+        kind = Tensor if isinstance(self, TensorList) else Module
+        if not isinstance(item, kind):
+            raise TypeError(f"{type(self).__name__}: a {kind.__name__} is needed, not {type(item).__name__}")
+        return item
+
+    def _at(self, index: int) -> str:
+        number = index + len(self) if index < 0 else index
+        if not 0 <= number < len(self):
+            raise IndexError(f"{type(self).__name__}: there is no place {index}: it has {len(self)}")
+        return str(number)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return getattr(self, self._at(index))
+
+    def __setitem__(self, index: int, item: Any) -> None:
+        setattr(self, self._at(index), self._checked(item))
+
+    def __delitem__(self, index: int) -> None:
+        items = list(self)
+        del items[int(self._at(index))]
+        self._put_all(items)
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __iter__(self) -> Any:
+        return iter([getattr(self, str(i)) for i in range(len(self))])
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class ModuleList(_Items):
+    """Modules by place: ModuleList([a, b])[0].  They are called one by one, by the code that has them."""
+
+
+class TensorList(_Items):
+    """Parameters by place."""
+
+
+class _Named(Module):
+    """Modules or tensors by name."""
+
+    def __init__(self, items: Any = ()) -> None:
+        super().__init__()
+        self.update(items)
+
+    def _names(self) -> list[str]:
+        return [n for n, v in self.__dict__.items() if not n.startswith("_") and isinstance(v, (Module, Tensor))]
+
+    def update(self, items: Any) -> None:
+        """Sets those of a dict or of pairs."""
+        for name, item in items.items() if hasattr(items, "items") else items:
+            self[name] = item
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names():
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __setitem__(self, name: str, item: Any) -> None:
+        kind = Tensor if isinstance(self, TensorDict) else Module
+        if not isinstance(item, kind):
+            raise TypeError(f"{type(self).__name__}: a {kind.__name__} is needed, not {type(item).__name__}")
+        if hasattr(type(self), name):
+            raise KeyError(f"{type(self).__name__}: '{name}' is a method")
+        setattr(self, name, item)
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self._names():
+            raise KeyError(name)
+        delattr(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names()
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __iter__(self) -> Any:
+        return iter(self._names())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def keys(self) -> list[str]:
+        """The names."""
+        return self._names()
+
+    def values(self) -> list[Any]:
+        """What the names stand for."""
+        return [getattr(self, n) for n in self._names()]
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Pairs."""
+        return [(n, getattr(self, n)) for n in self._names()]
+
+
+class ModuleDict(_Named):
+    """Modules by name: ModuleDict({"a": a})["a"]."""
+
+
+class TensorDict(_Named):
+    """Parameters by name."""
+
+
 class VirtualTensor(_core._Virtual):
     """A tensor attribute that is computed from others when it is read.
 
@@ -336,6 +704,7 @@ class VirtualTensor(_core._Virtual):
         elif not callable(materializer):
             raise TypeError("a materializer is a function or the name of a method")
         super().__init__(owner, name, materializer, dtype, device, persist, memoise)
+        self._how = (materializer, persist, memoise)  # to make it again in a copy of the owner
 
     @classmethod
     def create(cls, owner: Module, name: str, materializer: "str | Callable[[Any, str, str], Tensor]",

@@ -145,6 +145,30 @@ static PyObject *set_tensor(PyObject *o, PyObject *args)
     return t ? gd_py_borrowed_tensor(c, t) : gd_py_raise(c);
 }
 
+/* _tie(name, tensor): a parameter of another module is one of this, too. */
+static PyObject *tie_tensor(PyObject *o, PyObject *args)
+{
+    const char *name;
+    PyObject *tensor;
+    MODULE_OR_RETURN(o);
+    if (!PyArg_ParseTuple(args, "sO!:_tie", &name, gd_py.tensor_type, &tensor)) return NULL;
+    gd_tensor *t = gd_py_tensor_of(tensor);
+    return t ? done(c, gd_module_tie(m, name, t)) : NULL;
+}
+
+static PyObject *set_training(PyObject *o, PyObject *on)
+{
+    int yes = PyObject_IsTrue(on);
+    MODULE_OR_RETURN(o);
+    return yes < 0 ? NULL : done(c, yes ? gd_module_train(m) : gd_module_eval(m));
+}
+static PyObject *get_training(PyObject *o, void *unused)
+{
+    (void)unused;
+    MODULE_OR_RETURN(o);
+    return PyBool_FromLong(gd_module_is_training(m));
+}
+
 static PyObject *set_module(PyObject *o, PyObject *args)
 {
     const char *name;
@@ -361,6 +385,8 @@ static PyObject *get_pointer(PyObject *o, void *unused)
 
 static PyMethodDef module_methods[] = {{"_set_tensor", set_tensor, METH_VARARGS, NULL},
                                        {"_set_module", set_module, METH_VARARGS, NULL},
+                                       {"_tie", tie_tensor, METH_VARARGS, NULL},
+                                       {"_train", set_training, METH_O, NULL},
                                        {"_delete", delete_attribute, METH_VARARGS, NULL},
                                        {"_get_tensor", get_tensor, METH_VARARGS, NULL},
                                        {"_has", has_attribute, METH_VARARGS, NULL},
@@ -384,6 +410,7 @@ static PyObject *get_module_context(PyObject *o, void *unused)
 }
 static PyGetSetDef module_values[] = {
     {"_device", get_device, NULL, NULL, NULL},
+    {"_training", get_training, NULL, NULL, NULL},
     {"_context", get_module_context, NULL, NULL, NULL},
     {"_handle", get_pointer, NULL, "Address of the gd_module, for extensions.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -149,7 +149,7 @@ static void end_value(gd_module *module, gd_attribute *a)
 {
     switch ((gd_attribute_kind)a->kind) {
     case GD_ATTRIBUTE_TENSOR:
-        gd__put_dropped(a->tensor);
+        if (!a->tied) gd__put_dropped(a->tensor);
         gd__release(a->tensor);
         break;
     case GD_ATTRIBUTE_MODULE:
@@ -296,6 +296,31 @@ gd_status gd_module_set_parameter(gd_module *module, const char *path, gd_tensor
         return gd_fail(ctx, GD_DTYPE, "module '%s': parameter '%s' is %s, which cannot have gradients",
                        gd__place(holder, place), name, gd_dtype_name(tensor->dtype));
     return put_tensor(holder, name, tensor, PARAMETER);
+}
+
+gd_status gd_module_tie(gd_module *module, const char *path, gd_tensor *tensor)
+{
+    const char *name;
+    gd_module *holder = attribute_holder(module, path, &name);
+    if (!holder) return gd__failure(module, GD_ATTRIBUTE);
+    gd_status status = check_tensor(holder, name, tensor);
+    if (!status) status = prepare(holder, name);
+    if (status) return status;
+    gd_ctx *ctx = holder->head.ctx;
+    char place[GD_PLACE_SIZE];
+    if (tensor->node || !gd_dtype_is_float(tensor->dtype) || gd_class_is_no_grad(holder->head.cls, name))
+        return gd_fail(ctx, GD_ARGUMENT, "module '%s': '%s' can only be tied to a parameter",
+                       gd__place(holder, place), name);
+    if (gd_tensor_device(tensor) != holder->device)
+        return gd_fail(ctx, GD_DEVICE, "module '%s': the parameter that '%s' is to be tied to is on %s",
+                       gd__place(holder, place), name, gd_device_name(gd_tensor_device(tensor)));
+    const gd_attribute *there = gd__attribute_find(holder, name);
+    if (there && there->kind == GD_ATTRIBUTE_TENSOR && there->tensor == tensor) return GD_OK;
+    gd__retain(tensor);
+    status = gd__attribute_put(holder, name,
+                               &(gd_attribute){.kind = GD_ATTRIBUTE_TENSOR, .tied = true, .tensor = tensor});
+    if (status) gd__release(tensor);
+    return status;
 }
 
 gd_tensor *gd_module_get_tensor(gd_module *module, const char *path)

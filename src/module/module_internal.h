@@ -20,6 +20,7 @@ typedef struct gd_attribute {
     uint8_t kind;   /* gd_attribute_kind */
     bool buffer;    /* a tensor without gradients */
     bool transient; /* a buffer that is not part of the state dict */
+    bool tied;      /* a parameter that another attribute owns, too */
     gd_virtual *
         reference_of; /* "_NAME_ref" of that virtual tensor: borrowed, it removes the attribute when it dies */
     uint64_t stamp;   /* a number no other assignment has */
@@ -49,6 +50,7 @@ struct gd_module {
     uint64_t visit;    /* last traversal that saw it */
     uint64_t stamp;    /* of the last change of its attributes */
     gd_module *doomed; /* next in the list of modules to destroy */
+    bool evaluates;    /* gd_module_eval, not gd_module_train */
 };
 
 #define GD_PLACE_SIZE 256
@@ -109,6 +111,7 @@ struct gd_named {
     gd_named_item *item;
     gd_tensor **tensors; /* NULL where the item is no tensor */
     int count, capacity, tensors_capacity;
+    bool ties; /* some of it may stand in several places */
 };
 
 /* Gives up what an item holds. */

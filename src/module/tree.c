@@ -137,6 +137,9 @@ typedef struct collection {
 static gd_status take(const collection *c, gd_module *module, const char *prefix, const char *registered,
                       const char *name, void *object, const gd_attribute *a)
 {
+    if (a && a->kind == GD_ATTRIBUTE_TENSOR && a->tied) c->named->ties = true;
+    for (int i = 0; c->named->ties && i < c->named->count; i++)
+        if (c->named->item[i].object == object) return GD_OK; /* one parameter, by its first name */
     gd_named_item *item = named_add(c->named, prefix, registered, name, object);
     if (!item) return GD_NOMEM;
     item->module = module;

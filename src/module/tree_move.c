@@ -20,6 +20,27 @@ gd_status gd_module_freeze(gd_module *module) { return set_gradients(module, fal
 
 gd_status gd_module_unfreeze(gd_module *module) { return set_gradients(module, true); }
 
+/* ---- training and evaluating ---- */
+
+static gd_status set_mode(gd_module *module, const char *prefix, void *evaluates)
+{
+    (void)prefix;
+    if (module->evaluates != *(bool *)evaluates) gd_module_touch(module);
+    module->evaluates = *(bool *)evaluates;
+    return GD_OK;
+}
+
+static gd_status set_modes(gd_module *module, bool evaluates)
+{
+    return module ? gd__walk(module, set_mode, &evaluates) : GD_ARGUMENT;
+}
+
+gd_status gd_module_train(gd_module *module) { return set_modes(module, false); }
+
+gd_status gd_module_eval(gd_module *module) { return set_modes(module, true); }
+
+bool gd_module_is_training(const gd_module *module) { return module && !module->evaluates; }
+
 /* ---- moving and casting ---- */
 
 /* What a tensor of the tree becomes; dtype GD_DTYPE_COUNT and device NULL leave it. */
