@@ -18,29 +18,29 @@ extern "C" {
 
 /* Flags of gd_backward and gd_grad. */
 enum {
-    GD_RETAIN_GRAPH = 1, /* keep the graph for another backward */
+    GD_RETAIN_GRAPH = 1, /* keep the graph for a second backward */
     GD_CREATE_GRAPH = 2, /* record the gradient computation itself (implies GD_RETAIN_GRAPH) */
-    GD_ALLOW_UNUSED = 4  /* gd_grad: an input the output does not depend on gets NULL instead of zeros */
+    GD_ALLOW_UNUSED = 4  /* gd_grad: NULL instead of zeros for an input that the output does not depend on */
 };
 
-/* Marks a leaf (a tensor without history) as wanting gradients; returns it.  Floating dtypes only. */
+/* Requests gradients for a leaf (a tensor without history); returns it.  Floating dtypes only. */
 gd_tensor *gd_require_grad(gd_tensor *t);
 gd_status gd_set_requires_grad(gd_tensor *t, bool on);
 bool gd_requires_grad(
-    const gd_tensor *t);             /* true for leaves that want gradients and all that depends on them */
+    const gd_tensor *t); /* true for leaves that want gradients and for tensors that depend on them */
 bool gd_is_leaf(const gd_tensor *t); /* it is no result of recorded operators */
 
-/* The accumulated gradient of a leaf, or NULL; borrowed.  gd_set_grad copies nothing, it takes a reference, but where the
- * names or labels of the gradient stand in another order: then it is a copy in the order of t.  It may be of another floating dtype, and
- * lie in memory in any way.  AXIS, LABEL, SHAPE, DEVICE when it does not fit. */
+/* The accumulated gradient of a leaf, or NULL; borrowed.  gd_set_grad takes a reference, or a copy in the order of t if
+ * the names or labels of the gradient are in a different order.  The gradient may have a different floating dtype and any strides.
+ * AXIS, LABEL, SHAPE, DEVICE if it does not fit. */
 gd_tensor *gd_grad_of(const gd_tensor *t);
 gd_status gd_set_grad(gd_tensor *t, gd_tensor *grad);
 void gd_zero_grad(gd_tensor *t); /* forgets the gradient */
-/* Sets a gradient that is there to zero where it lies; without one nothing happens. */
+/* Sets an existing gradient to zero in its memory; without one nothing happens. */
 GD_NODISCARD gd_status gd_zero_grad_in_place(gd_tensor *t);
 
-/* Adds the gradient of `output` to .grad of every leaf it depends on.  seed NULL: output must have one element.  Seeds here
- * and vectors below meet their output or input by name and label, as operands of operators do. */
+/* Adds the gradient of `output` to .grad of every leaf it depends on.  seed NULL: output must have one element.  Seeds
+ * here and vectors below meet their output or input by name and label, as operands of operators do. */
 GD_NODISCARD gd_status gd_backward(gd_tensor *output, gd_tensor *seed, int flags);
 
 /* The gradients of output (times seed) by inputs, new, in grads[0..count); inputs may be inner tensors. */
@@ -58,7 +58,7 @@ void gd_enable_grad_end(gd_ctx *ctx, int previous);
 /* A function of several tensors that returns one; `user` is passed through.  New result. */
 typedef gd_tensor *(*gd_function)(void *user, gd_tensor *const *inputs, int count);
 
-/* H v of a scalar function at inputs, one product an input (reverse over reverse).  New. */
+/* H v of a scalar function at inputs, one product per input (reverse over reverse).  New. */
 GD_NODISCARD gd_status gd_hvp(gd_function fn, void *user, gd_tensor *const *inputs, int count,
                               gd_tensor *const *v, gd_tensor **out);
 /* J v for a function with any output (double reverse).  New. */

@@ -6,23 +6,23 @@
  *     gd_release(x);
  *     gd_ctx_free(ctx);
  *
- * One context a thread, which needs GD_STEP_STACK bytes of stack for steps (192 KB, version.h); distinct contexts run in
- * parallel.  Nothing in the library prints, aborts or exits.
- * After fork() the child may go on with the context of the thread that forked, if that thread was not inside one of the
- * context's operations; workers are started anew when they are needed.  Contexts of other threads are of no use in the child,
- * and what lies on a GPU does not survive: keep to the CPU there, or fork before the first tensor on a GPU.
- * NULL may be given wherever there is a pointer, so a program checks once, at its end.  A function whose own handle (the
- * first it takes) is NULL does nothing: a status is ARGUMENT, a handle NULL, a number 0 or NAN, a gd_value negative, a flag
- * false.  It has no context to record that in; the context keeps the first error, which says why the handle was NULL.  With
- * a handle, NULL in another place where something is needed is an error that is recorded.  A verb that fails while the context
- * keeps an error returns the status of that one.  What is consumed is taken also then.
+ * A context is for one thread at a time, which needs GD_STEP_STACK bytes of stack for steps (192 KB, version.h).  Different
+ * contexts run in parallel.  The library never prints, aborts or exits.
+ * After fork() the child may use the context of the thread that forked, if that thread was not inside one of the context's
+ * operations; worker threads are restarted when they are needed.  The child cannot use the contexts of other threads, nor
+ * memory on a GPU: stay on the CPU there, or fork before the first tensor on a GPU.
+ * Every pointer may be NULL, so a program checks for errors once, at its end.  A function whose handle (its first argument)
+ * is NULL does nothing and returns ARGUMENT, NULL, 0 or NAN, a negative gd_value, or false.  It records no error, as it has no
+ * context; the error that made the handle NULL is still in the context.  If the handle is given, NULL for another required
+ * argument is an error and recorded.  A function that fails while an error is recorded returns the status of that error.
+ * Consumed arguments are consumed on failure too.
  *
- * Every comment says who owns a thing in one of three words:
- *   new       A tensor, module, instance, list or whatever else has a gd_..._keep belongs to the innermost scope and dies
- *             with it unless it is kept; outside every scope it is yours to release.  What has no gd_..._keep (a context,
- *             link, linear operator, optimizer, archive) no scope knows: you end it with its gd_..._free or _release.
- *   borrowed  valid while its owner is
- *   consumed  taken from you */
+ * Every comment states the ownership in one of three words:
+ *   new       If the type has a gd_..._keep (tensors, modules, instances, lists), the object belongs to the innermost scope
+ *             and is freed with it unless it is kept; outside every scope you release it.  Types without gd_..._keep
+ *             (contexts, links, linear operators, optimizers, archives) are not in scopes: free them with gd_..._free or _release.
+ *   borrowed  valid as long as its owner
+ *   consumed  the function takes over your reference */
 #ifndef GRADUS_BASE_H
 #define GRADUS_BASE_H
 
@@ -34,7 +34,7 @@
 extern "C" {
 #endif
 
-/* The compiler warns where a result is not looked at, and checks arguments against a format. */
+/* The compiler warns if a result is ignored, and checks arguments against a format. */
 #if defined(__GNUC__)
 #define GD_NODISCARD    __attribute__((warn_unused_result))
 #define GD_PRINTF(f, a) __attribute__((format(printf, f, a)))
@@ -71,7 +71,7 @@ extern "C" {
     X(INTERRUPTED, "interrupted")                        \
     X(INTERNAL, "internal error")
 
-/* What a function that may fail returns: GD_OK, which is 0, or why it failed. */
+/* The result of a function that may fail: GD_OK, which is 0, or the reason. */
 typedef enum gd_status {
 #define GD_STATUS_ENUM(name, text) GD_##name,
     GD_STATUS_LIST(GD_STATUS_ENUM)
@@ -82,13 +82,14 @@ typedef enum gd_status {
 /* The name of a status, such as "SHAPE".  Borrowed, static. */
 const char *gd_status_name(gd_status status);
 
-typedef struct gd_ctx gd_ctx; /* what everything lives in: memory, threads, random numbers, the first error */
+typedef struct gd_ctx
+    gd_ctx; /* memory, threads, random numbers and the first error of all objects made in it */
 
-/* The one allocator contract.  new_size 0 frees; old NULL allocates; otherwise resizes.  Memory must be aligned to 64
- * bytes.  Returns NULL when there is no memory (never when freeing).  old_size is what was asked for `old`. */
+/* Frees if new_size is 0, allocates if old is NULL, otherwise resizes.  Memory must be aligned to 64 bytes.  Returns NULL
+ * if there is no memory (never when freeing).  old_size is the size with which `old` was allocated. */
 typedef void *(*gd_alloc_fn)(void *user, void *old, size_t old_size, size_t new_size);
 
-/* An allocator: the function, and what it is given as `user`. */
+/* An allocator: the function and its `user` argument. */
 typedef struct gd_allocator {
     gd_alloc_fn fn;
     void *user;
@@ -106,30 +107,30 @@ typedef struct gd_file_ops {
     int (*rename)(void *user, const char *from, const char *to);
     int (*unlink)(void *user, const char *path);
     int (*skip)(void *user, int fd,
-                int64_t bytes); /* moves on without reading, or back; NULL: what is passed over is read */
+                int64_t bytes); /* moves forward or back without reading; NULL: skipped bytes are read */
     void *user;
 } gd_file_ops;
 
-/* What a context is made with.  Start from gd_options_default(). */
+/* Options of a context.  Start from gd_options_default(). */
 typedef struct gd_options {
     gd_allocator allocator;   /* fn NULL: the C library's */
     const gd_file_ops *files; /* NULL: POSIX; borrowed for the life of the context */
     int threads;              /* 0: GRADUS_THREADS or the number of cores.  Results never depend on it. */
     uint64_t seed;            /* of the context's generator */
     bool pool;    /* keep freed blocks for reuse (at most 512 MiB of large ones); off in sanitizer builds */
-    bool compile; /* may the system compiler be run for fused programs? (GRADUS_CC= empty turns it off) */
+    bool compile; /* may run the system compiler for fused programs (an empty GRADUS_CC turns it off) */
     const char *compiler;  /* NULL: GRADUS_CC or "cc" */
     const char *cache_dir; /* NULL: GRADUS_CACHE, or a private folder under XDG_CACHE_HOME / HOME */
     const char *isa;       /* NULL: the best the CPU has; "base", "avx2", "avx512" for tests */
     void (*warn)(void *user, const char *text); /* called for every warning, or NULL */
     void *warn_user;
-    void (*tell)(void *user, const char *text); /* called for what links are asked to print, or NULL */
+    void (*tell)(void *user, const char *text); /* called for text that links such as `print` show, or NULL */
     void *tell_user;
 } gd_options;
 
-gd_options gd_options_default(void); /* what gd_ctx_new(NULL) takes */
+gd_options gd_options_default(void); /* the options of gd_ctx_new(NULL) */
 
-/* Makes a context; NULL options are the defaults.  New.  NULL only when there is no memory. */
+/* Makes a context; NULL options are the defaults.  New.  NULL only if there is no memory. */
 gd_ctx *gd_ctx_new(const gd_options *options);
 
 /* Frees the context.  Every tensor and module made in it must be released before (gd_ctx_live counts them). */
@@ -138,32 +139,32 @@ void gd_ctx_free(gd_ctx *ctx);
 /* Objects (tensors, modules, graphs) of this context that are still alive. */
 int64_t gd_ctx_live(const gd_ctx *ctx);
 
-int gd_ctx_threads(const gd_ctx *ctx); /* how many it computes with, the calling one included */
+int gd_ctx_threads(const gd_ctx *ctx); /* number of threads it computes with, including the caller's */
 
 /* The first error since the last gd_clear_error, GD_OK if none; the text names operator, axes and sizes. */
 gd_status gd_error(const gd_ctx *ctx);
 const char *gd_error_text(const gd_ctx *ctx);
 void gd_clear_error(gd_ctx *ctx);
 
-/* Records an error and returns `status`; where one is recorded already, that stays, and its status is returned.  For user callbacks
- * too. */
+/* Records an error and returns `status`.  An error that is recorded already stays, and its status is returned.  User callbacks may
+ * call it too. */
 gd_status gd_fail(gd_ctx *ctx, gd_status status, const char *format, ...) GD_PRINTF(3, 4);
 
-/* Warnings: the text of the last one ("" if none) and how many there were. */
+/* Warnings: records one; the text of the last one ("" if none); their number. */
 void gd_warn(gd_ctx *ctx, const char *format, ...) GD_PRINTF(2, 3);
 const char *gd_warning_text(const gd_ctx *ctx);
 int64_t gd_warning_count(const gd_ctx *ctx);
 
-/* Hands a message of at most 2000 characters to the context's `tell`: for links that exist to show something. */
+/* Passes a message of at most 2000 characters to the context's `tell`, for links that show values. */
 void gd_tell(gd_ctx *ctx, const char *format, ...) GD_PRINTF(2, 3);
 
-/* How a call that may take long talks to its caller.  Any member may be NULL.  All are called on the thread of that call, which
- * borrows the struct.
+/* Callbacks of a call that may take long.  Any member may be NULL.  All are called on the thread of that call, which borrows
+ * the struct.
  *
- *   progress     how far the work is: "data.csv", "MB", 12 of 80.  what NULL: the work has no name; total 0: not known; loss NAN:
- *                there is none; unit NULL: this work has ended
- *   interrupted  asked often; true ends the call with INTERRUPTED
- *   message      a remark for the person who waits */
+ *   progress     how much is done: "data.csv", "MB", 12 of 80.  what NULL: the work has no name; total 0: unknown; loss NAN: none;
+ *                unit NULL: this work has ended
+ *   interrupted  called often; true ends the call with INTERRUPTED
+ *   message      a remark for the user */
 typedef struct gd_observer {
     void (*progress)(void *user, const char *what, const char *unit, int64_t done, int64_t total,
                      double loss);
@@ -172,14 +173,14 @@ typedef struct gd_observer {
     void *user;
 } gd_observer;
 
-/* An operator that works long (ode in expressions) asks `interrupted` of the observer while it computes, on the thread that does.
- * Borrowed until a different one takes its place; NULL: none. */
+/* A long operator (ode in expressions) calls the observer's `interrupted` while it computes, on its thread.  Borrowed until a
+ * different observer is set; NULL: none. */
 void gd_ctx_observe(gd_ctx *ctx, const gd_observer *observer);
 
 /* ---- objects and scopes ----
- * Tensors and modules are counted references.  Inside a scope, what is new belongs to the scope and dies with it, so
- * expressions need no frees.  gd_keep moves an object one scope out (to you, where there is no outer scope).  Functions of
- * yours that the library calls (losses, handlers, methods, links) run in a scope of the library's. */
+ * Tensors and modules are counted references.  Inside a scope, new objects belong to the scope and are freed with it, so
+ * expressions need no frees.  gd_keep moves an object one scope out (to you, if there is no outer scope).  Your functions that
+ * the library calls (losses, handlers, methods, links) run in a scope of the library. */
 
 /* Each gd_scope_begin needs its gd_scope_end.  A failed begin (no memory) still counts as begun. */
 void gd_scope_begin(gd_ctx *ctx);

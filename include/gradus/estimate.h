@@ -19,17 +19,17 @@
 extern "C" {
 #endif
 
-/* Sets grads[0 .. count) to tensors like the parameters, and *loss if it has it: new ones, nothing to release; it runs in a scope
- * of its own.  Evaluates by gd_var_inner_evaluate, gd_var_inner_value and gd_var_inner_evaluate_at, and leaves the parameters as
- * they were. */
+/* Sets grads[0 .. count) to new tensors like the parameters, and *loss if it is known.  It runs in a scope of its own, so it
+ * releases nothing.  It evaluates with gd_var_inner_evaluate, gd_var_inner_value and gd_var_inner_evaluate_at, and leaves the
+ * parameters as they were. */
 typedef gd_status (*gd_estimate_fn)(gd_link *link, gd_var *var, gd_tensor **loss, gd_tensor **grads);
-/* The whole step: the closure of all links after this one has the estimate as gradient, or with target "grad" or "update" only
- * this step. */
+/* The step function: the closure of all later links gives the estimate as gradient; with target "grad" or "update" only this
+ * step uses it. */
 GD_NODISCARD gd_status gd_estimate_step(gd_link *link, gd_var *var, gd_estimate_fn fn);
 #define GD_ESTIMATE_TARGET GD_CHOICE("target", "closure", "closure|grad|update", "what the estimate replaces")
 
 /* A derivative as a weighted sum of values: f'(x) = sum_k weight[k] f(x + at[k] h) / h.  Names: forward, backward and central with
- * the number of points; alone they have two. */
+ * the number of points, by default two. */
 #define GD_DIFFERENCE_POINTS 5
 #define GD_DIFFERENCE_NAMES \
     "forward|forward2|backward|backward2|central|central2|central3|forward3|backward3|central4|forward4|forward5|bspsa4"
@@ -37,33 +37,33 @@ typedef struct gd_difference {
     const char *name;
     int points;
     double at[GD_DIFFERENCE_POINTS],
-        weight[GD_DIFFERENCE_POINTS]; /* at[0] is 0 where the value at x itself is used */
-    int order;                        /* the error falls as h to this power */
+        weight[GD_DIFFERENCE_POINTS]; /* at[0] is 0 if the value at x itself is used */
+    int order;                        /* the error is of this order in h */
     const struct gd_difference
-        *one_sided; /* of the same order, with points on one side of x; itself where its are */
+        *one_sided; /* of the same order with points on one side of x; itself if they are */
 } gd_difference;
 /* The formula of a link's setting "formula".  Borrowed. */
 const gd_difference *gd_link_difference(const gd_link *link);
 
 /* ---- random directions ---- */
 
-/* g = mean over samples of z (D_z f), D_z f the difference along z.  z has mean 0 and unit covariance and is never stored: every
- * element of it is a function of a counter, made again wherever it is needed.  The link has settings h, n_samples, formula,
+/* g = mean over samples of z (D_z f), D_z f the difference along z.  z has mean 0 and unit covariance.  It is never stored: each
+ * element is a function of a counter and recomputed when it is needed.  The link has settings h, n_samples, formula,
  * distribution ("rademacher|gaussian|normal|uniform|sphere") and perhaps pre_generate and seed; its class has
  * .data_size = sizeof(gd_directions). */
 typedef struct gd_directions {
-    uint64_t first; /* where the directions of the step start */
+    uint64_t first; /* the counter at which the directions of the step start */
 } gd_directions;
-/* Draws the directions of this step, for all its evaluations. */
+/* Draws the directions for all evaluations of this step. */
 GD_NODISCARD gd_status gd_directions_draw(gd_link *link, gd_var *var);
-/* Estimates for gd_estimate_step; in_place moves the parameters there and back without a copy of them, which leaves them within
- * rounding of where they were. */
+/* Estimates for gd_estimate_step; in_place moves the parameters there and back without a copy, which restores them up to
+ * rounding errors. */
 GD_NODISCARD gd_status gd_directions_estimate(gd_link *link, gd_var *var, gd_tensor **loss,
                                               gd_tensor **grads);
 GD_NODISCARD gd_status gd_directions_estimate_in_place(gd_link *link, gd_var *var, gd_tensor **loss,
                                                        gd_tensor **grads);
-/* The whole step without memory of the parameters' size: all derivatives, then x -= lr D z for each direction again, lr of the
- * last link (gd_var_last_lrs).  For the last link of a chain. */
+/* A step without memory of the parameters' size: all derivatives, then x -= lr D z per direction, with lr of the last link
+ * (gd_var_last_lrs).  For the last link of a chain. */
 GD_NODISCARD gd_status gd_directions_step(gd_link *link, gd_var *var);
 
 #ifdef __cplusplus

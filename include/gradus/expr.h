@@ -12,24 +12,24 @@
  *
  * Bindings `name = expr;` come first, the last expression is the value.  From loosest to tightest:
  *
- *   c ? a : b            a where c holds, else b; to the right
- *   ||                   either; what is not 0 holds
- *   &&                   both
+ *   c ? a : b            a if c is true, else b; right-associative
+ *   ||                   or; numbers other than 0 are true
+ *   &&                   and
  *   < <= > >= == !=      compare; the result counts as 0 and 1 in arithmetic
  *   + -
  *   * / % @              % is the remainder with the sign of the divisor, @ the matrix product
  *   -x +x !x
- *   x^y                  to the right: 2^3^2 is 2^9, -x^2 is -(x^2), 2^-1 is 0.5
+ *   x^y                  right-associative: 2^3^2 is 2^9, -x^2 is -(x^2), 2^-1 is 0.5
  *   x[0] x[-1,2] x[1:5]  whole numbers and ranges start:stop:step, as in Python
- *   x[k]                 an element for each number of an array k
+ *   x[k]                 one element per number of an array k
  *   f(x, ...)  [a, b]    calls (gd_expr_function lists them); a list stacks its parts along a new first axis
  *
- * sum(k = 1..3, a[k] * x^k) and prod(...) stand for their terms, both ends included.  Functions of one's own come before
- * their use and see what stands before them: `decay(t, k) = exp(-k * t); a * decay(t, b)`.  # begins a comment.
+ * sum(k = 1..3, a[k] * x^k) and prod(...) are written out term by term, both ends included.  Functions are defined before
+ * their use and may use earlier definitions: `decay(t, k) = exp(-k * t); a * decay(t, b)`.  # begins a comment.
  *
  * ode("x' = -k*x", x0, t) and ode_stiff(...) solve differential equations: an equation per state, start values, times.
  *
- * Both sides of c ? a : b are computed; where the slope of the one not chosen is infinite or NaN, so is the gradient.
+ * Both sides of c ? a : b are computed; if the derivative of the side not chosen is infinite or NaN, so is the gradient.
  *
  * Names are letters, digits and _, not starting with a digit, or any text between backquotes.  pi, e and inf are numbers unless a
  * variable has that name.  Arrays meet as tensors do (gradus/tensor.h).  Constants are folded when the text is read, and equal parts
@@ -43,17 +43,17 @@
 extern "C" {
 #endif
 
-/* An expression that was read.  It belongs to its context. */
+/* A parsed expression.  It belongs to its context. */
 typedef struct gd_expr gd_expr;
 
-/* How a text is read; all members may be 0. */
+/* Options for parsing; all members may be 0. */
 typedef struct gd_expr_options {
-    const char *const
-        *names; /* the variables; NULL: every name that is neither bound nor a constant, as found */
-    int count;  /* of the names */
+    const char *const *
+        names; /* the variables; NULL: every name that is neither bound nor a constant, in order of appearance */
+    int count; /* of the names */
     const char *
         definitions; /* functions and bindings read first, `name(x, ...) = ...;` and `name = ...;`; NULL: none */
-    const char *file; /* where the definitions come from, for errors; NULL: nowhere */
+    const char *file; /* the file of the definitions, for error messages; NULL: none */
 } gd_expr_options;
 
 /* Reads an expression.  options NULL: defaults.  New: gd_expr_free.  NULL with PARSE recorded: "expression: column 9: unknown
@@ -61,21 +61,21 @@ typedef struct gd_expr_options {
 gd_expr *gd_expr_parse(gd_ctx *ctx, const char *text, const gd_expr_options *options);
 void gd_expr_free(gd_expr *e); /* NULL is fine */
 
-/* The number of variables: those given, or those found. */
+/* The number of variables, given or found. */
 int gd_expr_variables(const gd_expr *e);
 /* The name of a variable.  Borrowed; NULL if there is none. */
 const char *gd_expr_variable(const gd_expr *e, int index);
 /* Does the value depend on it? */
 bool gd_expr_uses(const gd_expr *e, int index);
 
-/* Promises that a variable has the same tensor with the same elements in every evaluation: parts that depend on nothing else
- * are computed once. */
+/* Declares that a variable has the same tensor with the same elements in every evaluation: parts that depend on fixed variables
+ * only are computed once. */
 void gd_expr_fix(gd_expr *e, int index);
-/* Drops what was computed from fixed variables; they stay fixed. */
+/* Discards values computed from fixed variables; the variables stay fixed. */
 void gd_expr_forget(gd_expr *e);
 
 /* The value with values[i] for variable i (NULL if it is not used).  All values have the dtype given, and are on one device.  New; NULL
- * with ARGUMENT (a value is missing), DTYPE, or the operator's error recorded, its text led by "expression: column N: ". */
+ * with ARGUMENT (a value is missing), DTYPE, or the operator's error recorded, its text prefixed with "expression: column N: ". */
 gd_tensor *gd_expr_eval(gd_expr *e, gd_tensor *const *values, gd_dtype dtype);
 
 /* The name of the i-th function of the language, and in *help, unless NULL, a short description; NULL past the end. */
@@ -89,7 +89,7 @@ typedef enum gd_expr_language {
     GD_EXPR_LANGUAGES /* how many */
 } gd_expr_language;
 
-/* What a variable is called there; axes 0: a number, else an array of that shape whose elements are stored row by row. */
+/* The text for a variable in that language; axes 0: a number, else an array of that shape in row-major order. */
 typedef struct gd_expr_symbol {
     const char *text;
     int axes;
@@ -98,7 +98,7 @@ typedef struct gd_expr_symbol {
 
 /* Writes the expression with symbols[i] for variable i (symbols or a text NULL: its own name, as a number): in C and Python the lines of a
  * function's body, the last of them "    return ..." without its end, in LaTeX a formula.  Returns the length of the text; if that is
- * not less than size, only its beginning was written.  -1 with ARGUMENT recorded: a part has no form in that language, with its place. */
+ * not less than size, only its beginning was written.  -1 with ARGUMENT recorded: a part cannot be written in that language; the text names its column. */
 int gd_expr_export(const gd_expr *e, gd_expr_language language, const gd_expr_symbol *symbols, char *out,
                    size_t size);
 

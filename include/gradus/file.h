@@ -10,14 +10,14 @@
  *     gd_tensor *read = gd_archive_find(archive, "weight");          axis names and labels as they were
  *
  * A save is atomic and durable: it writes `.gradus-*.tmp` beside the target, syncs it, renames it and syncs
- * the folder.  When it fails, or the process dies, the file that was there before is still there; the
- * temporary file that a killed process left goes with the next save in its folder.  A symbolic link is
- * followed, and a file that is replaced keeps its permissions.
+ * the folder.  If it fails, or the process is killed, the previous file is still there; the
+ * next save in the folder removes the temporary file of a killed process.  Symbolic links are followed,
+ * and a replaced file keeps its permissions.
  *
- * Files written by gradus carry checksums: a file with a changed byte, or cut off anywhere, is refused with
- * FORMAT.  A tensor's is made of those of its chunks; earlier files, whose are not, load too.  They are ordinary safetensors files for other programs, and those of other programs load here,
- * without checksums, element types that gradus does not have as wider ones: i8 i16 u16 as i32, u32 u64 as i64, eight-bit
- * floats as f32.  Reading takes no more memory than the tensors and once more the largest of those that are widened. */
+ * Files written by gradus carry checksums: a file with a changed byte, or a truncated one, is refused with
+ * FORMAT.  A tensor's checksum combines those of its chunks.  Other programs read these files as ordinary safetensors files.
+ * gradus also loads files of other programs, without checksums; element types that it lacks are widened: i8 i16 u16 to i32, u32
+ * u64 to i64, eight-bit floats to f32.  Peak memory is that of the tensors plus a second copy of the largest widened one. */
 #ifndef GRADUS_FILE_H
 #define GRADUS_FILE_H
 
@@ -31,17 +31,17 @@ extern "C" {
 /* An ordered collection of named tensors, and of texts by key: what a safetensors file holds. */
 typedef struct gd_archive gd_archive;
 
-/* An empty archive.  New: gd_archive_free, before its context goes.  NULL when there is no memory. */
+/* An empty archive.  New: gd_archive_free, before its context is freed.  NULL if there is no memory. */
 gd_archive *gd_archive_new(gd_ctx *ctx);
 void gd_archive_free(gd_archive *archive); /* NULL is fine */
 
-/* Adds a tensor under a name that is not there yet.  The archive holds a detached reference on the same
- * elements, not a copy: what changes before gd_archive_save is saved changed.  ARGUMENT: the name is taken,
+/* Adds a tensor under a new name.  The archive holds a detached reference to the same elements, not a
+ * copy: changes before gd_archive_save are saved.  ARGUMENT: the name is taken,
  * not UTF-8 or "__metadata__". */
 GD_NODISCARD gd_status gd_archive_put(gd_archive *archive, const char *name, gd_tensor *tensor);
 
-int64_t gd_archive_count(const gd_archive *archive); /* tensors in it */
-/* The name and the tensor at a position, in the order they were put or stand in the file.  Borrowed; NULL if
+int64_t gd_archive_count(const gd_archive *archive); /* number of tensors */
+/* The name and the tensor at a position, in the order of the file or of gd_archive_put.  Borrowed; NULL if
  * there is none. */
 const char *gd_archive_name(const gd_archive *archive, int64_t index);
 gd_tensor *gd_archive_get(const gd_archive *archive, int64_t index);
@@ -49,7 +49,7 @@ gd_tensor *gd_archive_get(const gd_archive *archive, int64_t index);
 gd_tensor *gd_archive_find(const gd_archive *archive, const char *name);
 
 /* Texts by key, both UTF-8.  Setting a key again replaces its text; NULL removes it.  ARGUMENT: the key
- * begins with "gradus.", which the library keeps for itself. */
+ * begins with "gradus.", which is reserved. */
 GD_NODISCARD gd_status gd_archive_set_meta(gd_archive *archive, const char *key, const char *text);
 int64_t gd_archive_meta_count(const gd_archive *archive);
 /* The text of a key, and key and text at a position.  Borrowed; NULL if there is none. */
@@ -57,17 +57,17 @@ const char *gd_archive_get_meta(const gd_archive *archive, const char *key);
 const char *gd_archive_meta_key(const gd_archive *archive, int64_t index);
 const char *gd_archive_meta_text(const gd_archive *archive, int64_t index);
 
-/* Writes a safetensors file.  IO: the text names the path and what the system said.  VALUE: names, labels and
+/* Writes a safetensors file.  IO: the text names the path and the system's error.  VALUE: names, labels and
  * texts are longer than the format allows, or a label is not UTF-8. */
 GD_NODISCARD gd_status gd_archive_save(const gd_archive *archive, const char *path);
 
 /* Reads a safetensors file, all of it or nothing; the tensors are on the CPU.  New; NULL with IO, FORMAT
- * (malformed or damaged), DTYPE (complex numbers, floats of less than eight bits), VALUE (a u64 of 2^63 or more), SHAPE (more than 8 axes) or NOMEM
+ * (malformed or corrupt), DTYPE (complex numbers, floats of less than eight bits), VALUE (a u64 of 2^63 or more), SHAPE (more than 8 axes) or NOMEM
  * recorded. */
 gd_archive *gd_archive_load(gd_ctx *ctx, const char *path);
 
-/* Reads one tensor of a safetensors file, and of the file no more than its header and that tensor: the others may be large, or of
- * a type gradus does not have.  name NULL: the only one there is.  New; NULL with ARGUMENT (no such tensor; several and no name),
+/* Reads one tensor of a safetensors file.  Only the header and that tensor are read: others may be large, or of a type that
+ * gradus lacks.  name NULL: the only tensor of the file.  New; NULL with ARGUMENT (no such tensor; several and no name),
  * or what gd_archive_load records. */
 gd_tensor *gd_archive_load_tensor(gd_ctx *ctx, const char *path, const char *name);
 

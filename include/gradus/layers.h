@@ -1,4 +1,4 @@
-/* gradus/layers.h: the modules every network needs.
+/* gradus/layers.h: layers of networks.
  *
  *     gd_module *net = gd_sequential_new(ctx, NULL, 0);
  *     gd_status status = gd_sequential_add(net, gd_linear_new(ctx, 4, 16, NULL));
@@ -6,9 +6,9 @@
  *     if (!status) status = gd_sequential_add(net, gd_linear_new(ctx, 16, 3, NULL));
  *     gd_tensor *logits = gd_module_call(net, x);                    x is [batch, 4], logits [batch, 3]
  *
- * Every layer is a module of its own class below Module, called on a Tensor; its parameters are attributes.  A maker
- * takes the sizes and options (NULL: the defaults), draws the initial values from the context's generator as stated
- * here, and returns a new module; NULL with VALUE recorded for sizes below 1, or NOMEM. */
+ * Every layer is a module of its own class below Module, called on a Tensor; its parameters are attributes.  A
+ * constructor takes sizes and options (NULL: the defaults), draws initial values from the context's generator as
+ * described, and returns a new module; NULL with VALUE recorded for sizes below 1, or NOMEM. */
 #ifndef GRADUS_LAYERS_H
 #define GRADUS_LAYERS_H
 
@@ -24,7 +24,7 @@ extern "C" {
 typedef struct gd_linear_options {
     bool bias;          /* default true */
     gd_dtype dtype;     /* default f32 */
-    const char *input;  /* axis name that is contracted; NULL: the last axis, whatever its name */
+    const char *input;  /* name of the contracted axis; NULL: the last axis, with any name */
     const char *output; /* axis name of the result's last axis; NULL: anonymous */
 } gd_linear_options;
 
@@ -87,13 +87,13 @@ typedef struct gd_attention_options {
 
 gd_attention_options gd_attention_defaults(void); /* as the comments above say */
 /* Two linear children: "qkv" [3 * size, size] (queries, keys, values, each split into heads) and "out" [size, size],
- * both with linear's initial values.  VALUE when heads does not divide size. */
+ * both with linear's initial values.  VALUE if heads does not divide size. */
 gd_module *gd_attention_new(gd_ctx *ctx, int64_t size, int64_t heads, const gd_attention_options *options);
 gd_class *gd_class_attention(gd_ctx *ctx);
 
 /* ---- activation: an element-wise function without parameters ---- */
 
-/* "relu", "gelu", "tanh", "sigmoid", "softplus" or "identity"; VALUE for another name. */
+/* "relu", "gelu", "tanh", "sigmoid", "softplus" or "identity"; VALUE for any other name. */
 gd_module *gd_activation_new(gd_ctx *ctx, const char *function);
 gd_class *gd_class_activation(gd_ctx *ctx);
 
@@ -113,10 +113,10 @@ gd_class *gd_class_mlp(gd_ctx *ctx);
 
 /* ---- sequential: children "0", "1", ... one after the other ---- */
 
-/* The modules are consumed, also on failure: give them straight from their makers.  (gd_module_retain one to share it.)
- * A NULL module fails with the error its maker recorded. */
+/* The modules are consumed, on failure too: pass the results of constructors directly, or gd_module_retain a module to share
+ * it.  A NULL module fails with the error that its constructor recorded. */
 gd_module *gd_sequential_new(gd_ctx *ctx, gd_module *const *modules, int count);
-/* Appends one module, consumed in the same way.  TYPE for a module that is not a sequential. */
+/* Appends one module, which is consumed in the same way.  TYPE for a module that is not a sequential. */
 GD_NODISCARD gd_status gd_sequential_add(gd_module *sequential, gd_module *module);
 gd_class *gd_class_sequential(gd_ctx *ctx);
 

@@ -1,5 +1,5 @@
-/* gradus/line.h: the loss along the update, for line searches: phi(a) = f(x - a u), with x where the parameters are and u
- * the update.
+/* gradus/line.h: the loss along the update, for line searches: phi(a) = f(x - a u), with x the parameters and u the
+ * update.
  *
  *     static gd_status half_or_nothing(gd_link *link, gd_var *var)
  *     {
@@ -11,8 +11,8 @@
  *     }
  *
  * It is the .step of a class with needs_closure and restores_params (gradus/link.h).  A value that is not finite counts as
- * infinite.  Ending with step 0 says that the search failed: the update is zero.  When an evaluation fails, the parameters are
- * moved back, bit for bit, and the update stays as it was. */
+ * infinite.  Ending with step 0 means that the search failed: the update is zero.  If an evaluation fails, the parameters are
+ * restored bit for bit, and the update stays as it was. */
 #ifndef GRADUS_LINE_H
 #define GRADUS_LINE_H
 
@@ -22,40 +22,40 @@
 extern "C" {
 #endif
 
-/* A point of the line. */
+/* A point on the line. */
 typedef struct gd_trial {
     double a, f, slope; /* slope NAN: not known */
 } gd_trial;
 
-/* What is known of the line; read only. */
+/* The values known so far; read only. */
 typedef struct gd_line {
     gd_link *link;
     gd_var *var;
     double value, slope; /* at 0 */
-    double noise;        /* values that differ by less are the same */
-    double most;         /* the longest step inside the bounds, at least 1; INFINITY where there are none */
-    gd_trial best;       /* the lowest value seen; a = 0 to begin with */
+    double noise;        /* differences below it are rounding errors */
+    double most;         /* the longest step inside the bounds, at least 1; INFINITY without bounds */
+    gd_trial best;       /* the lowest value so far; initially a = 0 */
     int evals;
 } gd_line;
 
 /* A setting `descent`: whether gd_line_descend is to be called. */
 #define GD_LINE_DESCENT \
-    GD_OPEN_FLAG("descent", "replace an update that points uphill; none: only where gd_minimize runs it")
+    GD_OPEN_FLAG("descent", "replace an update that points uphill; none: only under gd_minimize")
 
-/* phi(0) and its slope, without evaluating what is known.  With bounds (gd_var_set_bounds) the update becomes one that stays
- * inside and points downhill: x - P(x - u), or a part of u, or the same of the gradient.  NULL on failure; end with gd_line_end. */
+/* phi(0) and its slope, without evaluating known values.  With bounds (gd_var_set_bounds) the update is replaced by one that
+ * stays inside and points downhill: x - P(x - u), a part of u, or the same for the gradient.  NULL on failure; end with gd_line_end. */
 gd_line *gd_line_begin(gd_link *link, gd_var *var);
-/* Makes sure that the update points downhill, g u > 1e-8 |g| |u|.  Where it does not, the link before that has a matrix of
- * curvature is asked for a solution with the sizes of its eigenvalues, at least 1e-8 of the largest; without one, or where
- * that does not point downhill either, the update becomes the gradient.  Nothing changes where the gradient is 0 or not
+/* Makes sure that the update points downhill, g u > 1e-8 |g| |u|.  If it does not, an earlier link with a matrix of
+ * curvature solves with the absolute values of its eigenvalues, at least 1e-8 of the largest; without such a link, or if the
+ * result does not point downhill either, the update becomes the gradient.  Nothing changes if the gradient is 0 or not
  * finite. */
 GD_NODISCARD gd_status gd_line_descend(gd_line *line);
 /* Moves the parameters to x - a u and evaluates. */
 GD_NODISCARD gd_status gd_line_value(gd_line *line, double a, double *value);
-/* Value and slope; the slope is NAN where the value is not finite. */
+/* Value and slope; the slope is NAN if the value is not finite. */
 GD_NODISCARD gd_status gd_line_try(gd_line *line, double a, gd_trial *trial);
-/* Moves the parameters back; without an error in status the update becomes a u.  The line is consumed.  Gives status, or what
- * fails here; ARGUMENT for NULL. */
+/* Restores the parameters; without an error in status the update becomes a u.  The line is consumed.  Returns status or a new
+ * error; ARGUMENT for NULL. */
 GD_NODISCARD gd_status gd_line_end(gd_line *line, double a, gd_status status);
 
 #ifdef __cplusplus

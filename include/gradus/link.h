@@ -1,17 +1,17 @@
 /* gradus/link.h: for authors of links.
  *
- * A link is one step of an optimizer.  Most are element-wise and only say their rule; the engine fuses the rules of
- * neighbouring links into one pass over memory and runs it anywhere:
+ * A link is one stage of an optimizer's step.  Most links are element-wise and only define a rule; the engine fuses the rules of
+ * adjacent links into one pass over memory, on any device:
  *
  *     static gd_value lr_rule(gd_rule *r, gd_value update) { return gd_rule_mul(r, update, gd_rule_setting(r, "lr")); }
  *
  *     static const gd_field lr_fields[] = {GD_REAL("lr", 1e-3, -INFINITY, INFINITY, "step size")};
  *     const gd_link_class gd_link_lr = {.name = "lr", GD_FIELDS(lr_fields), .rule = lr_rule};
  *
- * Whoever only uses links finds each with typed options in gradus/links.h.  Links that need numbers (norms of other tensors, line searches, factorisations) define step, or update and apply, and
+ * To use links with typed options, see gradus/links.h.  Links that need numbers (norms of other tensors, line searches, factorisations) define step, or update and apply, and
  * ask the gd_var for loss, gradient and update.  Rules are in gradus/rule.h, the gd_var in gradus/var.h, lists of
- * tensors in gradus/list.h, linear operators in gradus/linop.h; this header includes them.  What whole families of links share
- * has headers of its own: line searches (gradus/line.h), searches among many minima (search.h), trust regions and Krylov methods (trust_region.h), Hessians
+ * tensors in gradus/list.h, linear operators in gradus/linop.h; this header includes them.  Helpers of
+ * families of links have headers of their own: line searches (gradus/line.h), searches among many minima (search.h), trust regions and Krylov methods (trust_region.h), Hessians
  * (hessian.h), quasi-Newton methods (quasi_newton.h), estimates of gradients (estimate.h). */
 #ifndef GRADUS_LINK_H
 #define GRADUS_LINK_H
@@ -31,7 +31,7 @@ extern "C" {
 
 /* ---- settings ---- */
 
-/* Kinds of values, as bits: a field says which of them it takes. */
+/* Types of values, as bits: a field lists those that it takes. */
 typedef enum gd_setting_kind {
     GD_SET_NONE = 1,
     GD_SET_REAL = 2, /* integers too */
@@ -46,13 +46,13 @@ typedef struct gd_setting {
     gd_setting_kind kind;
     double real; /* REAL, and BOOL as 0 or 1 */
     const gd_schedule
-        *schedule;      /* REAL: makes the number, step by step; owned by the link.  NULL: it stays */
+        *schedule;      /* REAL: computes the number for each step; owned by the link.  NULL: constant */
     const char *string; /* STRING; interned in the context */
     const double *list; /* LIST; owned by the link */
     int list_count;
 } gd_setting;
 
-/* Values by what they are. */
+/* Makes values of each type. */
 static inline gd_setting gd_setting_none(void)
 {
     const gd_setting s = {GD_SET_NONE, 0, NULL, NULL, NULL, 0};
@@ -79,7 +79,7 @@ static inline gd_setting gd_setting_list(const double *values, int count)
     return s;
 }
 
-/* One setting of a link: what the chain parser, range checks, help, docs and printing know about it. */
+/* The description of a setting, for the chain parser, range checks, help, documentation and printing. */
 typedef struct gd_field {
     const char *name;
     unsigned kinds;      /* allowed gd_setting_kind bits */
@@ -88,13 +88,12 @@ typedef struct gd_field {
     bool integer;        /* a REAL must be whole */
     const char *choices; /* of a STRING: "zeros|update"; NULL: any */
     bool
-        variadic; /* a CHAIN field that takes any number of children, given by position; where it takes numbers
-                            too, each becomes a child `fill` */
-    bool structural; /* changes the program, not only a number in it (BOOL, STRING and NONE always do) */
-    bool whole;      /* one value for all parameters although the class reads others for each */
-    bool selection;  /* a STRING is a selection of parameters, see gd_select: for gd_link_selects */
-    const char *
-        only; /* why no value but the default is taken, where chains of other systems write it; NULL: any is */
+        variadic; /* a CHAIN field that takes any number of children, given by position; if it takes numbers too,
+                            each becomes a child `fill` */
+    bool structural;  /* changes the program, not only a number in it (BOOL, STRING and NONE always do) */
+    bool whole;       /* one value for all parameters, even if the class reads its settings per parameter */
+    bool selection;   /* a STRING is a selection of parameters, see gd_select: for gd_link_selects */
+    const char *only; /* the reason why only the default is accepted; NULL: every value is */
     const char *help;
 } gd_field;
 
@@ -139,7 +138,7 @@ typedef struct gd_field {
         .name = n, .kinds = GD_SET_BOOL, .fallback = {.kind = GD_SET_BOOL, .real = d}, .only = why, \
         .help = "fixed: " why                                                                       \
     }
-/* A flag that is left open: false in plain steps, true where gd_minimize runs them. */
+/* A flag that is left open: false in plain steps, true under gd_minimize. */
 #define GD_OPEN_FLAG(n, h)                                                                          \
     {                                                                                               \
         .name = n, .kinds = GD_SET_BOOL | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, .help = h \
@@ -165,7 +164,7 @@ typedef struct gd_field {
     {                                                                 \
         .name = n, .kinds = GD_SET_CHAIN, .variadic = true, .help = h \
     }
-/* A number or a chain, for gd_rule_operand; OPERANDS: any number of them, children all. */
+/* A number or a chain, for gd_rule_operand; OPERANDS: any number of them, all children. */
 #define GD_OPERAND(n, h)                                                                              \
     {                                                                                                 \
         .name = n, .kinds = GD_SET_REAL | GD_SET_CHAIN, .low = -INFINITY, .high = INFINITY, .help = h \
@@ -181,25 +180,24 @@ typedef struct gd_field {
         .variadic = true, .help = h                                                         \
     }
 
-/* Settings that the core itself reads, wherever a class has one of that name; written with these they have the meaning that
- * stands here.
- *   GD_TARGET         of rules and functions of tensors: what the link takes and what its result becomes.  "update": the
- *                     update; "grad": the gradient; "closure": every gradient that the objective gives from here on;
- *                     "params_direct": the parameters, set to the result; "params_difference": the parameters, the update
- *                     is what leads to the result; "update_difference": the update, less what the link makes of it
+/* Settings that the core reads in every class that has them:
+ *   GD_TARGET         of rules and functions of tensors: what the link reads and what its result replaces.  "update": the
+ *                     update; "grad": the gradient; "closure": every later gradient of the objective;
+ *                     "params_direct": the parameters, set to the result; "params_difference": the parameters, with the
+ *                     update set to their difference to the result; "update_difference": the update minus the link's result
  *   GD_UPDATE_FREQ    of the same: update_rule or update_tensors runs at steps 0, n, 2 n ... of the link, apply always;
  *                     a class with updates_always is called at every step and reads it itself
- *   GD_INNER          of functions of tensors: a chain through which the tensors go after update and before apply.  A rule
- *                     calls it where it belongs: gd_rule_child(r, "inner", u)
+ *   GD_INNER          of functions of tensors: a chain that the tensors pass after update and before apply.  A rule
+ *                     calls it explicitly: gd_rule_child(r, "inner", u)
  *   GD_CONCAT_PARAMS  of functions of tensors whose class says concat_params: whether all parameters are one vector
  *   GD_POWER          the power of a second moment, a square by default: gd_rule_power(r, x, gd_rule_number(r, "pow"))
- *   GD_SEED           gd_link_random draws from a stream of the link's own
- *   GD_STATE_IN       of rules with state: what it is kept in.  "auto": the optimizer's state dtype (gd_optimizer_state_dtype);
+ *   GD_SEED           gd_link_random draws from the link's own stream
+ *   GD_STATE_IN       of rules with state: its storage type.  "auto": the optimizer's state dtype (gd_optimizer_state_dtype);
  *                     "f32"; "bf16", "f16": rounded by chance; "8bit": codes of eight bits, in blocks of 256 with a scale each
- *                     (parameters of fewer than 4096 elements: f32); "8bit+feedback": what these leave out is kept too, in codes of
- *                     its own.  Every rule whose state is not all GD_SLOT_EXACT has
- *                     it; GD_WIDE_STATE_IN where all the rest is GD_SLOT_WIDE
- * A setting "lr" of the last link is what gd_var_last_lrs tells the link before it. */
+ *                     (parameters of fewer than 4096 elements: f32); "8bit+feedback": the rounding error is stored too, in a second set
+ *                     of codes.  Every rule has this setting unless all its state is GD_SLOT_EXACT; GD_WIDE_STATE_IN if the
+ *                     rest is GD_SLOT_WIDE
+ * gd_var_last_lrs gives a setting "lr" of the last link to the link before it. */
 #define GD_POWER                                                                                        \
     {                                                                                                   \
         .name = "pow", .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = 2}, .low = 1e-3, \
@@ -218,19 +216,18 @@ typedef struct gd_field {
 
 /* ---- classes ---- */
 
-/* A state slot: a tensor a parameter.  Rules keep theirs as the setting GD_STATE_IN says, or else in the optimizer's state dtype
+/* A state slot: one tensor per parameter.  Rules store it as the setting GD_STATE_IN says, or else in the optimizer's state dtype
  * (gd_optimizer_state_dtype). */
 enum {
-    GD_SLOT_SQUARE =
-        8, /* means of squares (with a setting GD_POWER: of that power): links that turn the space of the update turn
-              it as such */
-    GD_SLOT_WIDE = 16,     /* also read as a tensor (gd_link_state): never codes of eight bits */
-    GD_SLOT_POSITIVE = 32, /* never negative, as squares are: codes of eight bits are all for such numbers */
+    GD_SLOT_SQUARE = 8, /* means of squares (with a setting GD_POWER: of that power): links that rotate the
+              update rotate it as such */
+    GD_SLOT_WIDE = 16,  /* also read as a tensor (gd_link_state): never codes of eight bits */
+    GD_SLOT_POSITIVE =
+        32, /* never negative, as squares are: all codes of eight bits are used for such numbers */
     GD_SLOT_PARTIAL =
         4, /* a rule may give it the parameter's shape without some axes (gd_rule_slot_without) */
     GD_SLOT_ONLINE = 1, /* depends on the previous evaluation: forgotten by reset_for_online */
-    GD_SLOT_EXACT =
-        2 /* has the parameter's dtype whatever the optimizer's state dtype: differences are taken with it */
+    GD_SLOT_EXACT = 2   /* always has the parameter's dtype, because differences are computed from it */
 };
 typedef struct gd_slot {
     const char *name;
@@ -249,8 +246,8 @@ typedef struct gd_slot {
         name "_7", 0                                                                                \
     }
 
-/* A transform of lists of tensors: what update and apply of a tensor-wise link see.  All borrowed.  With concat_params
- * there is one of each: all elements as a vector. */
+/* The arguments of update and apply of a tensor-wise link, lists of tensors.  All borrowed.  With concat_params each list has
+ * one tensor: all elements as a vector. */
 typedef struct gd_transform {
     gd_link *link;
     gd_var *var; /* may be NULL when used by hand */
@@ -258,14 +255,14 @@ typedef struct gd_transform {
     int key_count; /* with concat_params the number of all parameters, else count */
     gd_tensor *const *params;
     gd_tensor *const *
-        keys; /* whose state it is, for gd_link_state and settings: the parameters; one vector of all has its state with the
-                  first */
+        keys; /* the keys of state and settings (gd_link_state): the parameters; one vector of all uses the first
+                  parameter */
     gd_tensor *const *grads; /* may be NULL unless the class uses them */
     gd_tensor *loss;         /* may be NULL unless the class uses it */
     gd_tensor **
         tensors; /* apply writes into them, or replaces entries by new tensors of the same shapes; update only
-                                reads.  They are the link's own unless its class says reads_only */
-    const struct gd_call_args *call; /* the core's */
+                                reads.  They are copies unless the class has reads_only */
+    const struct gd_call_args *call; /* for the core */
 } gd_transform;
 
 /* Arrays of a class, counted by the compiler: {.name = "lr", GD_FIELDS(lr_fields), .rule = lr_rule}. */
@@ -273,28 +270,28 @@ typedef struct gd_transform {
 #define GD_SLOTS(array)   .slots = array, .slot_count = (int)(sizeof(array) / sizeof *(array))
 #define GD_SCALARS(array) .scalars = array, .scalar_count = (int)(sizeof(array) / sizeof *(array))
 
-/* How the work of a link spreads over several processes.  Where its rule serves, a link is FLAT and need not say so. */
+/* How the work of a link is split over several processes.  Rules are FLAT and need not set it. */
 typedef enum gd_spread {
     GD_SPREAD_FLAT = 1, /* element by element: any process may have any piece of a tensor */
-    GD_SPREAD_TENSOR, /* tensor by tensor: sums along axes, factorisations of a parameter.  Functions of tensors are called for
-                         the tensors of one process alone: what they keep is state of parameters, they draw no random
-                         numbers, and results have the dtype of what came in */
-    GD_SPREAD_VECTOR, /* all parameters as one vector: element by element but for dot products and evaluations.  Functions of tensors
-                         of a link that needs no objective are called with what one process has of each tensor: sums are
-                         taken by gd_list_dot and gd_list_norm (orders 1, 2, infinity) over lists of all of them, what is kept is state of
-                         parameters, how large one is its key tells, and as above they draw nothing and keep dtypes */
-    GD_SPREAD_WHOLE   /* every process does all of it: matrices over all parameters, decisions */
+    GD_SPREAD_TENSOR, /* tensor by tensor: sums along axes, factorisations of a parameter.  Functions of tensors get the
+                         tensors of one process only: they keep nothing but state of parameters, draw no random numbers,
+                         and return the dtype that they got */
+    GD_SPREAD_VECTOR, /* all parameters as one vector: element by element except dot products and evaluations.  Functions of
+                         tensors of a link without objective get the shard that one process has of each tensor: they sum
+                         with gd_list_dot and gd_list_norm (orders 1, 2, infinity) over all of them, keep nothing but state of
+                         parameters, take sizes from the key, draw no random numbers and keep dtypes */
+    GD_SPREAD_WHOLE /* every process does all the work: matrices over all parameters, decisions */
 } gd_spread;
 
-/* What a link is: its settings and state, its texts for help and documentation, and the functions that do its work.  One of the
- * groups marked Either and Or is filled; everything else may be left out. */
+/* A class of links: settings, state, texts for help and documentation, functions.  Exactly one of the groups marked Either and
+ * Or is set; all other members are optional. */
 typedef struct gd_link_class {
     const char *name;
     const char *family;
     const char *summary;
     const char *formula;
     const char *paper;
-    const char *cost;    /* work and memory beyond what the core knows: passes and state of rules */
+    const char *cost;    /* work and memory beyond passes and state of rules, which the core computes */
     const char *example; /* a chain with the link in it */
     const gd_field *fields;
     int field_count;
@@ -307,12 +304,12 @@ typedef struct gd_link_class {
     /* Either: element-wise.  update_rule only sets state; rule returns the new update. */
     void (*update_rule)(gd_rule *r, gd_value update);
     gd_value (*rule)(gd_rule *r, gd_value update);
-    const char *target; /* of a class without the setting GD_TARGET: what it takes and sets; NULL: "update" */
+    const char *target; /* of a class without the setting GD_TARGET: what it reads and sets; NULL: "update" */
     bool (*element_wise)(
-        const gd_link *link); /* false: with these settings the tensors functions serve; NULL: always */
+        const gd_link *link); /* false: these settings need the functions of tensors; NULL: always true */
     bool (*along_axes)(
-        const gd_link
-            *link); /* the rule reduces along axes with these settings: it spreads by tensors; NULL: never */
+        const gd_link *
+            link); /* true: with these settings the rule reduces along axes, and the link is split by tensors; NULL: never */
 
     /* Or: lists of tensors. */
     gd_status (*update_tensors)(const gd_transform *t);
@@ -323,94 +320,90 @@ typedef struct gd_link_class {
     gd_status (*update)(gd_link *link, gd_var *var);
     gd_status (*apply)(gd_link *link, gd_var *var);
 
-    /* Or: chains over parameters of their own.  The number of the child that takes a parameter, -1: its update stays as it is.
-     * Each child is a step of its own for its parameters: norms over all of them, line searches and Hessians are of these
-     * alone; where one skips its step, its parameters stay.  Children that are rules, without norms over all parameters, fuse. */
+    /* Or: children for different parameters.  The number of the child that a parameter goes to; -1: its update stays as it is.
+     * Each child makes a separate step for its parameters: norms, line searches and Hessians are over these only.  If a child
+     * skips its step, its parameters stay.  Children that are rules without norms over all parameters are fused. */
     int (*part)(const gd_link *link, const gd_tensor *param);
 
-    /* With a step that is gd_link_step_projected: what its child steps over (gradus/projection.h), for gd_explain. */
+    /* If step is gd_link_step_projected: the projection of its child (gradus/projection.h), for gd_explain. */
     const struct gd_projection *projection;
 
-    /* Or: no link at all but a name for a chain, which a text expands to.  $NAME stands for the setting NAME as it was given;
-     * links are left out where the setting before a colon is 0, false or none, with ! where it is not:
+    /* Or: a preset: a name for the chain in this text.  $NAME is the value of the setting NAME;
+     * a link after `SETTING:` is omitted if the setting is 0, false or none, after `!SETTING:` if it is not:
      *     .preset = "momentum: heavy_ball($momentum) | !plain: clip_value(1) | lr($lr)" */
     const char *preset;
 
-    /* Around any transform: before it reads anything, after it has set its target. */
+    /* Called before the transform reads anything, and after it has set its target. */
     gd_status (*pre_step)(gd_link *link, gd_var *var);
     gd_status (*post_step)(gd_link *link, gd_var *var);
 
-    gd_status (*check)(gd_link *link); /* settings that do not fit together */
-    /* Bytes of state that a link which is no rule comes to hold for these parameters, children aside: what gd_explain says
-     * before there is any.  NULL: those of every slot, like its parameter. */
+    gd_status (*check)(gd_link *link); /* refuses settings that contradict each other */
+    /* Bytes of state for these parameters, of a link that is no rule, without its children: for gd_explain before the first step.
+     * NULL: every slot is as large as its parameter. */
     int64_t (*state_bytes)(const gd_link *link, gd_tensor *const *params, int count);
     gd_linop *(*hessian)(gd_link *link, gd_var *var);
-    /* What to evaluate with in place of a parameter (gd_optimizer_evaluate): an average, say.  New or borrowed, like the
-     * parameter; the parameter itself: there is nothing better yet; NULL: it failed. */
+    /* The tensor to evaluate with in place of a parameter (gd_optimizer_evaluate), such as an average.  New or borrowed, with
+     * the parameter's shape; the parameter itself if there is no better one yet; NULL on failure. */
     gd_tensor *(*evaluated)(gd_link *link, gd_tensor *param);
     void (*reset)(gd_link *link);
     void (*reset_for_online)(gd_link *link);
     void (*destroy)(gd_link *link);
-    /* What data holds is not saved unless the class has both of these.  pack runs before the link is saved and puts it into
-     * link-wide state (gd_link_global, gd_link_set_global_tensor); unpack gets a link with what was saved there and a zeroed
-     * block of data, and fills that.  Where unpack fails nothing is loaded. */
+    /* `data` is saved only if the class has both of these.  pack runs before the link is saved and copies `data` into
+     * link-wide state (gd_link_global, gd_link_set_global_tensor); unpack gets a link with that state and a zeroed block of
+     * data, and fills it.  If unpack fails nothing is loaded. */
     gd_status (*pack)(gd_link *link);
     gd_status (*unpack)(gd_link *link);
-    gd_spread spread;          /* of what is not its rule; 0: WHOLE, the one that is always right */
-    bool uses_grad, uses_loss; /* functions of tensors get them; of a rule it is seen by itself */
+    gd_spread spread;          /* of its functions other than the rule; 0: WHOLE, which is always correct */
+    bool uses_grad, uses_loss; /* functions of tensors get them; for rules it is found automatically */
     bool concat_params;
+    bool updates_always; /* update_tensors runs at every step; it reads update_freq itself */
     bool
-        updates_always; /* update_tensors runs at every step; it reads update_freq itself, for a part of its work */
+        reads_only; /* apply_tensors replaces entries of tensors and never writes into one: it gets them without a
+                        copy, possibly the gradient itself */
+    bool whole_settings; /* functions of tensors read settings once for all parameters, not by key */
     bool
-        reads_only; /* apply_tensors replaces entries of tensors and never writes into one: it is given them without a
-                        copy, the gradient itself perhaps */
+        own_settings; /* a class with step, update or apply reads its settings per parameter, so they may differ */
     bool
-        whole_settings; /* functions of tensors that read their settings once for all parameters, not by key */
+        keeps_history; /* its matrices are those of gradus/quasi_newton.h, and each of several ranks may keep some of their columns */
     bool
-        own_settings; /* a class with step, update or apply that reads its settings for each parameter: they may differ */
+        no_child_hessian; /* the children's parameters are not this link's: a Hessian is not searched there */
     bool
-        keeps_history; /* its matrices are those of gradus/quasi_newton.h, of which each of several ranks may keep some columns */
+        needs_closure; /* evaluates the objective: a step without one is refused, and if an evaluation fails the
+                           optimizer restores the parameters */
     bool
-        no_child_hessian; /* the children's parameters are not this link's: do not look for a Hessian there */
+        acts_first; /* it moves the parameters or changes the objective before the first evaluation: gradients from before the
+                       step would belong to different parameters, or to a different objective */
     bool
-        needs_closure; /* evaluates the objective: a step without one is refused, and when one fails the optimizer puts
-                           the parameters back */
-    bool
-        acts_first; /* it moves the parameters or changes the objective before that is asked: gradients that were evaluated before the
-                       step would be of other parameters, or of another objective */
-    bool
-        moves_params; /* it may move the parameters itself in a step that fails later: the optimizer puts them back */
-    bool
-        restores_params; /* it needs a closure, but itself brings back parameters that it moved, also when it fails: the
+        moves_params; /* it moves the parameters itself: if the step fails later, the optimizer restores them */
+    bool restores_params; /* it needs a closure and restores parameters that it moved, on failure too: the
                              optimizer keeps no copy of them */
 } gd_link_class;
 
-/* The classes there are: gd_link_classes()[0 .. count). */
+/* All built-in classes: gd_link_classes()[0 .. count). */
 const gd_link_class *const *gd_link_classes(int *count);
 const gd_link_class *gd_link_class_find(const char *name); /* of the built-in ones; NULL if there is none */
-/* The presets, which are names for chains: the same. */
+/* All presets, which are names for chains. */
 const gd_link_class *const *gd_link_presets(int *count);
-/* Adds a user's class to a context: chain texts there know it.  The class must outlive the context. */
+/* Adds a user's class to a context, for chain texts.  The class must outlive the context. */
 GD_NODISCARD gd_status gd_link_class_register(gd_ctx *ctx, const gd_link_class *cls);
-/* How a link spreads with the settings it has, its children aside; 0 for NULL. */
+/* How a link with its settings is split over processes, without its children; 0 for NULL. */
 gd_spread gd_link_spread(const gd_link *link);
-/* May a process run the link, children and all, over its own pieces of tensors and know nothing of the others?  It is a
- * rule with no norm or other sum over elements and no random numbers.  False for NULL, and where its rule cannot be made. */
+/* True if a process can run the link and its children over its own shards without communication: a rule without norms or
+ * other sums over elements and without random numbers.  False for NULL, and if its rule cannot be built. */
 bool gd_link_is_local(gd_link *link);
-/* Does it change what an evaluation gives before the objective is asked?  By its class (acts_first), or with the target
- * "params_direct" or "closure"; its children are not looked at.  Where one does, a step gets an objective, not gradients of
- * an evaluation before it. */
+/* True if it changes the result of an evaluation before the first one: its class has acts_first, or its target is
+ * "params_direct" or "closure"; children are not considered.  A step with such a link needs an objective, not gradients of an
+ * earlier evaluation. */
 bool gd_link_acts_first(const gd_link *link);
 /* "flat", "tensor", "vector", "whole". */
 const char *gd_spread_name(gd_spread spread);
 
 /* ---- link instances ---- */
 
-/* A link with default settings.  New.  ARGUMENT: a preset is no link, gd_chain makes its links. */
+/* A link with default settings.  New.  ARGUMENT: a preset is no link; use gd_chain. */
 gd_link *gd_link_new(gd_ctx *ctx, const gd_link_class *cls);
 
-/* A setting by name for gd_link_with, made by the functions below; what is not given (NAN, NULL, GD_OPEN) is none, or the
- * link does without. */
+/* A setting by name for gd_link_with, made by the functions below.  NAN, NULL and GD_OPEN mean none, or the default. */
 typedef struct gd_link_option {
     const char *field;
     gd_setting value;         /* kind 0: not given */
@@ -453,7 +446,7 @@ static inline gd_link_option gd_child_option(const char *field, gd_link *child)
     const gd_link_option o = {field, {GD_SET_CHAIN, 0, NULL, NULL, NULL, 0}, NULL, child, child ? 1 : 0};
     return o;
 }
-/* The link where there is one, else the number. */
+/* The link if it is not NULL, else the number. */
 static inline gd_link_option gd_operand_option(const char *field, double number, gd_link *link)
 {
     return link ? gd_child_option(field, link) : gd_number_option(field, number);
@@ -464,9 +457,9 @@ static inline gd_link_option gd_children_option(const char *field, gd_link *cons
     const gd_link_option o = {field, {GD_SET_CHAIN, 0, NULL, NULL, NULL, 0}, children, NULL, count};
     return o;
 }
-/* A link of a class that the context knows, or the chain of a preset, with these settings and the defaults of the rest: what gradus/links.h does for
- * every built-in link with typed options.  Children are consumed, also on failure.  New; NULL with ATTRIBUTE, TYPE or VALUE
- * recorded for a setting, ARGUMENT where one that is needed was not given or a child is NULL. */
+/* A link of a class that the context knows, or the chain of a preset, with these settings and defaults for the rest.  gradus/links.h
+ * has a typed version for every built-in link.  Children are consumed, on failure too.  New; NULL with ATTRIBUTE, TYPE or VALUE
+ * recorded for a setting, ARGUMENT if a required one is missing or a child is NULL. */
 gd_link *gd_link_with(gd_ctx *ctx, const char *name, const gd_link_option *options, int count);
 
 /* One reference more; NULL is fine. */
@@ -474,48 +467,46 @@ gd_link *gd_link_retain(gd_link *link);
 /* One reference less; NULL is fine.  A link in a chain or optimizer belongs to it: releasing one that was not retained
  * does nothing. */
 void gd_link_release(gd_link *link);
-/* What it was made with, and its block of data_size bytes.  Borrowed. */
+/* Its context, its class, and its block of data_size bytes.  Borrowed. */
 gd_ctx *gd_link_ctx(const gd_link *link);
 const gd_link_class *gd_link_class_of(const gd_link *link);
 void *gd_link_data(gd_link *link);
 
-/* The link's own settings.  ATTRIBUTE: no such field; TYPE, VALUE: it does not take this.  Strings and lists are copied. */
+/* The link's own settings.  ATTRIBUTE: no such field; TYPE, VALUE: it does not accept the value.  Strings and lists are copied. */
 GD_NODISCARD gd_status gd_link_set(gd_link *link, const char *field, gd_setting value); /* any but a child */
 GD_NODISCARD gd_status gd_link_set_real(gd_link *link, const char *field, double value);
 GD_NODISCARD gd_status gd_link_set_bool(gd_link *link, const char *field, bool value);
 GD_NODISCARD gd_status gd_link_set_string(gd_link *link, const char *field, const char *value);
 GD_NODISCARD gd_status gd_link_set_none(gd_link *link, const char *field);
 GD_NODISCARD gd_status gd_link_set_list(gd_link *link, const char *field, const double *values, int count);
-/* A number that changes with the step: that of the link's optimizer, counted as gd_optimizer_schedule does.  Outside one it
- * is that of step 0.  PARSE: a value of the schedule, at whatever step, is none that the setting takes. */
+/* A number that changes with the step of the link's optimizer, counted as gd_optimizer_schedule does.  Outside an optimizer
+ * it is that of step 0.  PARSE: the setting does not accept a value of the schedule, at any step. */
 GD_NODISCARD gd_status gd_link_set_schedule(gd_link *link, const char *field, const gd_schedule *schedule);
 /* child is consumed, also on failure; a variadic field takes one more child.  STATE: the child is in a chain already.
  * CYCLE: the link is below the child. */
 GD_NODISCARD gd_status gd_link_set_child(gd_link *link, const char *field, gd_link *child);
-/* Link-local setting for one parameter: above groups and defaults. */
+/* A link-local setting for one parameter: it overrides groups and defaults. */
 GD_NODISCARD gd_status gd_link_set_for(gd_link *link, gd_tensor *param, const char *field, gd_setting value);
 /* The same for several parameters from text: "momentum=0.5, lerp=true". */
 GD_NODISCARD gd_status gd_link_set_group(gd_link *link, gd_tensor *const *params, int count,
                                          const char *settings);
 
-/* Takes such a setting back (field NULL: all of the parameter's).  ATTRIBUTE: there is none. */
+/* Removes such a setting (field NULL: all of the parameter's).  ATTRIBUTE: there is none. */
 GD_NODISCARD gd_status gd_link_unset_for(gd_link *link, gd_tensor *param, const char *field);
 
-/* The setting in force: the one accessor that every link reads through.  Link-local is above the parameter's group, that
- * above what all groups have, that above the link's own; schedules have said the number of the step.
- * param NULL: the one value for the whole step, for what belongs to no parameter (a damping, a line search's c1): that of
- * the first parameter.  Parameters that disagree are refused by name, VALUE: before the step for classes with step, update
+/* The setting in force, as every link reads it.  Precedence: link-local, the parameter's group, all groups, the link's own;
+ * schedules are evaluated at the current step.
+ * param NULL: one value for the whole step, for settings that belong to no parameter (a damping, a line search's c1): that of
+ * the first parameter.  If parameters disagree the error names them, VALUE: before the step for classes with step, update
  * or apply, concat_params or whole_settings, and for fields with `whole`; else when it is read, and the step fails.
  * Outside an optimizer: the link's own.  Borrowed, until a setting is changed; NULL, and ATTRIBUTE recorded: no such field. */
 const gd_setting *gd_link_get(const gd_link *link, const char *field, const gd_tensor *param);
-double gd_link_real(const gd_link *link, const char *field,
-                    const gd_tensor *param); /* NAN where it is none */
-bool gd_link_flag(const gd_link *link,
-                  const char *field); /* one that is left open: true where gd_minimize runs it */
+double gd_link_real(const gd_link *link, const char *field, const gd_tensor *param); /* NAN if it is none */
+bool gd_link_flag(const gd_link *link, const char *field); /* a flag left open is true under gd_minimize */
 bool gd_link_is(const gd_link *link, const char *field, const char *string);
 bool gd_link_is_none(const gd_link *link, const char *field);
-bool gd_link_has_field(const gd_link *link, const char *field); /* does its class have such a setting? */
-/* Does a parameter match the selection that a setting is?  Its name is the one it has in the link's optimizer. */
+bool gd_link_has_field(const gd_link *link, const char *field); /* does its class have the setting? */
+/* Does a parameter match the selection in a setting?  Its name is that in the link's optimizer. */
 bool gd_link_selects(const gd_link *link, const char *field, const gd_tensor *param);
 
 /* Children in the order of their fields, those of one variadic field in the order given.  Borrowed. */
@@ -523,41 +514,40 @@ int gd_link_children(const gd_link *link);
 gd_link *gd_link_child_at(const gd_link *link, int index);
 gd_link *gd_link_child(const gd_link *link, const char *field); /* NULL if it is none */
 
-/* Per-parameter state, made on first use: zeros like the parameter.  Borrowed; NULL on failure. */
+/* Per-parameter state, created on first use: zeros with the parameter's shape.  Borrowed; NULL on failure. */
 gd_tensor *gd_link_state(gd_link *link, gd_tensor *param, const char *slot);
-/* The same with another first value, which need not have the parameter's shape or dtype. */
+/* The same with a different initial value, of any shape and dtype. */
 typedef enum gd_init_kind { GD_INIT_ZEROS, GD_INIT_COPY, GD_INIT_CONSTANT, GD_INIT_FUNCTION } gd_init_kind;
 typedef struct gd_init {
     gd_init_kind kind;
-    gd_tensor *
-        tensor; /* COPY: of the parameter, its gradient, ...; ZEROS and CONSTANT: shaped like this, or NULL */
-    double value;                                     /* CONSTANT */
+    gd_tensor *tensor; /* COPY: of the parameter, its gradient, ...; ZEROS and CONSTANT: the shape, or NULL */
+    double value;      /* CONSTANT */
     gd_tensor *(*make)(void *user, gd_tensor *param); /* FUNCTION: new */
     void *user;
 } gd_init;
 gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *slot, gd_init init);
-bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *slot); /* made already? */
-/* Replaces it by a copy of value; NULL forgets it.  A value with the parameter's axes meets it by name and label.  State of a
- * rule, and what has the parameter's shape, is refused when its names (AXIS) or labels (LABEL) are others; state of a rule
- * also when its shape is (SHAPE). */
+bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *slot); /* was it created? */
+/* Replaces it with a copy of value; NULL removes it.  A value with the parameter's axes meets it by name and label.  State of a
+ * rule, and state with the parameter's shape, must have its names (AXIS) and labels (LABEL); state of a rule also its shape
+ * (SHAPE). */
 GD_NODISCARD gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *slot, gd_tensor *value);
 double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name); /* 0 on first use */
 /* Updates of the link so far: of rules and functions of tensors. */
 int64_t gd_link_steps(const gd_link *link);
-/* Those that a parameter was part of, which is what its rule counts for it (gd_rule_step): fewer where it was added later, frozen,
- * or had no gradient and was left out.  Setting them is for state that comes from elsewhere; other parameters keep theirs.  VALUE: fewer
- * than none. */
+/* The updates that included a parameter, as its rule counts them (gd_rule_step): fewer if it was added later, frozen, or
+ * had no gradient.  Set it together with imported state; other parameters keep theirs.  VALUE: a negative
+ * number. */
 int64_t gd_link_steps_of(const gd_link *link, const gd_tensor *param);
 GD_NODISCARD gd_status gd_link_set_steps_of(gd_link *link, gd_tensor *param, int64_t steps);
-/* Link-wide state, by any name; saved with the optimizer.  The address holds until the link is reset. */
+/* Link-wide state by name, saved with the optimizer.  The address is valid until the link is reset. */
 double *gd_link_global(gd_link *link, const char *name, double first);
-/* The same by value: `first` where nothing was kept yet; and kept. */
+/* Reads the value, `first` if there is none yet; and sets it. */
 double gd_link_kept(const gd_link *link, const char *name, double first);
 GD_NODISCARD gd_status gd_link_keep(gd_link *link, const char *name, double value);
 bool gd_link_has_global(const gd_link *link, const char *name);
 gd_tensor *gd_link_global_tensor(gd_link *link, const char *name); /* borrowed; NULL if there is none */
 GD_NODISCARD gd_status gd_link_set_global_tensor(gd_link *link, const char *name, gd_tensor *value);
-/* Random numbers of this link, shaped like `like` and on its device: from its own stream when it has a GD_SEED setting that
+/* Random numbers of this link, shaped like `like` and on its device: from its own stream if it has a GD_SEED setting that
  * is a number, else from the context's.  ARGUMENT: no such kind.  New. */
 gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like);
 /* The same for a list, with its names and labels, by the name of a distribution: "normal" or "gaussian", "rademacher", "uniform" in
@@ -565,29 +555,29 @@ gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like);
 #define GD_DISTRIBUTIONS "normal|gaussian|rademacher|uniform|sphere"
 GD_NODISCARD gd_status gd_link_random_list(gd_link *link, const char *distribution, gd_tensor *const *like,
                                            int count, gd_tensor **out);
-/* Is the next step of the link one at which update_tensors runs, by its setting update_freq?  For pre_step. */
+/* True if update_tensors runs at the next step of the link, by its setting update_freq.  For pre_step. */
 bool gd_link_is_due(const gd_link *link);
-/* Forgets the state of all links of its optimizer but of itself and those around and below it. */
+/* Clears the state of all links of its optimizer except itself, its ancestors and descendants. */
 void gd_link_reset_others(gd_link *link);
 
-/* Zeroed memory for the rest of the step, for anything; and an array of count NULLs.  Borrowed, freed with the innermost
- * scope: that of the step. */
+/* Zeroed memory for the rest of the step; and an array of count NULLs.  Borrowed, freed with the innermost scope, that of
+ * the step. */
 void *gd_link_memory(gd_link *link, size_t bytes);
 gd_tensor **gd_link_scratch(gd_link *link, int count);
-/* For gd_link_class.state_bytes: so many slots like the parameters. */
+/* For gd_link_class.state_bytes: the bytes of that number of slots with the parameters' shapes. */
 int64_t gd_link_slot_bytes(int slots, gd_tensor *const *params, int count);
 
-void gd_link_reset(gd_link *link);            /* forgets all state, of children too */
-void gd_link_reset_for_online(gd_link *link); /* forgets what depends on the previous evaluation */
+void gd_link_reset(gd_link *link);            /* clears all state, of children too */
+void gd_link_reset_for_online(gd_link *link); /* clears state that depends on the previous evaluation */
 
-/* ---- links that run a chain in another space ---- */
+/* ---- links that run a chain in a different space ---- */
 
-/* For apply_tensors: the child of that setting on tensors with the shapes of t->tensors, a NULL for each that is to be left out.
- * It takes them for update and gradient and keeps its state for the same parameters.  Entries are replaced by new ones; without
- * a child nothing happens. */
+/* For apply_tensors: runs the child of that setting on tensors with the shapes of t->tensors; NULL entries are left out.  The child
+ * uses them as update and gradient and keeps state for the same parameters.  Entries are replaced by new ones; without a child
+ * nothing happens. */
 GD_NODISCARD gd_status gd_transform_child(const gd_transform *t, const char *field, gd_tensor **tensors);
-/* A slot of a link below, as t->tensors[index] is shaped, for one that turns the space it runs in: new, NULL without an error
- * where nothing is kept yet; and put back.  Slots of other shapes are none of these. */
+/* Gets and sets a slot of a link below with the shape of t->tensors[index], for links that rotate the space of a child: new,
+ * NULL without an error if there is no state yet or it has a different shape. */
 gd_tensor *gd_transform_below(const gd_transform *t, const gd_link *below, const char *slot, int index);
 GD_NODISCARD gd_status gd_transform_set_below(const gd_transform *t, gd_link *below, const char *slot,
                                               int index, gd_tensor *value);
@@ -597,7 +587,7 @@ GD_NODISCARD gd_status gd_transform_set_below(const gd_transform *t, gd_link *be
 /* For apply_tensors: every tensor times a number. */
 GD_NODISCARD gd_status gd_transform_scale(const gd_transform *t, double factor);
 /* For update_tensors: products of s = change of the parameters and y = change of `list` (t->tensors, t->grads) since the last
- * call; first: there was none.  Keeps both in the slots GD_CHANGE_SLOTS, which the class must have. */
+ * call; first: there was no earlier call.  Keeps both in the slots GD_CHANGE_SLOTS, which the class must have. */
 typedef struct gd_change {
     double ss, sy, yy;
     bool first;
@@ -608,30 +598,31 @@ GD_NODISCARD gd_status gd_transform_change(const gd_transform *t, gd_tensor *con
 
 /* ---- running links ---- */
 
-/* A whole step of the link or chain, or its halves: update learns from the var, apply sets its update. */
+/* A whole step of the link or chain, or its halves: update changes the state, apply sets the update. */
 GD_NODISCARD gd_status gd_link_step(gd_link *link, gd_var *var);
 GD_NODISCARD gd_status gd_link_update(gd_link *link, gd_var *var);
 GD_NODISCARD gd_status gd_link_apply(gd_link *link, gd_var *var);
-/* The Hessian (approximation) of the link or of one of its children; two are an error.  New or NULL. */
+/* The Hessian (approximation) of the link or of one of its children; more than one is an error.  New or NULL. */
 gd_linop *gd_link_hessian(gd_link *link, gd_var *var);
 
-/* The update after the link's setting `inner`, where it has one, as a vector.  New; NULL on failure. */
+/* The update after the link's setting `inner`, if it has one, as a vector.  New; NULL on failure. */
 gd_tensor *gd_link_update_vector(gd_link *link, gd_var *var);
 
-/* Transforms by hand, keyed by params, on any tensors like them, which meet them by name and label, as gradients do.  Update
- * may be called several times before apply.  Settings are those of the parameters where they are in an optimizer, else the
- * link's.  The loss is one number or NULL. */
+/* Runs a transform by hand on tensors with the parameters' shapes, which meet them by name and label, as gradients do.  State is
+ * kept per parameter.  Update may be called several times before apply.  Settings are those of the parameters if they are in an
+ * optimizer, else the link's.  The loss is one number or NULL. */
 GD_NODISCARD gd_status gd_link_keyed_update(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                                             gd_tensor *const *grads, gd_tensor *loss, int count);
 /* Entries of tensors are replaced by new ones. */
 GD_NODISCARD gd_status gd_link_keyed_apply(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                                            gd_tensor *const *grads, gd_tensor *loss, int count);
-/* The same with states that the caller keeps instead of the link, one a tensor, and the link's own settings; those that
- * have one value for the whole step are the ones in force. */
+/* The same with states that the caller owns, one per tensor, and the link's own settings; settings with one value for the
+ * whole step are those in force. */
 typedef struct gd_states gd_states;
-gd_states *gd_states_new(gd_link *link, int count);                       /* new; holds the link */
-void gd_states_free(gd_states *states);                                   /* NULL is fine */
-gd_tensor *gd_states_get(gd_states *states, int index, const char *slot); /* borrowed; NULL if not made yet */
+gd_states *gd_states_new(gd_link *link, int count); /* new; holds the link */
+void gd_states_free(gd_states *states);             /* NULL is fine */
+gd_tensor *gd_states_get(gd_states *states, int index,
+                         const char *slot); /* borrowed; NULL if there is none yet */
 GD_NODISCARD gd_status gd_states_update(gd_states *states, gd_tensor **tensors, gd_tensor *const *params,
                                         gd_tensor *const *grads, gd_tensor *loss);
 GD_NODISCARD gd_status gd_states_apply(gd_states *states, gd_tensor **tensors, gd_tensor *const *params,

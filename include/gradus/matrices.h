@@ -1,5 +1,5 @@
-/* gradus/matrices.h: for links that compute with matrices: the matrices of one size of all parameters go through a product
- * or a factorisation together.
+/* gradus/matrices.h: for links that compute with matrices: batched products and factorisations of the equally sized matrices of
+ * all parameters.
  *
  *     static gd_tensor *squares(void *user, gd_tensor *stack, const int *entry, int entries)     [k, n, n] -> [k, n, n]
  *     {
@@ -19,33 +19,33 @@
 extern "C" {
 #endif
 
-/* What is made of a stack: another one with as many matrices along axis 0, borrowed or new; NULL on failure.  entry: which
- * entries of the list lie in it, one after the other. */
+/* Computes a stack with the same number of matrices along axis 0, borrowed or new; NULL on failure.  entry: the entries of
+ * the list in the stack, in order. */
 typedef gd_tensor *(*gd_stack_fn)(void *user, gd_tensor *stack, const int *entry, int entries);
-/* Of the entry with that index in the list: only those with one number go together. */
+/* The kind of the entry with that index: only entries of one kind share a stack. */
 typedef int (*gd_stack_kind_fn)(void *user, int index);
 
-/* Replaces stacks of matrices by what fn makes of them.  Axis 0 of an entry counts its matrices; entries that differ in
- * nothing else, dtype and device included, are joined along it for one call of fn, and each becomes its share of the result.
+/* Replaces stacks of matrices by the results of fn.  Axis 0 of an entry counts its matrices; entries of equal other axes,
+ * dtype and device are joined along it for one call of fn, and each becomes its slice of the result.
  * Entries that are NULL stay so; kind NULL: all are of kind 0.  New, views of what fn returned.  On failure the entries are as
- * they were.  SHAPE: a result with another number of matrices. */
+ * they were.  SHAPE: a result with a different number of matrices. */
 GD_NODISCARD gd_status gd_map_stacked(gd_tensor **stacks, int count, gd_stack_kind_fn kind, gd_stack_fn fn,
                                       void *user);
 
 /* A tensor as a stack of matrices: its first two axes are the matrix, the others count.  [r, c, a, b] -> [a b, r, c].  At
- * least two axes.  New, without names; a view where that can be. */
+ * least two axes.  New, without names; a view if possible. */
 gd_tensor *gd_to_matrices(gd_tensor *x);
-/* The way back: a stack with shape, names and labels of `like`, contiguous.  New. */
+/* The inverse: a tensor with shape, names and labels of `like`, contiguous.  New. */
 gd_tensor *gd_from_matrices(gd_tensor *stack, gd_tensor *like);
 
-/* x with the names and labels of `like`, contiguous.  New.  SHAPE: another shape. */
+/* x with the names and labels of `like`, contiguous.  New.  SHAPE: a different shape. */
 gd_tensor *gd_named_like(gd_tensor *x, gd_tensor *like);
 
-/* Symmetric matrices [k, n, n] as V diag(l) V^T: l [k, n], ascending, and V [k, n, n], new.  Matrices with a number that is not
- * finite get NaN, the others are as without them (gd_eigh fails there). */
+/* Symmetric matrices [k, n, n] as V diag(l) V^T: l [k, n], ascending, and V [k, n, n], new.  Matrices with elements that are not
+ * finite get NaN and do not affect the others (gd_eigh fails instead). */
 GD_NODISCARD gd_status gd_finite_eigh(gd_tensor *stack, gd_tensor **values, gd_tensor **vectors);
-/* V (l + shift)^exponent V^T of symmetric matrices [k, n, n].  What is below the rounding error of the largest l is taken for
- * that error, so that powers of singular matrices are finite; a matrix of zeros without a shift becomes zeros.  New. */
+/* V (l + shift)^exponent V^T of symmetric matrices [k, n, n].  Eigenvalues below the rounding error of the largest are
+ * replaced by that error, so that powers of singular matrices are finite; a zero matrix without shift stays zero.  New. */
 gd_tensor *gd_matrix_power(gd_tensor *stack, double shift, double exponent);
 
 #ifdef __cplusplus

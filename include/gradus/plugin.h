@@ -1,4 +1,4 @@
-/* gradus/plugin.h: links of one's own in a shared library, for the program `gradus` and for whoever loads it.
+/* gradus/plugin.h: user-defined links in a shared library, for the program `gradus` and other programs.
  *
  *     static gd_value twice(gd_rule *r, gd_value u) { return gd_rule_mul(r, u, gd_rule_const(r, 2)); }
  *     static const gd_link_class twice_class = {.name = "twice", .summary = "doubles the update", .rule = twice};
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* What a plugin says of itself: version and sizes of the headers it was compiled with, and its classes. */
+/* The contents of a plugin: version and struct sizes of its headers, and its classes. */
 typedef struct gd_link_plugin {
     const char *version; /* stays the first member in every version */
     size_t class_size, field_size;
@@ -31,11 +31,11 @@ typedef struct gd_link_plugin {
 #ifdef __cplusplus
 #define GD_PLUGIN_EXTERN extern "C"
 #else
-/* Before the one definition of a plugin: C linkage in C++ too. */
+/* Prefix of the definition: C linkage in C++ too. */
 #define GD_PLUGIN_EXTERN extern
 #endif
 
-/* Defines the entry symbol: at file level of one source, with the addresses of all classes that the plugin brings. */
+/* Defines the entry symbol, at file level of one source file, with the addresses of all classes of the plugin. */
 #define GD_LINK_PLUGIN(...)                                                                      \
     GD_PLUGIN_EXTERN const gd_link_plugin gd_plugin_links;                                       \
     static const gd_link_class *const gd_plugin_classes[] = {__VA_ARGS__};                       \
@@ -44,9 +44,9 @@ typedef struct gd_link_plugin {
                                             (int)(sizeof gd_plugin_classes / sizeof *gd_plugin_classes)};
 
 /* Loads a plugin and registers its classes with the context, all or none; the library stays as long as the context.  A path
- * without a '/' is a file of the current folder.  Loading it again is fine.  IO: no such file; FORMAT: no library, or none that
- * can be loaded here, no entry symbol, or one that was compiled for another version of gradus (0.y: another y); ARGUMENT: a class
- * that makes no sense, or whose name is taken. */
+ * without a '/' is a file of the current folder.  Loading it again does nothing.  IO: no such file; FORMAT: it is no
+ * library for this system, has no entry symbol, or was compiled for a different version of gradus (0.y: a different y); ARGUMENT: a
+ * class is invalid, or its name is taken. */
 GD_NODISCARD gd_status gd_link_plugin_load(gd_ctx *ctx, const char *path);
 
 #ifdef __cplusplus

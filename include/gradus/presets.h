@@ -1,5 +1,5 @@
-/* gradus/presets.h: well-known optimizers as chains.  Presets build chains, they are no classes of their own: print one
- * to see what it is made of.  Single links with all their options are in gradus/links.h.
+/* gradus/presets.h: well-known optimizers as chains.  A preset builds a chain and has no class: print it
+ * to see its links.  Single links with all their options are in gradus/links.h.
  *
  *     gd_sgd_options o = gd_sgd_defaults();
  *     o.momentum = 0.9;
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Stochastic gradient descent: weight_decay | heavy_ball or nag | lr, leaving out what is 0.  The velocity starts at
+/* Stochastic gradient descent: weight_decay | heavy_ball or nag | lr, without the links whose setting is 0.  The velocity starts at
  * zero. */
 typedef struct gd_sgd_options {
     double lr, momentum, dampening, weight_decay;
@@ -27,7 +27,7 @@ gd_link *gd_sgd(gd_ctx *ctx, const gd_sgd_options *options); /* new; NULL option
 typedef struct gd_adamw_options {
     double lr, beta1, beta2, eps, weight_decay;
     bool amsgrad;
-    const char *eps_at; /* "raw", also where it is NULL, or "corrected" as PyTorch has it */
+    const char *eps_at; /* "raw" (also for NULL), or "corrected" as in PyTorch */
 } gd_adamw_options;
 gd_adamw_options gd_adamw_defaults(void);                        /* 1e-3, 0.9, 0.999, 1e-8, 0.01, "raw" */
 gd_link *gd_adamw(gd_ctx *ctx, const gd_adamw_options *options); /* new */

@@ -1,7 +1,7 @@
-/* gradus/projection.h: for links whose child steps over other tensors in place of the parameters.
+/* gradus/projection.h: for links whose child steps over stand-ins for the parameters.
  *
- * A projection says what stands in for a list of tensors (parameters, gradients, updates) and the way back; the library keeps
- * the stand-ins, gives the child its closure over them, and saves what the child keeps for them under the link's name:
+ * A projection maps a list of tensors (parameters, gradients, updates) to stand-ins and back.  The library keeps the stand-ins,
+ * gives the child a closure over them, and saves the child's state for them under the link's name:
  *
  *     static gd_status halves(gd_link *link, gd_tensor *const *tensors, int count, gd_tensor **out)
  *     {
@@ -30,27 +30,27 @@
 extern "C" {
 #endif
 
-/* A way from tensors like the parameters to stand-ins for them, and back. */
+/* Maps tensors of the parameters' shapes to stand-ins, and back. */
 typedef struct gd_projection {
-    /* How many stand-ins a parameter has; NULL: there is one for all parameters together. */
+    /* The number of stand-ins of a parameter; NULL: one for all parameters together. */
     int64_t (*parts)(const gd_tensor *param);
-    /* What stands in for these tensors, which are like the parameters: new ones in out, those of the first parameter first.
-     * Linear.  The error may be left in the context: an entry that is NULL fails. */
+    /* The stand-ins for tensors of the parameters' shapes: new tensors in out, those of the first parameter first.
+     * Linear.  A NULL entry is an error, recorded in the context. */
     gd_status (*project)(gd_link *link, gd_tensor *const *tensors, int count, gd_tensor **out);
-    /* The way back: new tensors like params[i] in out[i]. */
+    /* The inverse: new tensors like params[i] in out[i]. */
     gd_status (*unproject)(gd_link *link, gd_tensor *const *stand_ins, gd_tensor *const *params, int count,
                            gd_tensor **out);
 } gd_projection;
 
-/* For .parts: one stand-in a parameter. */
+/* For .parts: one stand-in per parameter. */
 int64_t gd_project_each(const gd_tensor *param);
 
-/* What the child is given: the update (else it begins with the gradient), the values of the parameters with a closure over
- * them (else stand-ins hold zeros and it cannot evaluate), the gradient where it is there. */
+/* The inputs of the child: the update (else it starts with the gradient), the values of the parameters with a closure over
+ * them (else stand-ins are zero and it cannot evaluate), the gradient if it is known. */
 enum { GD_PROJECT_UPDATE = 1, GD_PROJECT_PARAMS = 2, GD_PROJECT_GRAD = 4, GD_PROJECT_ALL = 7 };
 
-/* For .step: a step of the child over the stand-ins, and its update, projected back, as the var's.  Where the child moves them
- * itself, the parameters follow. */
+/* For .step: a step of the child over the stand-ins; its update, projected back, becomes the var's.  If the child moves the
+ * stand-ins itself, the parameters follow. */
 GD_NODISCARD gd_status gd_link_step_projected(gd_link *link, gd_link *child, gd_var *var,
                                               const gd_projection *projection, unsigned what);
 

@@ -1,7 +1,7 @@
 /* gradus/quasi_newton.h: links that learn curvature from pairs s = change of the parameters, y = change of the update.
  *
- * Limited memory: the last pairs are kept as rows, with their products among each other and with the update.  A method says
- * nothing but the coefficients of its direction c u + sum cs[k] s_k + cy[k] y_k:
+ * Limited memory: the last pairs are kept as rows, with their products among each other and with the update.  A method
+ * only computes the coefficients of its direction c u + sum cs[k] s_k + cy[k] y_k:
  *
  *     static gd_status barzilai(gd_link *link, const gd_pairs *p, double *c, double *cs, double *cy)
  *     {
@@ -11,8 +11,8 @@
  *         return GD_OK;
  *     }
  *
- * A dense matrix over all parameters (or one a parameter), or a diagonal, is changed in place by every new pair; a method is
- * little more than one function that changes it (GD_DENSE_LINK). */
+ * A dense matrix over all parameters (or one per parameter), or a diagonal, is updated in place by every new pair; a method is
+ * mainly the function that updates it (GD_DENSE_LINK). */
 #ifndef GRADUS_QUASI_NEWTON_H
 #define GRADUS_QUASI_NEWTON_H
 
@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/* A number from 0, or none to switch off what it bounds. */
+/* A number from 0, or none to turn the limit off. */
 #define GD_NUMBER_OR_NONE(n, d, h)                                                                   \
     {                                                                                                \
         .name = n, .kinds = GD_SET_REAL | GD_SET_NONE, .fallback = {.kind = GD_SET_REAL, .real = d}, \
@@ -42,18 +42,18 @@ typedef struct gd_pairs {
 
 /* cs and cy are zeros of `count` numbers each, *c is 1 to begin with. */
 typedef gd_status (*gd_direction_fn)(gd_link *link, const gd_pairs *p, double *c, double *cs, double *cy);
-/* The Hessian; s and y are the pairs as rows [count, n].  New. */
+/* Computes the Hessian; s and y are the pairs as rows [count, n].  New. */
 typedef gd_linop *(*gd_pairs_hessian_fn)(gd_link *link, const gd_pairs *p, gd_tensor *s, gd_tensor *y);
 
-/* A method that makes its direction of the last pairs. */
+/* A method that computes its direction from the last pairs. */
 typedef struct gd_limited_memory {
     gd_direction_fn direction;
-    gd_pairs_hessian_fn hessian; /* NULL: it has none */
+    gd_pairs_hessian_fn hessian; /* NULL: none */
     bool uses_ss;
 } gd_limited_memory;
 
 /* Class functions.  The link has settings history_size, ptol, ptol_restart, gtol, gtol_restart, scale_first, update_freq,
- * damping, inner and perhaps sy_tol, and the slots GD_PAIR_SLOTS.  Before there is a pair the direction is the update, with
+ * damping, inner and perhaps sy_tol, and the slots GD_PAIR_SLOTS.  Before the first pair the direction is the update, with
  * scale_first shortened to a 1-norm of at most 1. */
 GD_NODISCARD gd_status gd_limited_memory_step(gd_link *link, gd_var *var, const gd_limited_memory *method);
 GD_NODISCARD gd_status gd_limited_memory_update(gd_link *link, gd_var *var, const gd_limited_memory *method);
@@ -62,7 +62,7 @@ gd_linop *gd_limited_memory_hessian(gd_link *link, gd_var *var, const gd_limited
 /* For gd_link_class.state_bytes. */
 int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, int count);
 
-/* State from which pairs are taken. */
+/* The state that pairs are computed from. */
 #define GD_PAIR_SLOTS \
     {"previous_params", GD_SLOT_ONLINE}, { "previous_update", GD_SLOT_ONLINE }
 /* The class of a method NAME, a static gd_limited_memory of that name with _method behind it; its summary, fields and paper come
@@ -92,10 +92,10 @@ int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, i
 /* ---- a dense matrix or a diagonal ---- */
 
 /*   inverse   the matrix is the inverse Hessian H: update = H u
- *   otherwise it is the Hessian B:                 update = B^-1 u; where B is singular the update stays as it is
+ *   otherwise it is the Hessian B:                 update = B^-1 u; if B is singular the update stays as it is
  *
- * State, with the first parameter of the matrix: matrix [n, n], of a diagonal [n], previous_params and previous_update [n], pairs
- * taken. */
+ * State, stored with the first parameter of the matrix: matrix [n, n], for a diagonal [n], previous_params and previous_update
+ * [n], the number of pairs. */
 
 #define GD_DENSE_FIELDS_(scale, scale_kind, restart, restart_kind)                                         \
     {.name = "init_scale",                                                                                 \
@@ -107,9 +107,9 @@ int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, i
      .help =                                                                                               \
          "Hessian before the first pair, times the identity; auto: 1, then y y / s y of the first pair"},  \
         GD_REAL("tol", 1e-32, 0, INFINITY, "least curvature or denominator of a pair"),                    \
-        GD_NUMBER_OR_NONE("ptol", 1e-32, "parameters that moved less give no pair"),                       \
-        GD_FLAG("ptol_restart", false, "start again then"),                                                \
-        GD_NUMBER_OR_NONE("gtol", 1e-32, "an update that changed less gives no pair"),                     \
+        GD_NUMBER_OR_NONE("ptol", 1e-32, "no pair if the parameters moved less"),                          \
+        GD_FLAG("ptol_restart", false, "restart then"),                                                    \
+        GD_NUMBER_OR_NONE("gtol", 1e-32, "no pair if the update changed less"),                            \
         {.name = "restart_interval",                                                                       \
          .kinds = GD_SET_REAL | GD_SET_STRING | GD_SET_NONE,                                               \
          .fallback = {.kind = restart_kind, .string = restart},                                            \
@@ -119,7 +119,7 @@ int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, i
          .choices = "auto",                                                                                \
          .help = "steps from restart to restart; auto: the number of elements and one"},                   \
         GD_REAL_OR_NONE("beta", 0, 1, "inertia of the matrix"), GD_UPDATE_FREQ("steps from pair to pair"), \
-        GD_OPEN_FLAG("scale_first", "shorten the first step; none: only where gd_minimize runs it"),       \
+        GD_OPEN_FLAG("scale_first", "shorten the first step; none: only under gd_minimize"),               \
         GD_CONCAT_PARAMS("one matrix for all parameters; false: one for each")
 
 /* Settings and slots that classes of dense methods have. */
@@ -134,36 +134,36 @@ int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, i
 typedef struct gd_dense {
     gd_link *link;
     gd_var *var;
-    gd_tensor *key; /* whose state it is */
+    gd_tensor *key; /* the key of the state */
     gd_tensor *matrix;
     gd_tensor *s, *y, *z; /* [n]; z is room for the method */
-    gd_tensor *u;         /* [n], read only: the update now; before the step it was u - y */
+    gd_tensor *u;         /* [n], read only: the current update; before the step it was u - y */
     double sy, tol;
     double weight; /* of changes: 1 - beta */
     bool inverse;
     bool taken; /* the pair changed the matrix */
     int64_t n;
-    int64_t pairs; /* before this one, since the matrix was made anew */
+    int64_t pairs; /* before this one, since the matrix was reset */
 } gd_dense;
 
-/* Takes the pair into the matrix, or leaves it out. */
+/* Updates the matrix with the pair, or skips it. */
 typedef gd_status (*gd_dense_fn)(gd_dense *d);
 
 /* A method that keeps a matrix and changes it with each pair. */
 typedef struct gd_dense_method {
     gd_dense_fn pair;
     gd_dense_fn
-        restart; /* every restart_interval (auto: n) steps, in place of a pair; NULL: the matrix is made anew, auto n + 1 */
+        restart; /* every restart_interval (auto: n) steps, instead of a pair; NULL: the matrix is reset, auto n + 1 */
     bool diagonal;
     bool hessian;     /* without the setting `inverse`: the matrix is the Hessian; false: its inverse */
-    bool unsymmetric; /* as a Hessian it is seen by its symmetric part */
+    bool unsymmetric; /* its Hessian is the symmetric part */
 } gd_dense_method;
 
 /* The operations of such a link. */
 GD_NODISCARD gd_status gd_dense_update(gd_link *link, gd_var *var, const gd_dense_method *method);
 GD_NODISCARD gd_status gd_dense_apply(gd_link *link, gd_var *var, const gd_dense_method *method);
 gd_linop *gd_dense_hessian(gd_link *link, gd_var *var, const gd_dense_method *method); /* new */
-/* For gd_link_class.state_bytes: every slot but GD_PAIR_SLOTS is an [n, n] matrix; a diagonal and those. */
+/* For gd_link_class.state_bytes: every slot except GD_PAIR_SLOTS is an [n, n] matrix; a diagonal and those. */
 int64_t gd_dense_bytes(const gd_link *link, gd_tensor *const *params, int count);
 int64_t gd_diagonal_bytes(const gd_link *link, gd_tensor *const *params, int count);
 
@@ -180,10 +180,10 @@ GD_NODISCARD gd_status gd_dense_shift(gd_dense *d, double a);
 GD_NODISCARD gd_status gd_dense_add(gd_dense *d, gd_tensor *x, double a, gd_tensor *z);
 /* A becomes the value, shaped like it. */
 GD_NODISCARD gd_status gd_dense_set(gd_dense *d, gd_tensor *value);
-/* out = A^-1 x; x where A is singular. */
+/* out = A^-1 x; x if A is singular. */
 GD_NODISCARD gd_status gd_dense_solve(gd_dense *d, gd_tensor *x, gd_tensor *out);
-/* d->matrix becomes the one that is kept in this slot, the identity when the first pair comes; "matrix" is the one that makes
- * updates, and the one that must be there in the end. */
+/* Sets d->matrix to that of a slot, the identity at the first pair; "matrix" is the one for updates, and must be selected at
+ * the end. */
 GD_NODISCARD gd_status gd_dense_use(gd_dense *d, const char *slot);
 
 /* The class of a method: static gd_status NAME_pair(gd_dense *d), with arrays `fields`, `slots` {GD_DENSE_SLOTS} and `scalars`
@@ -206,7 +206,7 @@ GD_NODISCARD gd_status gd_dense_use(gd_dense *d, const char *slot);
 #define GD_DENSE_OPERATIONS(NAME)                                                           \
     .name = #NAME, .spread = GD_SPREAD_WHOLE, GD_SCALARS(scalars), .update = NAME##_update, \
     .apply = NAME##_apply, .hessian = NAME##_hessian
-#define GD_DENSE_COST "a few products of an [n, n] matrix with vectors a step, for n elements"
+#define GD_DENSE_COST "a few products of an [n, n] matrix with vectors per step, for n elements"
 #define GD_DENSE_CLASS(NAME)                                                                 \
     GD_DENSE_OPERATIONS(NAME), .family = "quasi_newton", GD_FIELDS(fields), GD_SLOTS(slots), \
                                .state_bytes = gd_dense_bytes, .cost = GD_DENSE_COST

@@ -9,11 +9,11 @@
  *     gd_read_f64(fit.standard_errors, errors, 3);
  *     gd_lsq_result_clear(&fit);
  *
- * Parameters are changed in place and end at the best point.  A method that stops without having converged is no error:
- * the reason says what happened.
+ * Parameters are changed in place and end at the best point.  Stopping without convergence is no error:
+ * see the reason.
  *
- * Where several ranks solve together (gd_batch.world, gd_rows.world, gd_optimizer_distribute) clocks and callbacks are each rank's own,
- * and only one need have them: where one stops, all do after the same step, for the reason of the lowest rank that has one. */
+ * If several ranks solve together (gd_batch.world, gd_rows.world, gd_optimizer_distribute), each has its own clock and callback, and
+ * one rank with them is enough: if one stops, all stop after the same step, for the reason of the lowest rank that has one. */
 #ifndef GRADUS_SOLVE_H
 #define GRADUS_SOLVE_H
 
@@ -54,22 +54,21 @@ typedef enum gd_stop {
 
 const char *gd_stop_name(gd_stop reason); /* "GRADIENT"; static */
 const char *gd_stop_text(gd_stop reason); /* static */
-bool gd_stop_converged(gd_stop reason);   /* does this reason mean that a minimum was reached? */
+bool gd_stop_converged(gd_stop reason);   /* true if the reason means that a minimum was reached */
 
 /* ---- stopping rules, for both ---- */
 
-/* What a callback sees after each step. */
+/* The state after a step, for callbacks. */
 typedef struct gd_progress {
     int64_t step, evals;
-    double loss;            /* where the step began (gd_minimize) or ended (gd_least_squares) */
-    double loss_after;      /* where it ended; NAN where that is not known */
-    double gradient_norm;   /* largest element, where it ended if that is known; NAN where it is not known */
+    double loss;            /* at the start of the step (gd_minimize) or its end (gd_least_squares) */
+    double loss_after;      /* at the end of the step; NAN if not known */
+    double gradient_norm;   /* largest element, at the end of the step if possible; NAN if not known */
     double gradient_length; /* the same gradient's 2-norm; gd_least_squares: NAN */
-    double violation;       /* of constraints, where the step began; NAN without */
+    double violation;       /* of constraints, at the start of the step; NAN without */
     double step_norm;       /* of the change of all parameters */
     double seconds;
-    bool
-        failed; /* a search found nothing or a link skipped the update: that the step is short means nothing */
+    bool failed; /* a search failed or a link skipped the update: the length of the step means nothing */
 } gd_progress;
 
 /* Start from gd_solve_defaults().  A tolerance of 0 turns its rule off. */
@@ -77,86 +76,87 @@ typedef struct gd_solve_options {
     int64_t max_steps, max_evals; /* 1000, none; 0: no limit (with plain: no step) */
     double max_seconds;           /* none (0) */
     double gradient_tol;          /* largest element of the gradient; 1e-8 (gd_least_squares: 0) */
-    double step_tol;              /* norm of a step by norm of the parameters; 0 (gd_least_squares: 1e-14) */
-    double loss_tol;              /* change of the loss by its size; 0 (gd_least_squares: 1e-15) */
-    int patience;                 /* gd_minimize: steps in a row that must be below step_tol or loss_tol; 3 */
-    bool noisy; /* gd_minimize: the objective may differ at the same point, ask again each time; false */
+    double step_tol; /* norm of a step relative to the norm of the parameters; 0 (gd_least_squares: 1e-14) */
+    double loss_tol; /* change of the loss relative to its size; 0 (gd_least_squares: 1e-15) */
+    int patience;    /* gd_minimize: steps in a row that must be below step_tol or loss_tol; 3 */
     bool
-        look; /* gd_minimize: loss and gradient after every step, also where that costs an evaluation; false */
-    bool plain; /* gd_minimize: the steps of the chain as they are, see there; false */
+        noisy; /* gd_minimize: the objective may differ at the same point, so it is evaluated each time; false */
+    bool look;  /* gd_minimize: loss and gradient after every step, even if that costs an evaluation; false */
+    bool plain; /* gd_minimize: only the steps of the chain, see there; false */
     bool (*callback)(void *user, const gd_progress *progress); /* false stops; NULL: none */
     void *callback_user;
-    /* gd_minimize: products with the Hessian, at most, that tell a minimum from a saddle where the gradient vanishes; 30; 0: do not
-     * look.  See there. */
+    /* gd_minimize: most products with the Hessian for telling a minimum from a saddle at a zero gradient; 30; 0: no
+     * check.  See there. */
     int64_t curvature_products;
-    /* gd_minimize: where multipliers go at the end, borrowed; NULL: nowhere.  Of the constraints, those of `equal` before those of `below`, multiplier_count
-     * of them at most; of bounds [all elements], > 0 at low and < 0 at high ones, 0 where none is active.  The gradient of the loss is
-     * - multipliers times those of the constraints + bound_multipliers.  NAN where the chain knows none. */
+    /* gd_minimize: arrays for the multipliers at the end, borrowed; NULL: none.  multipliers: of the constraints, `equal` before `below`, at most
+     * multiplier_count; bound_multipliers: [all elements], > 0 at low and < 0 at high bounds, 0 at no active bound.  The gradient of the loss is
+     * - multipliers times the gradients of the constraints + bound_multipliers.  NAN if the chain has none. */
     double *multipliers, *bound_multipliers;
     int64_t multiplier_count;
 } gd_solve_options;
 
 gd_solve_options gd_solve_defaults(void); /* as the comments above say */
 
-/* The chain that serves where nothing is known of a problem: that of gd_minimize without one, and of gradus minimize. */
+/* The default chain of gd_minimize and gradus minimize. */
 #define GD_DEFAULT_CHAIN "lbfgs | strong_wolfe"
 
-/* The chain for an objective where none is named: GD_DEFAULT_CHAIN; with constraints nlp, for up to 2000 elements and constraints together
+/* The default chain for an objective: GD_DEFAULT_CHAIN; with constraints nlp, for up to 2000 elements and constraints together
  * and an objective with second derivatives that is not noisy, else augmented_lagrangian around GD_DEFAULT_CHAIN.  Calls the constraints once,
- * to count them.  New; NULL where that fails or an argument is NULL. */
+ * to count them.  New; NULL if that fails or an argument is NULL. */
 gd_link *gd_chain_for(gd_tensor *const *params, int count, const gd_objective *objective, bool noisy);
 
-/* Where a solver stopped, and what it took. */
+/* The result of a solver. */
 typedef struct gd_solve_result {
     gd_stop reason;
     bool converged;
     double loss; /* at the end */
-    /* largest element of the gradient at the end, with bounds of x - P(x - gradient), P being the way into them, with constraints
-     * of the Lagrangian's; NAN where nothing asked for one */
+    /* largest element of the gradient at the end; with bounds of x - P(x - gradient), P the projection onto them; with constraints
+     * of the gradient of the Lagrangian; NAN if no gradient was computed */
     double gradient_norm;
-    double violation; /* largest violation of constraints at the end; 0 where there are none */
+    double violation; /* largest violation of constraints at the end; 0 without constraints */
     int64_t steps, evals;
     int64_t constraint_evals; /* points at which `equal` and `below` were called, once each */
     double seconds;
 } gd_solve_result;
 
-/* Steps of a chain until a rule stops them.  The parameters end at the best point that was evaluated with its loss, also
- * when an evaluation fails: then its status is returned.
+/* Runs steps of a chain until a stopping rule ends them.  The parameters end at the best point that was evaluated with its loss,
+ * even if an evaluation fails; its status is then returned.
  *
- * A point is evaluated once (unless noisy): what a search evaluated last serves the next step.  (A point of
- * which a search wanted the value, and the next step a graph for its Hessian, counts twice.)  Settings that links leave
- * open are taken to be set: searches make sure that their update points downhill (descent), first steps of quasi-Newton
- * links are short (scale_first).  After a search that failed, quasi-Newton and conjugate links start again; steps that fail
- * or are skipped never count as small ones, and some in a row are STUCK, unless the gradient is as small as rounding lets
- * it be: then the loss no longer changes (LOSS).  The same is said where the gradient times the size of the parameters is below the rounding
- * of the loss, and after ten steps in which neither loss nor gradient fell by more than rounding (not if gradient_tol is 0).  With constraints the best point is the one of the lowest loss among those that violate
- * them by no more than the tolerance of augmented_lagrangian, else the one of the least violation.  None of this with plain: then the parameters end where the last step left them.
- * A chain that searches among many minima (cma_es, multi_start and the like) says itself when it has ended, LINK; gradients and
- * steps that are small or fail do not end it.
+ * A point is evaluated once (unless noisy): the next step reuses the last evaluation of a search.  (A point counts twice if the
+ * search needed its value and the next step a graph for its Hessian.)  Settings that links leave open are set: searches ensure that
+ * their update points downhill (descent), first steps of quasi-Newton links are short (scale_first).  After a failed search,
+ * quasi-Newton and conjugate links restart.  Failed and skipped steps never count as small.  Several in a row are STUCK, unless the
+ * gradient is within rounding errors: then it is LOSS.  LOSS also applies if the gradient times the size of the parameters is below
+ * the rounding errors of the loss, or after ten steps in which neither loss nor gradient fell by more than rounding errors (not if
+ * gradient_tol is 0).  With constraints the best point is that of the lowest loss among those whose violation is within the tolerance
+ * of augmented_lagrangian, else that of the least violation.  None of this applies with plain: the parameters end after the last step.
+ * A chain for global search (cma_es, multi_start and others) ends by itself, LINK; small gradients and small or failed steps do not
+ * end it.
  *
- * A run that would say that it has converged with a gradient below gradient_tol looks at the curvature there: where the loss falls along some
- * direction it says SADDLE.  That takes as many products with the Hessian as there are numbers, of more than 16 one for 16 evaluations of the run (fewer than two: none), and one evaluation
- * for the graph, which counts.  A saddle may be overlooked by few products, none is made up.  Nobody looks with noisy or plain, inside bounds, with
- * constraints, or where the objective has neither loss, hvp nor batch, or no second derivatives.  ARGUMENT: no parameter wants gradients, an option is below 0 or not a number; GRAPH: the loss
- * depends on none of them.  chain NULL: that of gd_chain_for; options NULL: the defaults; result may be NULL. */
+ * If a run would converge with a gradient below gradient_tol, it checks the curvature and returns SADDLE if the loss falls along some
+ * direction.  That takes one product with the Hessian per element, for more than 16 elements one per 16 evaluations of the run (none for
+ * fewer than two), and one evaluation for the graph, which counts.  With few products a saddle may be missed; SADDLE is always true.
+ * There is no check with noisy or plain, at active bounds, with constraints, or if the objective has neither loss, hvp nor batch, or no
+ * second derivatives.  ARGUMENT: no parameter wants gradients, an option is below 0 or not a number; GRAPH: the loss depends on none of
+ * them.  chain NULL: that of gd_chain_for; options NULL: the defaults; result may be NULL. */
 GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective,
                                    const char *chain, const gd_solve_options *options,
                                    gd_solve_result *result);
-/* The same with a chain already built; it is consumed, also on failure. */
+/* The same with a gd_link, which is consumed, on failure too. */
 GD_NODISCARD gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objective *objective,
                                         gd_link *chain, const gd_solve_options *options,
                                         gd_solve_result *result);
 
-/* The same with an optimizer that has its parameters, groups and schedules; it is borrowed, and keeps its state.  Limits
- * count from here on. */
+/* The same with an optimizer and its parameters, groups and schedules; it is borrowed and keeps its state.  Limits count from
+ * this call. */
 GD_NODISCARD gd_status gd_minimize_with(gd_optimizer *optimizer, const gd_objective *objective,
                                         const gd_solve_options *options, gd_solve_result *result);
 
 /* ---- nonlinear least squares ---- */
 
-/* What a residual of z scales costs, rho(z): id, name, and the constant at which 5 % of efficiency is lost where errors are normal.
- * Of small residuals all are squares; from the constant on huber and soft_l1 grow like |z|, cauchy like log |z|, tukey not at
- * all. */
+/* Loss functions rho(z) of a residual z in units of the scale: id, name, and the constant with 95 % efficiency for normal errors.
+ * All are squares for small residuals; beyond the constant huber and soft_l1 grow like |z|, cauchy like log |z|, and tukey is
+ * constant. */
 #define GD_LSQ_LOSS_LIST(X)      \
     X(SQUARES, "squares", 1)     \
     X(HUBER, "huber", 1.345)     \
@@ -164,7 +164,7 @@ GD_NODISCARD gd_status gd_minimize_with(gd_optimizer *optimizer, const gd_object
     X(CAUCHY, "cauchy", 2.385)   \
     X(TUKEY, "tukey", 4.685)
 
-/* What residuals cost: squares, or something that grows more slowly. */
+/* The loss of residuals: squares, or a robust loss that grows more slowly. */
 typedef enum gd_lsq_loss {
 #define GD_LSQ_LOSS_ENUM(id, name, constant) GD_LSQ_##id,
     GD_LSQ_LOSS_LIST(GD_LSQ_LOSS_ENUM)
@@ -173,10 +173,10 @@ typedef enum gd_lsq_loss {
 } gd_lsq_loss;
 
 const char *gd_lsq_loss_name(gd_lsq_loss loss); /* "huber"; static */
-/* How much a residual of z scales counts beside a square: rho'(z) / z, 1 at 0.  NAN for a loss that is none. */
+/* The weight of a residual of z scales relative to squares: rho'(z) / z, 1 at 0.  NAN for an unknown loss. */
 double gd_lsq_loss_weight(gd_lsq_loss loss, double z);
 
-/* What covariances assume of the residuals: that all have the same variance, or nothing. */
+/* The assumption of covariances about the variances of residuals: all equal, or none. */
 typedef enum gd_lsq_errors {
     GD_LSQ_USUAL, /* sigma^2 (J^T J)^-1 */
     /* (J^T J)^-1 J^T diag((r_i / (1 - h_i))^2) J (J^T J)^-1, h_i the leverage of a residual (MacKinnon & White 1985): squares only */
@@ -184,32 +184,32 @@ typedef enum gd_lsq_errors {
     GD_LSQ_ERRORS_COUNT
 } gd_lsq_errors;
 
-/* How to fit.  Start from gd_lsq_defaults(). */
+/* Options of a fit.  Start from gd_lsq_defaults(). */
 typedef struct gd_lsq_options {
     gd_solve_options solve;
-    double first_radius; /* of the trust region, by the size of the scaled start; 1 */
+    double first_radius; /* of the trust region, relative to the scaled start; 1 */
     bool acceleration;   /* second-order correction along the step (Transtrum & Sethna 2012); true */
     bool polish;         /* Newton steps at the end, for the last digits; true */
     bool covariance;     /* fill covariance and standard_errors; true */
-    bool leave_saddles;  /* search on where a stop, or a start with equal columns, is a saddle; true */
-    /* Bounds, one number an element of all parameters in their order, -INFINITY and INFINITY for none; borrowed; NULL: none.
+    bool leave_saddles;  /* continue from a saddle, at a stop or at a start with equal columns; true */
+    /* Bounds, one number per element of all parameters in order, -INFINITY and INFINITY for none; borrowed; NULL: none.
      * Rounded to the parameter's dtype.  Equal ones fix the element.  A start outside is put on its bound. */
     const double *low, *high;
-    const char *const
-        *names;         /* of the parameters, for the sentence about them; borrowed; NULL: p0, p1, ... */
-    int64_t weightless; /* residuals of weight 0 among them: they do not count in dof; 0 */
-    double sigma; /* of a residual, where it is known: covariance and profiles go by it; 0: that of the fit */
+    const char *const *names; /* of the parameters, for messages; borrowed; NULL: p0, p1, ... */
+    int64_t weightless;       /* number of residuals of weight 0, which do not count in dof; 0 */
+    double
+        sigma; /* known standard deviation of a residual, for covariance and profiles; 0: estimated by the fit */
     gd_lsq_loss loss; /* SQUARES */
-    /* s of rho(r / s); 0: 1.4826 median|r| m / (m - n) of a Huber fit, m residuals and n free parameters.  It is looked for in two runs, from
+    /* s of rho(r / s); 0: 1.4826 median|r| m / (m - n) of a Huber fit, m residuals and n free parameters.  Found in two runs, from
      * the start and from the fit of squares if that converges; of two minima the one with the lower loss at the smaller scale is kept, with a
      * warning if their losses differ by more than 1 % */
     double loss_scale;
     gd_lsq_errors errors; /* USUAL */
-    /* Elements whose covariance is wanted, in the order in which it has them; borrowed; NULL: all, of a sparse problem with more than 2000
-     * parameters none, only standard errors */
+    /* The elements of the covariance, in its order; borrowed; NULL: all; for a sparse problem with more than 2000 parameters none, only
+     * standard errors */
     const int64_t *chosen;
     int64_t chosen_count;
-    /* Residuals by ranges of rows, in place of the function (which may be NULL then): memory for a range, not for all; borrowed;
+    /* Residuals by ranges of rows instead of the function, which may then be NULL: memory for a range only; borrowed;
      * NULL: none */
     const gd_rows *rows;
 } gd_lsq_options;
@@ -218,26 +218,26 @@ gd_lsq_options gd_lsq_defaults(void); /* as the comments above say */
 
 #define GD_LSQ_TEXT 256 /* bytes of gd_lsq_result.says */
 
-/* A fit: where it ended and how well that is determined.  End it with gd_lsq_result_clear. */
+/* The result of a fit.  Free it with gd_lsq_result_clear. */
 typedef struct gd_lsq_result {
-    /* its loss is the sum of squares, with another loss 2 s^2 sum rho(r / s); a residual and its Jacobian are one evaluation; its gradient_norm is the largest element
-     * of x - P(x - gradient), P being the way into the bounds */
+    /* its loss is the sum of squares, with a robust loss 2 s^2 sum rho(r / s); residuals and Jacobian together are one evaluation;
+     * gradient_norm is the largest element of x - P(x - gradient), P the projection onto the bounds */
     gd_solve_result solve;
     double rss;             /* sum of squared residuals */
-    int64_t residuals, dof; /* number of residuals; those of some weight less the free parameters */
+    int64_t residuals, dof; /* number of residuals; those with a weight, minus the free parameters */
     int64_t free;           /* parameters that are not at an active bound */
     int64_t rank;           /* of the Jacobian of the free parameters at the end */
-    double sigma;           /* sqrt(rss / dof), NAN for dof <= 0; with another loss than squares its scale */
+    double sigma;           /* sqrt(rss / dof), NAN for dof <= 0; with a robust loss its scale */
     double scale;           /* of the loss; NAN for squares */
-    /* sigma^2 (J^T J)^-1 (another loss: that of an M-estimator, s^2 A^-1 B A^-1 m / dof with A the Hessian of the loss and B the sum of
-     * psi^2 J J^T), sigma that of the options if given, over the free parameters, 0 for those at an active bound, [n, n] f64 over all parameters in their
-     * order; new or NULL */
+    /* sigma^2 (J^T J)^-1, with sigma of the options if given; for a robust loss that of an M-estimator, s^2 A^-1 B A^-1 m / dof with A the
+     * Hessian of the loss and B the sum of psi^2 J J^T.  Over the free parameters; 0 at an active bound.  [n, n] f64 over all parameters
+     * in order; new or NULL */
     gd_tensor *covariance;
-    /* roots of its diagonal, [n]; INFINITY for what the residuals do not determine, NAN at an active bound; new or NULL */
+    /* roots of its diagonal, [n]; INFINITY for undetermined elements, NAN at an active bound; new or NULL */
     gd_tensor *standard_errors;
-    /* [n] i32: -1 and 1 at a low or high bound that is active, which means that the loss rises into the bounds; new or NULL */
+    /* [n] i32: -1 and 1 at an active low or high bound (the loss falls beyond it), else 0; new or NULL */
     gd_tensor *active;
-    gd_tensor *undetermined; /* [n] i32: 1 where the stop is UNDETERMINED because of it; new or NULL */
+    gd_tensor *undetermined; /* [n] i32: 1 for elements that make the stop UNDETERMINED; new or NULL */
     char says[GD_LSQ_TEXT];  /* then: "a and c cannot be told apart"; else "" */
 } gd_lsq_result;
 
@@ -247,53 +247,53 @@ void gd_lsq_result_clear(gd_lsq_result *result);
 /* Minimises the sum of squares of residuals(user), a tensor made with operators from the parameters (floating leaves that
  * want gradients): Levenberg-Marquardt in a trust region scaled by the columns of the exact Jacobian (More 1978), by QR and
  * SVD, never through normal equations.  Bounds are kept by an active set.  Fewer residuals than parameters, dependent columns,
- * and trial points that are not finite are all fine.  Where it stops the full Hessian is looked at: saddles are left, and
- * parameters that are not determined end it as UNDETERMINED.  With another loss than squares outliers pull less: their scale comes
- * from Huber fits unless it is given, and tukey starts where huber ends.  These are fits of their own: max_steps, max_evals, max_seconds
- * and the numbers of the callback count over all of them; what is said of a point where a limit stopped them may take two evaluations more.  VALUE: half of the residuals are 0, or there are too few of them
+ * and trial points that are not finite are allowed.  At the end the full Hessian is checked: saddles are left, and
+ * undetermined parameters give UNDETERMINED.  Robust losses reduce the weight of outliers: their scale comes from Huber fits
+ * unless it is given, and tukey starts at the result of huber.  These are several fits: max_steps, max_evals, max_seconds and the
+ * numbers of the callback count over all of them; after a limit, describing the point may take two more evaluations.  VALUE: half of the residuals are 0, or there are too few of them
  * for a scale.  ARGUMENT: a parameter does not want gradients, an option is below 0 or not a number.  Long tables: see options->rows.  A function that fails leaves the parameters at the best point so far and returns
  * its status. */
 GD_NODISCARD gd_status gd_least_squares(gd_tensor *const *params, int count,
                                         gd_tensor *(*residuals)(void *user), void *user,
                                         const gd_lsq_options *options, gd_lsq_result *result);
 
-#define GD_DISTANCE_COLUMNS 8 /* columns with errors of their own that a model may have */
+#define GD_DISTANCE_COLUMNS 8 /* most columns with errors in a model */
 
-/* Measured points, and a curve or surface that should go through them. */
+/* Measured points and the equation of a curve or surface. */
 typedef struct gd_distance {
-    /* At columns like x: one number a row, [rows] f64, made with operators from them and from parameters; a row of it depends on the
-     * same row of the columns alone. */
+    /* The equation at columns shaped like x: one number per row, [rows] f64, made with operators from them and the parameters; each
+     * row depends only on the same row of the columns. */
     gd_tensor *(*equation)(void *user, gd_tensor *const *x);
     void *user;
-    gd_tensor *const *x; /* columns as they were measured, f64 [rows] each; borrowed */
+    gd_tensor *const *x; /* measured columns, f64 [rows] each; borrowed */
     gd_tensor *const
         *sigma; /* their standard deviations: [rows], or one number for all; 0: exact; borrowed */
     int count;  /* of columns, GD_DISTANCE_COLUMNS at most */
     bool
-        implicit; /* true: the curve is where the equation is 0; false: the equation, too, has an error, of standard deviation 1 */
+        implicit; /* true: the curve is equation = 0; false: the equation has an error of standard deviation 1 */
 } gd_distance;
 
 /* Orthogonal distance regression: the distance of each point from the curve, with a sign, in standard deviations of the point, [rows]
- * with history in the parameters.  As residuals of gd_least_squares they make a fit with errors in x, y = f(x; p) being the equation
- * (f - y) / sigma_y, or with `implicit` a fit of F(x, y; p) = 0.  Derivatives to second order are exact, so covariances are those of the fit of
+ * with history in the parameters.  As residuals of gd_least_squares they give a fit with errors in x, with the equation (f(x; p) - y) / sigma_y for
+ * y = f(x; p), or with `implicit` a fit of F(x, y; p) = 0.  Derivatives to second order are exact, so covariances are those of the fit of
  * parameters and points together.  NaN in rows where the equation is not finite.  New.  ARGUMENT, SHAPE, CALLBACK. */
 gd_tensor *gd_distances(const gd_distance *d);
 
-/* The covariance of parameters (floating leaves that want gradients) from residuals with history, wherever they come from: sigma^2
+/* The covariance of parameters (floating leaves that want gradients) from any residuals with history: sigma^2
  * (J^T J)^-1, [n, n] f64 over all elements of the parameters in their order, by QR and SVD of the exact Jacobian J.  sigma: standard
- * deviation of a residual; NAN: sqrt(rss / (m - elements not fixed)), NAN itself for too few residuals m.  fixed: [n], elements that
- * are known, with rows and columns of zeros; borrowed; NULL: none.  INFINITY on the diagonal for what the residuals do not
- * determine.  The graph stays.  New.  DTYPE, ARGUMENT, VALUE: residuals or derivatives that are not finite. */
+ * deviation of a residual; NAN: sqrt(rss / (m - elements not fixed)), NAN for too few residuals m.  fixed: [n], known
+ * elements, with rows and columns of zeros; borrowed; NULL: none.  INFINITY on the diagonal for undetermined
+ * elements.  The graph stays.  New.  DTYPE, ARGUMENT, VALUE: residuals or derivatives that are not finite. */
 gd_tensor *gd_covariance(gd_tensor *residuals, gd_tensor *const *params, int count, const bool *fixed,
                          double sigma);
 
-/* The profile interval of one element after a fit with the same arguments: the others are fitted again under their bounds
- * with it held, and the interval ends where the sum of squares has risen by (t sigma)^2, sigma that of the options if given.  t: of Student's distribution with
- * fit->dof degrees of freedom.  An end at a bound is the bound, one that nothing limits is infinite; an element at an active
- * bound has its interval on the inner side.  The parameters stay as they were, unless a lower sum of squares was found on the
- * way: then *better is true (better may be NULL), they are there, and the fit should be done again.  max_evals and max_seconds are limits
- * of the whole call, max_steps of each fit with the element held; an end that they do not reach is NAN, with a warning.  INDEX, and what the
- * residuals fail with; INTERRUPTED where the callback stops it; ARGUMENT for another loss than squares. */
+/* The profile interval of one element after a fit with the same arguments: the others are fitted again with it fixed,
+ * within their bounds, and the interval ends where the sum of squares has risen by (t sigma)^2, with sigma of the options if given.  t: of Student's distribution with
+ * fit->dof degrees of freedom.  An end at a bound is the bound, an unlimited end is infinite; an element at an active
+ * bound has its interval on the inner side.  The parameters are restored, unless a lower sum of squares was found: then *better
+ * is true (better may be NULL), the parameters are at that point, and the fit should be repeated.  max_evals and max_seconds are limits
+ * of the whole call, max_steps of each fit with the element held; an end that is not reached is NAN, with a warning.  INDEX; errors of the
+ * residuals; INTERRUPTED if the callback stops it; ARGUMENT for a robust loss. */
 GD_NODISCARD gd_status gd_lsq_profile(gd_tensor *const *params, int count,
                                       gd_tensor *(*residuals)(void *user), void *user,
                                       const gd_lsq_options *options, const gd_lsq_result *fit,
@@ -301,27 +301,26 @@ GD_NODISCARD gd_status gd_lsq_profile(gd_tensor *const *params, int count,
 
 /* ---- intervals by resampling ---- */
 
-/* Fits of data made from the data after a fit with the same arguments: numbers first, ..., first + number - 1 of a series that seed
- * determines, so several contexts may share the work.  Each draws as many residuals as there are with replacement: rows, or with
- * of_residuals what is left of them (divided by the root of 1 - leverage) around the fitted values.  out: [number, n] over all elements
+/* Fits of resampled data after a fit with the same arguments: numbers first, ..., first + number - 1 of a series given by the
+ * seed, so several contexts may share the work.  Each draws all rows with replacement, or with of_residuals adds residuals drawn
+ * with replacement (divided by the root of 1 - leverage) to the fitted values.  out: [number, n] over all elements
  * of the parameters, NAN for a fit that did not converge.  A loss other than squares keeps the scale of the fit.  max_evals and max_seconds are
- * limits of the whole call, max_steps of each fit; what they leave out is NAN too, with a warning.  The parameters
- * stay as they were.  ARGUMENT, VALUE: nothing is determined; what the residuals fail with; INTERRUPTED where the callback stops
+ * limits of the whole call, max_steps of each fit; fits that are not run are NAN too, with a warning.  The parameters
+ * are restored.  ARGUMENT; VALUE: nothing is determined; errors of the residuals; INTERRUPTED if the callback stops
  * it. */
 GD_NODISCARD gd_status gd_lsq_resample(gd_tensor *const *params, int count,
                                        gd_tensor *(*residuals)(void *user), void *user,
                                        const gd_lsq_options *options, const gd_lsq_result *fit,
                                        bool of_residuals, uint64_t seed, int64_t first, int64_t number,
                                        double *out);
-/* Intervals of that level, [n, 2], from such samples [number, n], corrected for bias and acceleration (BCa, Efron 1987).  Of few rows
- * they are too narrow: gd_lsq_bca_level.  VALUE: more than a tenth of the fits did not converge. */
+/* Intervals of that level, [n, 2], from such samples [number, n], corrected for bias and acceleration (BCa, Efron 1987).  For few rows
+ * they are too narrow: see gd_lsq_bca_level.  VALUE: more than a tenth of the fits did not converge. */
 GD_NODISCARD gd_status gd_lsq_bca(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
                                   void *user, const gd_lsq_options *options, const gd_lsq_result *fit,
                                   const double *samples, int64_t number, double level, double *intervals);
-/* The level to ask gd_lsq_bca for where intervals are to hold the truth as often as `level` says: fits of resampled rows spread by
- * sqrt(dof / rows) of what the data do, and their quantiles know nothing of degrees of freedom, so the normal quantile z is replaced by
- * t sqrt(rows / dof), for resampled residuals, which have the spread of the errors, by t (Hesterberg 2015, the expanded percentile).
- * `level` itself for dof <= 0, and what is no level as it is. */
+/* The level to pass to gd_lsq_bca for intervals with coverage `level`.  Fits of resampled rows vary by sqrt(dof / rows) of the
+ * variation of the data, and their quantiles ignore degrees of freedom; so the normal quantile z is replaced by t sqrt(rows / dof), or
+ * by t for resampled residuals (Hesterberg 2015, the expanded percentile).  `level` itself for dof <= 0 or an invalid level. */
 double gd_lsq_bca_level(const gd_lsq_result *fit, bool of_residuals, double level);
 
 #ifdef __cplusplus

@@ -4,7 +4,7 @@
  *     gd_tensor *x = gd_randn(ctx, GD_F64, 2, (int64_t[]){32, 4});
  *     x = gd_rename(x, "batch, feature");
  *     gd_tensor *mean = gd_mean(x, "batch", false);        one axis left: feature
- *     gd_tensor *centred = gd_sub(x, mean);                 axes with names meet by name
+ *     gd_tensor *centred = gd_sub(x, mean);                 named axes meet by name
  *     gd_scope_end(ctx);                                    frees all of it
  *
  * A failed operator returns NULL and records the error in the context; every operator takes NULL and returns NULL, so a
@@ -32,7 +32,7 @@ extern "C" {
     X(U8, u8, 1, 'i', "U8", "|u1")    \
     X(BOOL, bool, 1, 'b', "BOOL", "|b1")
 
-/* What an element is. */
+/* The type of an element. */
 typedef enum gd_dtype {
 #define GD_DTYPE_ENUM(NAME, name, bytes, kind, st, np) GD_##NAME,
     GD_DTYPE_LIST(GD_DTYPE_ENUM)
@@ -41,42 +41,42 @@ typedef enum gd_dtype {
 } gd_dtype;
 
 const char *gd_dtype_name(gd_dtype dtype); /* "f32"; borrowed, static */
-size_t gd_dtype_size(gd_dtype dtype);      /* bytes of an element */
-bool gd_dtype_is_float(gd_dtype dtype);    /* does it have fractions, and gradients? */
+size_t gd_dtype_size(gd_dtype dtype);      /* bytes per element */
+bool gd_dtype_is_float(gd_dtype dtype);    /* floating types have gradients */
 /* GD_DTYPE_COUNT for an unknown name. */
 gd_dtype gd_dtype_from_name(const char *name);
 
 typedef struct gd_tensor gd_tensor; /* an array with names and labels for its axes; a counted reference */
-typedef struct gd_device gd_device; /* where the elements of tensors lie; belongs to the context */
+typedef struct gd_device gd_device; /* the memory and processor of tensors; belongs to the context */
 
 /* ---- devices ---- */
 
-/* The device of a text: "cpu", "gpu", "gpu:1".  Borrowed; NULL with DEVICE recorded when it is not there. */
+/* The device of a text: "cpu", "gpu", "gpu:1".  Borrowed; NULL with DEVICE recorded if there is none. */
 gd_device *gd_device_get(gd_ctx *ctx, const char *name);
 const char *gd_device_name(const gd_device *device); /* "cpu", "gpu:0"; borrowed */
-gd_device *gd_tensor_device(const gd_tensor *t);     /* where t lies; borrowed */
-/* How many GPUs there are (0 without the plugin or a driver; records no error). */
+gd_device *gd_tensor_device(const gd_tensor *t);     /* the device of t; borrowed */
+/* The number of GPUs (0 without the plugin or a driver; records no error). */
 int gd_gpu_count(gd_ctx *ctx);
-/* What a GPU is, as text: "NVIDIA H200, compute capability 9.0, 139 GiB".  False where there is none of that number; does
+/* A description of a GPU: "NVIDIA H200, compute capability 9.0, 139 GiB".  False if there is no GPU of that number.  Does
  * not open it. */
 bool gd_gpu_describe(gd_ctx *ctx, int index, char *text, size_t size);
-/* How often the host had to compute for a device, on copies, because its plugin lacks an operator or cannot run fused
- * programs: 0 on the CPU and, with the plugin for NVIDIA GPUs, there. */
+/* The number of operations that the host computed for a device, on copies, because its plugin lacks an operator or cannot
+ * run fused programs.  0 on the CPU and on NVIDIA GPUs. */
 int64_t gd_device_host_calls(const gd_device *device);
 /* Waits until all queued work of the device is done. */
 gd_status gd_device_sync(gd_device *device);
-/* From now on the device queues its work on a stream of the caller's, on a GPU a cudaStream_t or CUstream of its primary context (NULL
- * there: CUDA's default stream), behind what it has queued so far and what the caller queued there: nobody waits.  The
- * stream stays the caller's and must live until another is used or the context ends.  The same one again costs nothing.
+/* The device queues its work on a stream of the caller from now on: on a GPU a cudaStream_t or CUstream of its primary context (NULL:
+ * CUDA's default stream).  New work runs after what both streams have queued so far; the host does not wait.  The stream stays the
+ * caller's and must live until a different one is set or the context is freed.  Setting the same stream again costs nothing.
  * DEVICE: a device without streams, such as the CPU. */
 GD_NODISCARD gd_status gd_device_use_stream(gd_device *device, void *stream);
-/* The stream it queues on, to go back to it; its own in the beginning.  Borrowed; NULL without streams. */
+/* The stream that is in use, at first the device's own.  Borrowed; NULL without streams. */
 void *gd_device_stream(const gd_device *device);
 
 /* ---- references ---- */
 
 gd_tensor *gd_retain(gd_tensor *t); /* one more reference; returns t */
-void gd_release(gd_tensor *t);      /* one less; NULL is fine; may be called early inside a scope */
+void gd_release(gd_tensor *t);      /* one reference less; NULL is fine; allowed inside a scope */
 gd_tensor *gd_keep(gd_tensor *t);   /* moves t one scope out; returns t */
 
 /* ---- looking at a tensor ---- */
@@ -89,7 +89,7 @@ int64_t gd_size(const gd_tensor *t,
 const int64_t *gd_shape(const gd_tensor *t);   /* borrowed */
 const int64_t *gd_strides(const gd_tensor *t); /* borrowed; in elements */
 int64_t gd_numel(const gd_tensor *t);          /* number of elements */
-bool gd_is_contiguous(const gd_tensor *t);     /* do its elements lie in row-major order without gaps? */
+bool gd_is_contiguous(const gd_tensor *t);     /* are its elements in row-major order without gaps? */
 const char *gd_axis_name(const gd_tensor *t, int axis);                 /* NULL: anonymous; borrowed */
 const char *gd_axis_label(const gd_tensor *t, int axis, int64_t index); /* NULL: no labels; borrowed */
 int gd_axis_find(const gd_tensor *t, const char *name);                 /* -1 if there is none */
@@ -99,11 +99,11 @@ int64_t gd_axis_index(const gd_tensor *t, int axis, const char *label); /* -1 if
  * change of the tensor: a gradient that needs the old values then reports it. */
 const void *gd_data(const gd_tensor *t);
 void *gd_data_mut(gd_tensor *t);
-/* Do others see t's elements: a second reference, a view, or a tensor that it is a view of?  The graph does not count where t is a
+/* True if t shares its elements: a second reference, a view, or a tensor that it is a view of.  The graph does not count where t is a
  * result. */
 bool gd_is_shared(const gd_tensor *t);
 
-/* One element as a number, whatever dtype and device; NaN with an error recorded when the index is wrong. */
+/* One element as a number, whatever dtype and device; NaN with an error recorded if the index is out of range. */
 double gd_item(const gd_tensor *t);
 double gd_at(const gd_tensor *t, const int64_t *index);
 
@@ -127,29 +127,29 @@ GD_NODISCARD gd_status gd_write_f64(gd_tensor *dst, const double *values, int64_
 
 /* ---- making tensors ---- */
 
-/* Elements of no particular value. */
+/* Uninitialised elements. */
 gd_tensor *gd_empty(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);
 /* The same on a device. */
 gd_tensor *gd_empty_on(gd_device *device, gd_dtype dtype, int ndim, const int64_t *shape);
 gd_tensor *gd_zeros(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape); /* every element 0 */
 gd_tensor *gd_ones(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);  /* every element 1 */
-/* Every element that value. */
+/* Every element has the value. */
 gd_tensor *gd_full(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, double value);
 gd_tensor *gd_zeros_like(const gd_tensor *t); /* 0 with the shape, names, labels, dtype and device of t */
-gd_tensor *gd_ones_like(const gd_tensor *t);  /* 1 with those of t */
-gd_tensor *gd_full_like(const gd_tensor *t, double value);       /* the value with those of t */
+gd_tensor *gd_ones_like(const gd_tensor *t);  /* 1 with the shape, names, labels, dtype and device of t */
+gd_tensor *gd_full_like(const gd_tensor *t, double value);       /* the value, like t */
 gd_tensor *gd_scalar(gd_ctx *ctx, gd_dtype dtype, double value); /* one number without axes */
 /* Start, start + step, ... before stop. */
 gd_tensor *gd_arange(gd_ctx *ctx, gd_dtype dtype, double start, double stop, double step);
-/* That many numbers at equal distances, both ends included. */
+/* `count` equally spaced numbers, both ends included. */
 gd_tensor *gd_linspace(gd_ctx *ctx, gd_dtype dtype, double first, double last, int64_t count);
 gd_tensor *gd_eye(gd_ctx *ctx, gd_dtype dtype, int64_t rows, int64_t columns); /* 1 on the diagonal, else 0 */
 /* Copies row-major elements of that dtype. */
 gd_tensor *gd_from_data(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, const void *data);
 gd_tensor *gd_from_f64(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, const double *data);
 
-/* Random tensors from the context's counter-based generator: the same numbers on any thread count and device. */
-void gd_seed(gd_ctx *ctx, uint64_t seed); /* starts it again */
+/* Random tensors from the context's counter-based generator: the same numbers for any thread count and device. */
+void gd_seed(gd_ctx *ctx, uint64_t seed); /* restarts the generator */
 typedef enum gd_random_kind {
     GD_RANDOM_UNIFORM, /* in [0, 1) */
     GD_RANDOM_NORMAL,  /* standard normal */
@@ -161,26 +161,26 @@ gd_tensor *gd_randn(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape)
 gd_tensor *gd_rademacher(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);
 gd_tensor *gd_permutation(gd_ctx *ctx, int64_t count); /* 0 to count - 1 in a random order; i64 */
 
-gd_tensor *gd_cast(gd_tensor *t, gd_dtype dtype); /* another look at t if it has that dtype */
+gd_tensor *gd_cast(gd_tensor *t, gd_dtype dtype); /* a view of t if it has that dtype */
 gd_tensor *gd_copy(gd_tensor *t);                 /* contiguous, own storage; gradients flow through */
-gd_tensor *gd_contiguous(gd_tensor *t);           /* another look at t if it is contiguous */
-/* Another look at t if it is there already; gradients flow through. */
+gd_tensor *gd_contiguous(gd_tensor *t);           /* a view of t if it is contiguous */
+/* A copy on the device, or a view of t if it is there already; gradients flow through. */
 gd_tensor *gd_to_device(gd_tensor *t, gd_device *device);
 gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
 
 /* ---- element-wise ----
  *
- * How axes meet.  If one operand has no names: by place from the right as in NumPy; the result has the names and labels of the
- * other, and extra axes are anonymous and in front.  If both have names: equal names meet wherever they stand, anonymous axes meet
+ * How axes meet.  If one operand has no names: by position from the right as in NumPy; the result has the names and labels of the
+ * other, and extra axes are anonymous and in front.  If both have names: equal names meet at any position, anonymous axes meet
  * anonymous ones from the right, and a name that one side lacks is an axis of the result; an anonymous axis without partner beside
- * a name without partner is an error (AXIS) that names both.  A size of 1 stretches.  The same labels in another order are
- * permuted; different labels (LABEL), or one name with two sizes (SHAPE), are an error.  Of three operands those with names join
- * first, from left to right: gd_add(gd_add(a, b), c) may be another tensor than gd_add(a, gd_add(b, c)) where b has no names.
+ * a name without partner is an error (AXIS) that names both.  An axis of size 1 is broadcast.  The same labels in a different order
+ * are permuted; different labels (LABEL), or one name with two sizes (SHAPE), are an error.  Of three operands those with names meet
+ * first, from left to right; so gd_add(gd_add(a, b), c) and gd_add(a, gd_add(b, c)) may differ if b has no names.
  * A gradient has the axes of its tensor. */
 
 /* clang-format off */
 /* Operators of one and of two operands: prototypes, tests and the Python package come from these lists.  Those of real numbers
- * are in rules of links, too (gradus/rule.h). */
+ * are available in rules of links too (gradus/rule.h). */
 #define GD_UNARY_REALS(X)                                                                                \
     X(neg)                                                                                               \
     X(abs)                                                                                               \
@@ -233,14 +233,14 @@ gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
  *   round        the nearest whole number, halves to even
  *   isfinite     is it neither infinite nor NaN?
  *   logical_not  x == 0
- *   bit_not      every bit of an integer the other way; of a bool its opposite */
+ *   bit_not      every bit of an integer inverted; of a bool its opposite */
 #define GD_UNARY_PROTOTYPE(name) gd_tensor *gd_##name(gd_tensor *x);
 GD_UNARY_LIST(GD_UNARY_PROTOTYPE)
 #undef GD_UNARY_PROTOTYPE
 
-/* Two operands, element by element.  Of two dtypes they meet in the wider of two floats or two integers, in the float if one is an
- * integer or bool, in f32 if they are f16 and bf16; so do operands of products, gd_where, gd_cat and gd_stack.  Gradients come back in each
- * operand's own.
+/* Two operands, element by element.  Different dtypes are promoted: to the wider of two floats or two integers, to the float if
+ * one is an integer or bool, to f32 for f16 and bf16.  This holds for products, gd_where, gd_cat and gd_stack too.  Each gradient has
+ * the dtype of its operand.
  *   add          a + b
  *   sub          a - b
  *   mul          a b
@@ -259,7 +259,7 @@ GD_UNARY_LIST(GD_UNARY_PROTOTYPE)
  *   logical_and  a != 0 and b != 0
  *   logical_or   a != 0 or b != 0
  *   logical_xor  (a != 0) != (b != 0)
- *   floor_div    floor(a / b); of integers 0 where b is 0, and the least one by -1 is itself
+ *   floor_div    floor(a / b); of integers 0 where b is 0, and the smallest integer divided by -1 is itself
  *   bit_and      the bits that both integers have; of bools: both
  *   bit_or       the bits that one of them has; of bools: one of them
  *   bit_xor      the bits that only one of them has; of bools: only one
@@ -323,15 +323,15 @@ gd_tensor *gd_index_select(gd_tensor *x, const char *axis, gd_tensor *index); /*
 gd_tensor *gd_index_label(gd_tensor *x, const char *axis, const char *label);
 /* Picks along the axis: out[.., i, ..] = x[.., index[.., i, ..], ..]. */
 gd_tensor *gd_gather(gd_tensor *x, const char *axis, gd_tensor *index);
-/* A copy of x with the values added at index, those that meet add up. */
+/* A copy of x with the values added at index; values for the same element add up. */
 gd_tensor *gd_scatter_add(gd_tensor *x, const char *axis, gd_tensor *index, gd_tensor *values);
 
-/* One part of an index expression as NumPy has it. */
+/* One part of a NumPy index expression. */
 typedef enum gd_key_kind {
     GD_KEY_NUMBER, /* the element at `start`, negative from the end; drops the axis */
-    GD_KEY_SLICE,  /* start:stop:step as in Python; INT64_MIN and INT64_MAX for ends that are left out */
+    GD_KEY_SLICE,  /* start:stop:step as in Python; INT64_MIN and INT64_MAX for omitted ends */
     GD_KEY_NEW,    /* a new axis of size 1 */
-    GD_KEY_REST,   /* all axes that nothing else takes; at most once */
+    GD_KEY_REST,   /* all axes that no other part selects; at most once */
     GD_KEY_INDEX   /* integers, negative from the end, or a mask of bool over as many axes as it has */
 } gd_key_kind;
 typedef struct gd_key {
@@ -340,30 +340,30 @@ typedef struct gd_key {
     gd_tensor *index; /* borrowed */
 } gd_key;
 
-/* Elements by an index expression: x[key[0], key[1], ...] of NumPy.  Integers broadcast together; a mask stands for the places where
- * it is true.  The axes of the integers stand where the integers and numbers are if those are neighbours in the key, else in front.
+/* Elements by an index expression: x[key[0], key[1], ...] of NumPy.  Integers broadcast together; a mask selects the positions
+ * where it is true.  The axes of the integers replace the integers and numbers if those are adjacent in the key, else they are in front.
  * A slice keeps its axis' name and labels; an axis of one 1-D index without names too, with the labels that it picks; names and
- * labels of other indices name their axes.  Numbers and slices alone give a view.  INDEX: a place that is not there. */
+ * labels of other indices name their axes.  Numbers and slices alone give a view.  INDEX: an index is out of range. */
 gd_tensor *gd_get(gd_tensor *x, const gd_key *key, int count);
-/* A copy of x with the values at those places, cast and broadcast: x[key[0], key[1], ...] = values.  Of two values for one place
- * the last counts. */
+/* A copy of x with x[key[0], key[1], ...] = values, which are cast and broadcast.  Of two values for one element the last
+ * counts. */
 gd_tensor *gd_put(gd_tensor *x, const gd_key *key, int count, gd_tensor *values);
 /* The same in place; never recorded. */
 GD_NODISCARD gd_status gd_put_into(gd_tensor *dst, const gd_key *key, int count, const gd_tensor *values);
 
-/* One after the other along an axis that is there; axes meet by place, with names that are equal or absent. */
+/* Joins along an existing axis; axes meet by position, with names that are equal or absent. */
 gd_tensor *gd_cat(gd_tensor *const *pieces, int count, const char *axis);
-/* One beside the other along a new axis at that position; the others meet as in gd_cat. */
+/* Joins along a new axis at that position; the other axes meet as in gd_cat. */
 gd_tensor *gd_stack(gd_tensor *const *pieces, int count, int position, const char *name);
 /* Cuts into pieces of `size` (the last may be smaller) and stores them in out, which has room for `capacity`. */
 GD_NODISCARD gd_status gd_split(gd_tensor *x, const char *axis, int64_t size, gd_tensor **out, int capacity);
 gd_tensor *gd_flip(gd_tensor *x, const char *axes); /* reverses the order along axes */
-/* `before` and `after` elements of that value at each axis. */
+/* Adds `before` and `after` elements of that value to each axis. */
 gd_tensor *gd_pad(gd_tensor *x, const int64_t *before, const int64_t *after, double value);
 
 /* Axis names: one for each axis from the left, "_" for an anonymous one: gd_rename(x, "batch, _, feature"). */
 gd_tensor *gd_rename(gd_tensor *x, const char *names);
-gd_tensor *gd_rename_axis(gd_tensor *x, const char *axis, const char *name); /* another name for one axis */
+gd_tensor *gd_rename_axis(gd_tensor *x, const char *axis, const char *name); /* renames one axis */
 gd_tensor *gd_drop_names(gd_tensor *x); /* all axes anonymous, no labels */
 /* One label for each element of the axis, copied. */
 gd_tensor *gd_with_labels(gd_tensor *x, const char *axis, const char *const *labels);
@@ -373,11 +373,12 @@ gd_tensor *gd_align(gd_tensor *x, gd_tensor *like);
 /* ---- linear algebra; matrices are the last two axes, the others are batches ---- */
 
 gd_tensor *gd_matmul(gd_tensor *a, gd_tensor *b); /* as NumPy's @, batches broadcast */
-/* beta c + alpha a b: one call of the library of products where c has the shape of a b, nothing has names and all are of one
- * dtype, and the operators one after the other else. */
+/* beta c + alpha a b: one BLAS call if c has the shape of a b, no operand has names and all have one dtype; otherwise separate
+ * operators. */
 gd_tensor *gd_addmm(gd_tensor *c, gd_tensor *a, gd_tensor *b, double beta, double alpha);
-/* a b in a hurry: large products of f32 may be sums of three products of bf16 parts, summed in f32, where a device is fast at
- * those; off by up to about 2^-15 of |a| |b| instead of 2^-22.  Elsewhere as gd_matmul.  Its gradients are plain products. */
+/* a b, faster and less accurate: on devices with fast bf16 products, large f32 products are sums of three products of bf16
+ * parts, summed in f32; the error is up to about 2^-15 of |a| |b| instead of 2^-22.  Elsewhere as gd_matmul.  Gradients are plain
+ * products. */
 gd_tensor *gd_matmul_fast(gd_tensor *a, gd_tensor *b);
 gd_tensor *gd_contract(gd_tensor *a, gd_tensor *b, const char *axes); /* sums products over named axes */
 /* "ij,jk->ik" with one letter an axis, or "batch i j, batch j k -> batch i k" with names. */

@@ -1,12 +1,12 @@
-/* gradus/trust_region.h: what all trust-region links share, and conjugate gradients that stop at the edge of a ball.
+/* gradus/trust_region.h: for trust-region links, and conjugate gradients inside a ball.
  *
- * A step asks the child for its Hessian operator H and takes the update b as gradient of the model
+ * A step takes the child's Hessian operator H and the update b as gradient of the model
  *
  *     loss(p - d) ~ loss(p) - unit (b . d - d . H d / 2)
  *
  * A method proposes d for a radius.  The ratio of actual to predicted decrease decides: above eta the step is taken, below
- * rho_bad the radius is multiplied by nminus, above rho_good by nplus.  A rejected step is tried again with the smaller
- * radius, up to max_attempts times; then the parameters stay and the step info says that the search failed.
+ * rho_bad the radius is multiplied by nminus, above rho_good by nplus.  A rejected step is repeated with the smaller
+ * radius, up to max_attempts times; then the parameters stay and the step info has search_failed.
  *
  *     static gd_tensor *down_the_gradient(gd_trust *t)
  *     {
@@ -18,9 +18,9 @@
  *         return gd_trust_apply(link, var, &method);
  *     }
  *
- * It is the .apply of a class, gd_trust_update its .update; its fields are GD_TRUST_HESSIAN, GD_TRUST_RATIOS, GD_TRUST_TRIES,
- * GD_TRUST_UPDATE and GD_TRUST_INNER.  `unit` is 1 unless the child has a scale of its own: gauss_newton hands over J^T r and
- * J^T J, half of the gradient and Hessian of the sum of squares. */
+ * cauchy_apply is the .apply of a class, gd_trust_update its .update; the fields are GD_TRUST_HESSIAN, GD_TRUST_RATIOS, GD_TRUST_TRIES,
+ * GD_TRUST_UPDATE and GD_TRUST_INNER.  `unit` is 1 unless the child scales its model: gauss_newton gives J^T r and J^T J,
+ * half of the gradient and Hessian of the sum of squares. */
 #ifndef GRADUS_TRUST_REGION_H
 #define GRADUS_TRUST_REGION_H
 
@@ -30,7 +30,7 @@
 extern "C" {
 #endif
 
-/* A step under way, as the method sees it. */
+/* The current step, for the method. */
 typedef struct gd_trust {
     gd_link *link;
     gd_var *var;
@@ -39,16 +39,16 @@ typedef struct gd_trust {
     double radius;
     /* set by the method with each proposal */
     gd_tensor *hd; /* H d; NULL: computed */
-    double less;   /* taken off the predicted decrease of the quadratic model */
-    bool inside;   /* a larger radius would give the same step: it does not grow */
-    void *memo;    /* what the method keeps for the attempts of this step: gd_link_memory */
+    double less;   /* subtracted from the predicted decrease of the quadratic model */
+    bool inside;   /* a larger radius would give the same step, so it does not grow */
+    void *memo;    /* the method's own data for this step: gd_link_memory */
 } gd_trust;
 
 /* How a link with a trust region proposes steps. */
 typedef struct gd_trust_method {
     /* The step for t->radius, new; NULL without an error: none for this radius, try a smaller one. */
     gd_tensor *(*propose)(gd_trust *t);
-    /* The same where the parameters have bounds, with low <= d <= high; NULL: what propose gives is ended inside them. */
+    /* The same within bounds, low <= d <= high; NULL: the step of propose is shortened to stay inside. */
     gd_tensor *(*propose_within)(gd_trust *t, gd_tensor *low, gd_tensor *high);
     void (*end)(gd_trust *t); /* after the last attempt; may be NULL */
     bool boundary; /* the link has a setting boundary_tol: the radius grows only after steps to the edge */
@@ -57,7 +57,7 @@ typedef struct gd_trust_method {
 /* Class functions: update runs the child's update every update_freq steps, apply sets the update. */
 GD_NODISCARD gd_status gd_trust_update(gd_link *link, gd_var *var);
 GD_NODISCARD gd_status gd_trust_apply(gd_link *link, gd_var *var, const gd_trust_method *method);
-/* The attempts alone, for a link that has its own model: t with link, var, b and hessian (may be NULL when the method sets
+/* Only the attempts, for a link that has its own model: t with link, var, b and hessian (may be NULL if the method sets
  * hd).  unit as above; a setting init that is none: 1.  Sets the update. */
 GD_NODISCARD gd_status gd_trust_search(gd_trust *t, const gd_trust_method *method, double unit);
 
@@ -79,25 +79,25 @@ GD_NODISCARD gd_status gd_trust_search(gd_trust *t, const gd_trust_method *metho
 /* ---- conjugate gradients and minimal residuals for A x = b ---- */
 
 /* Both build x step by step with growing norm (Steihaug 1983).  Products with A are kept, so that the point where the path
- * leaves a smaller ball is found by going along it again without a new product. */
+ * leaves a smaller ball is found without a new product. */
 typedef struct gd_krylov_options {
     gd_tensor *start;      /* x_0 for an unbounded run; NULL: 0 */
-    double tolerance;      /* norm of the residual at which it is enough */
+    double tolerance;      /* norm of the residual at which it stops */
     double shift;          /* added to the diagonal of A */
     int64_t least, most;   /* steps */
     int64_t kept_most;     /* products to keep */
     bool minres;           /* minimal residuals instead of conjugate gradients */
-    bool stop_at_negative; /* at negative curvature stay there, instead of following it to the edge */
+    bool stop_at_negative; /* stop at negative curvature instead of following it to the edge */
 } gd_krylov_options;
 
-/* How the last run went; read only. */
+/* The last run; read only. */
 typedef struct gd_krylov {
     int64_t steps;
-    bool negative;     /* a direction without positive curvature was met */
+    bool negative;     /* a direction without positive curvature was found */
     gd_tensor *before; /* an unbounded run: x when that happened first, NULL if x was still 0; borrowed */
 } gd_krylov;
 
-/* The operator and b are borrowed until gd_krylov_free.  NULL on failure; NULL options: one step a row, exact. */
+/* The operator and b are borrowed until gd_krylov_free.  NULL on failure; NULL options: one step per row, exact. */
 gd_krylov *gd_krylov_new(gd_linop *a, gd_tensor *b, const gd_krylov_options *options);
 /* The point of the path inside the ball (radius INFINITY: its end), and its product with A (shift included).  New. */
 GD_NODISCARD gd_status gd_krylov_at(gd_krylov *k, double radius, gd_tensor **x, gd_tensor **ax);
@@ -108,12 +108,12 @@ void gd_krylov_free(gd_krylov *k); /* NULL is fine */
 /* For -b d + d H d / 2 with low <= d <= high, element by element (NULL: none), and norm(d) <= radius, which 0 satisfies.  *hd, where
  * it is wanted, is H d.  New.
  *
- * The generalised Cauchy point: on the path P(t b), P the way into the box, where the model falls by at least 1 % of what its slope
- * says and longer steps are no better (More & Toraldo 1991). */
+ * The generalised Cauchy point: on the path P(t b), P the projection onto the box, where the model falls by at least 1 % of
+ * its linear prediction and longer steps are no better (More & Toraldo 1991). */
 gd_tensor *gd_cauchy_point(gd_linop *h, gd_tensor *b, gd_tensor *low, gd_tensor *high, double radius,
                            gd_tensor **hd);
-/* From there by conjugate gradients over the elements that no bound holds, projected into the box, until their gradient is at most
- * `tolerance`, the ball ends it, or `most` products are made (Lin & More 1999).  Negative curvature is followed to the edge. */
+/* Continues from there by conjugate gradients over the free elements, projected onto the box, until their gradient is at most
+ * `tolerance`, the edge of the ball, or `most` products (Lin & More 1999).  Negative curvature is followed to the edge. */
 gd_tensor *gd_projected_cg(gd_linop *h, gd_tensor *b, gd_tensor *low, gd_tensor *high, double radius,
                            double tolerance, int64_t most, gd_tensor **hd);
 

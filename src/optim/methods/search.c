@@ -64,7 +64,7 @@ static gd_status read_bounds(gd_search *s)
     return status;
 }
 
-gd_status gd_search_look(gd_search *s)
+gd_status gd_search_refresh(gd_search *s)
 {
     if (!begun(s)) return no_search(s);
     gd_status status = read_bounds(s);

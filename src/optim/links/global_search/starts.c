@@ -158,7 +158,7 @@ static gd_status loss_here(gd_search *s, double *loss)
 {
     double *now = gd_search_numbers(s, s->n);
     int64_t at = 0;
-    gd_status status = now ? gd_search_look(s) : gd_error(gd_var_ctx(s->var));
+    gd_status status = now ? gd_search_refresh(s) : gd_error(gd_var_ctx(s->var));
     for (int i = 0; i < gd_var_count(s->var) && !status; i++) {
         gd_tensor *p = gd_var_params(s->var)[i];
         status = gd_read_f64(p, now + at, gd_numel(p));
