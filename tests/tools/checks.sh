@@ -61,6 +61,18 @@ refuses_name()
 }
 
 
+# check_layers refuses a symbol of a higher room, whatever header declares it, but for the table of classes
+objects=$copy/objects/one.dir/src
+mkdir -p "$objects/optim/links/step_size" "$objects/optim/link"
+compiled() { echo "$1" | "${CC:-cc}" -x c -c -w -o "$objects/$2.o" - || failures=$((failures + 1)); }
+compiled 'int gd_link_lr = 1; int gd__solve_it(void) { return 0; }' optim/links/step_size/lr.c
+compiled 'extern int gd_link_lr; int gd__class_at(void) { return gd_link_lr; }' optim/link/classes.c
+"$root/tools/check_layers" "$copy" --objects "$copy/objects" >/dev/null || { echo "check_layers refuses the table of classes"; failures=$((failures + 1)); }
+compiled 'int gd__solve_it(void); int gd__class_at(void) { return gd__solve_it(); }' optim/link/classes.c
+"$root/tools/check_layers" "$copy" --objects "$copy/objects" | grep -q '^src/optim/link/classes.c: may not use gd__solve_it of src/optim/links/step_size/lr.c' ||
+    { echo "check_layers accepts a function of a higher room"; failures=$((failures + 1)); }
+rm -r "$copy/objects"
+
 # check_names refuses a second file of the same name
 mkdir "$copy/src/base/double" && : >"$copy/src/base/double/shape.c"
 "$root/tools/check_names" "$copy" | grep -q '2 files are called shape.c' ||

@@ -11,7 +11,7 @@
 #include "file/run_log.h"
 #include "cli/commands/tuning_options.h"
 #include "cli/table_options.h"
-#include "optim/chain/tuning.h"
+#include "optim/state/tuning.h"
 #include "optim/text/until.h"
 #include "cli/outcome.h"
 #include "gradus/autograd.h"

@@ -65,7 +65,7 @@ static void begin_argument(arguments *a, const gd_field *field, bool by_position
 /* A number that was given where any number of children and numbers are taken. */
 static bool is_number(const gd_field *field, const gd_link *child)
 {
-    return field->kinds & GD_SET_REAL && child->cls == &gd_link_fill;
+    return field->kinds & GD_SET_REAL && !strcmp(child->cls->name, "fill");
 }
 
 static void print_children(arguments *a, const gd_link *link, int field)

@@ -167,7 +167,7 @@ static void drop_children(gd_link *link, int field)
 static gd_status add_number(gd_link *link, const gd_field *field, const gd_setting *value)
 {
     gd_status status = gd__field_check(link->head.ctx, "", link->cls, field, value);
-    gd_link *fill = status ? NULL : gd_link_new(link->head.ctx, &gd_link_fill);
+    gd_link *fill = status ? NULL : gd_link_new(link->head.ctx, gd__find_class(link->head.ctx, "fill"));
     if (!fill) return status ? status : GD_NOMEM;
     fill->value[0] = *value;
     return gd_link_set_child(link, field->name, fill);

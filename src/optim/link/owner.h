@@ -156,6 +156,8 @@ void gd__warn_of_rates(const gd_optimizer *optimizer);
 /* Adds a parameter to a group, checked; takes all from number `count` on out again. */
 gd_status gd__param_add(gd_optimizer *optimizer, const char *name, gd_tensor *param, int group);
 void gd__params_truncate(gd_optimizer *optimizer, int count);
+/* What is kept for a parameter besides its name and state: its bounds are forgotten, and who owns it. */
+void gd__param_drop(gd_param *param);
 /* The setting of a key in a group (also one that is not in the optimizer yet), made if it is not there. */
 gd_group_setting *gd__group_key(gd_optimizer *optimizer, gd_group *group, const char *key);
 /* Do the links that have such a setting take this value, and all those of its schedule? */

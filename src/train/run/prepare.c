@@ -3,7 +3,7 @@
 #include "base/system.h"
 #include "file/output.h"
 #include "file/safetensors.h"
-#include "optim/chain/tuning.h"
+#include "optim/state/tuning.h"
 #include "optim/state/resume.h"
 #include "train/run/row_parts.h"
 #include "world/world_internal.h"

@@ -1,7 +1,7 @@
 /* From a spec to a recipe; see job.h. */
 #include "train/run/job.h"
 #include "base/text/number.h"
-#include "optim/chain/tuning.h"
+#include "optim/state/tuning.h"
 
 #include <math.h>
 #include <stdio.h>

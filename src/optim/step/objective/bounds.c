@@ -100,15 +100,6 @@ static double residual_at(const strip *s, int64_t i, double x, double g)
     return clamp_to(g, x - high_at(s, i), x - low_at(s, i));
 }
 
-void gd__bounds_drop(gd_param *p)
-{
-    gd__release(p->low);
-    gd__release(p->high);
-    if (p->side) gd__free(p->tensor->head.ctx, p->side, (size_t)p->tensor->numel + 1);
-    p->low = p->high = NULL;
-    p->side = NULL;
-}
-
 /* ---- saying them ---- */
 
 /* A bound as the loops read it: f64 on the host, as the parameter's dtype can hold it, owned.  NULL for NULL. */

@@ -52,7 +52,5 @@ GD_NODISCARD gd_status gd__bounds_centre(gd_var *var, gd_tensor *const *v, doubl
 /* x - P(x - g) for each parameter: in out, new. */
 GD_NODISCARD gd_status gd__bounds_residual(gd_optimizer *optimizer, gd_tensor *const *params,
                                            gd_tensor *const *grads, int count, gd_tensor **out);
-/* Takes the bounds of parameter `index` back. */
-void gd__bounds_drop(gd_param *param);
 
 #endif

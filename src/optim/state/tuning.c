@@ -1,5 +1,5 @@
 /* Groups and schedules; see tuning.h. */
-#include "optim/chain/tuning.h"
+#include "optim/state/tuning.h"
 #include "gradus/link.h"
 #include "optim/text/setting.h"
 

@@ -6,7 +6,7 @@
  * that are rules have a setting a parameter.  The others mostly have one for the whole step: they read that of the first
  * parameter, and parameters that disagree are refused by name, before the step has changed anything where the class says
  * how it reads, else when it reads. */
-#include "optim/step/optimizer.h"
+#include "optim/link/owner.h"
 #include "optim/text/setting.h"
 
 #include <math.h>

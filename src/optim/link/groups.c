@@ -1,5 +1,5 @@
 /* Groups of parameters: their settings and schedules, and what links make of them. */
-#include "optim/step/optimizer.h"
+#include "optim/link/owner.h"
 #include "optim/text/setting.h"
 
 #include <string.h>
