@@ -4,15 +4,16 @@
 
 /* What a node of gd_custom calls, in its first attribute; node.c ends it. */
 typedef struct custom {
+    gd_node_user node;
     gd_ctx *ctx;
     gd_custom_gradient gradient;
     void *user;
     void (*destroy)(void *user);
 } custom;
 
-void gd__custom_end(int64_t address)
+static void end_custom(gd_node_user *user)
 {
-    custom *c = (custom *)(intptr_t)address;
+    custom *c = (custom *)user;
     if (c->destroy) c->destroy(c->user);
     gd__free(c->ctx, c, sizeof *c);
 }
@@ -41,7 +42,7 @@ gd_tensor *gd_custom(gd_tensor *value, gd_tensor *const *inputs, int count, gd_c
         out = NULL;
         goto done;
     }
-    *c = (custom){ctx, gradient, user, destroy};
+    *c = (custom){{end_custom}, ctx, gradient, user, destroy};
     gd_attrs attrs = {.ni = 1, .i = {(int64_t)(intptr_t)c}};
     gd_status status = gd__record(GD_OP_custom, inputs, count, &attrs, &out, 1);
     if (out->node && !status) return out; /* the node has it */

@@ -58,7 +58,8 @@ void gd__node_release(gd_node *node)
             }
         }
         gd__node_spend(n);
-        if (n->op == GD_OP_custom && n->i[0]) gd__custom_end(n->i[0]);
+        gd_node_user *user = n->op == GD_OP_custom ? (gd_node_user *)(intptr_t)n->i[0] : NULL;
+        if (user) user->end(user);
         n->ctx->live--;
         gd__free(n->ctx, n, n->bytes);
     }

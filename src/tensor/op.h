@@ -108,8 +108,10 @@ gd_status gd__execute(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs
 /* run() for the common case of one output; returns it, or releases it and returns NULL on failure. */
 gd_tensor *gd__run1(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *out);
 
-/* Ends what a node of `custom` calls, given its first attribute (autograd/custom.c). */
-void gd__custom_end(int64_t address);
+/* How what a node of `custom` calls begins (autograd/custom.c): its address is the node's first attribute. */
+typedef struct gd_node_user {
+    void (*end)(struct gd_node_user *user);
+} gd_node_user;
 
 void gd__node_retain(gd_node *node);
 void gd__node_release(gd_node *node);
