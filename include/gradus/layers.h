@@ -62,6 +62,101 @@ gd_layer_norm_options gd_layer_norm_defaults(void); /* as the comments above say
 gd_module *gd_layer_norm_new(gd_ctx *ctx, int64_t size, const gd_layer_norm_options *options);
 gd_class *gd_class_layer_norm(gd_ctx *ctx);
 
+/* ---- rms_norm: x / sqrt(mean x^2 + eps) * weight over the last axis ---- */
+
+/* Start from gd_rms_norm_defaults(). */
+typedef struct gd_rms_norm_options {
+    double eps;     /* default 1e-6 */
+    bool affine;    /* default true: has a weight */
+    gd_dtype dtype; /* default f32 */
+} gd_rms_norm_options;
+
+gd_rms_norm_options gd_rms_norm_defaults(void); /* as the comments above say */
+/* weight [size] is one. */
+gd_module *gd_rms_norm_new(gd_ctx *ctx, int64_t size, const gd_rms_norm_options *options);
+gd_class *gd_class_rms_norm(gd_ctx *ctx);
+
+/* ---- group_norm: layer_norm over groups of channels, of [batch, channel, ...] ---- */
+
+/* Start from gd_group_norm_defaults(). */
+typedef struct gd_group_norm_options {
+    double eps;     /* default 1e-5 */
+    bool affine;    /* default true: has weight and bias */
+    gd_dtype dtype; /* default f32 */
+} gd_group_norm_options;
+
+gd_group_norm_options gd_group_norm_defaults(void); /* as the comments above say */
+/* weight [channels] is one, bias [channels] zero.  VALUE when groups does not divide channels. */
+gd_module *gd_group_norm_new(gd_ctx *ctx, int64_t groups, int64_t channels,
+                             const gd_group_norm_options *options);
+gd_class *gd_class_group_norm(gd_ctx *ctx);
+
+/* ---- batch_norm: each channel of [batch, channel, ...] by its mean and variance over all else ---- */
+
+/* Start from gd_batch_norm_defaults(). */
+typedef struct gd_batch_norm_options {
+    double eps;      /* default 1e-5 */
+    double momentum; /* default 0.1: how far running averages move per call */
+    bool affine;     /* default true: has weight and bias */
+    gd_dtype dtype;  /* default f32 */
+} gd_batch_norm_options;
+
+gd_batch_norm_options gd_batch_norm_defaults(void); /* as the comments above say */
+/* [batch, channel] or [batch, channel, length].  weight [channels] is one, bias zero; the buffers running_mean and running_var follow
+ * the batches while the module trains (gd_module_train), and are used in place of theirs when it evaluates. */
+gd_module *gd_batch_norm1d_new(gd_ctx *ctx, int64_t channels, const gd_batch_norm_options *options);
+/* The same of images [batch, channel, height, width]. */
+gd_module *gd_batch_norm2d_new(gd_ctx *ctx, int64_t channels, const gd_batch_norm_options *options);
+gd_class *gd_class_batch_norm1d(gd_ctx *ctx);
+gd_class *gd_class_batch_norm2d(gd_ctx *ctx);
+
+/* ---- conv1d: signals [batch, channel, length] ---- */
+
+/* Start from gd_conv1d_defaults(). */
+typedef struct gd_conv1d_options {
+    int stride, padding; /* default 1, 0 */
+    bool bias;           /* default true */
+    gd_dtype dtype;      /* default f32 */
+} gd_conv1d_options;
+
+gd_conv1d_options gd_conv1d_defaults(void); /* as the comments above say */
+/* weight [outputs, inputs, kernel] and bias [outputs] are uniform in [-b, b), b = 1/sqrt(inputs * kernel). */
+gd_module *gd_conv1d_new(gd_ctx *ctx, int64_t inputs, int64_t outputs, int64_t kernel,
+                         const gd_conv1d_options *options);
+gd_class *gd_class_conv1d(gd_ctx *ctx);
+
+/* ---- pooling: the largest, or the mean, of each window of images [batch, channel, height, width] ---- */
+
+/* Start from gd_max_pool2d_defaults(). */
+typedef struct gd_max_pool2d_options {
+    int stride, padding; /* default 0: the size of a window; 0 */
+} gd_max_pool2d_options;
+
+gd_max_pool2d_options gd_max_pool2d_defaults(void); /* as the comments above say */
+/* The largest of windows of size x size. */
+gd_module *gd_max_pool2d_new(gd_ctx *ctx, int64_t size, const gd_max_pool2d_options *options);
+gd_class *gd_class_max_pool2d(gd_ctx *ctx);
+
+/* Start from gd_avg_pool2d_defaults(). */
+typedef struct gd_avg_pool2d_options {
+    int stride, padding; /* default 0: the size of a window; 0 */
+} gd_avg_pool2d_options;
+
+gd_avg_pool2d_options gd_avg_pool2d_defaults(void); /* as the comments above say */
+/* The mean of windows of size x size, padding counted as 0. */
+gd_module *gd_avg_pool2d_new(gd_ctx *ctx, int64_t size, const gd_avg_pool2d_options *options);
+gd_class *gd_class_avg_pool2d(gd_ctx *ctx);
+
+/* ---- dropout and flatten ---- */
+
+/* While it trains an element is 0 with chance p, else divided by 1 - p; when it evaluates nothing changes.  VALUE unless 0 <= p < 1. */
+gd_module *gd_dropout_layer_new(gd_ctx *ctx, double p);
+gd_class *gd_class_dropout(gd_ctx *ctx);
+
+/* [batch, ...] as [batch, all else]. */
+gd_module *gd_flatten_new(gd_ctx *ctx);
+gd_class *gd_class_flatten(gd_ctx *ctx);
+
 /* ---- embedding: integer index [...] to table rows [..., size] ---- */
 
 /* Start from gd_embedding_defaults(). */

@@ -34,6 +34,7 @@ from ._train import Model as Model, load_model as load_model, train as train
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from . import nn as nn
     from ._functions import checkpoint as checkpoint, custom_vjp as custom_vjp, grad as grad, hessian as hessian, jacfwd as jacfwd
     from ._functions import jacrev as jacrev, jit as jit, jvp as jvp, scan as scan, value_and_grad as value_and_grad, vjp as vjp
     from ._functions import vmap as vmap
@@ -50,14 +51,16 @@ _later = {name: module for module, names in {
 
 if not TYPE_CHECKING:  # a checker would believe in any name
     def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name == "nn":
+            return import_module(".nn", __name__)
         module = _later.get(name)
         if module is None:
             raise AttributeError(f"module 'gradus' has no attribute '{name}'")
-        from importlib import import_module
-
         globals()[name] = value = getattr(import_module(f".{module}", __name__), name)
         return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_later})
+    return sorted({*globals(), *_later, "nn"})

@@ -234,7 +234,7 @@ PyObject *gd_py_dlpack_device(PyObject *self, PyObject *unused);
 PyObject *gd_py_from_dlpack(PyObject *module, PyObject *object);
 extern PyMethodDef gd_py_make_functions[], gd_py_autograd_functions[], gd_py_solve_functions[],
     gd_py_file_functions[], gd_py_functional_functions[], gd_py_link_functions[], gd_py_timing_functions[],
-    gd_py_traced_functions[];
+    gd_py_traced_functions[], gd_py_layer_functions[];
 
 /* ---- arguments.c ---- */
 
@@ -375,6 +375,10 @@ int gd_py_add_module_type(PyObject *module);
 /* The module in an object of the base type; NULL with an exception. */
 gd_module *gd_py_module_of(PyObject *o);
 PyObject *gd_py_virtual_value(PyObject *o); /* of a VirtualTensor; new */
+struct gd_py_layer_value;                   /* layers.c */
+/* The object has another module of the library from here on; false with an exception. */
+int gd_py_module_become(PyObject *o, gd_module *(*make)(gd_ctx *ctx, const struct gd_py_layer_value *values),
+                        const struct gd_py_layer_value *values);
 
 /* Gives PyType_FromModuleAndSpec's type to the module under its last name. */
 PyTypeObject *gd_py_add_type(PyObject *module, PyType_Spec *spec, PyObject *bases);

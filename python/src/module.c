@@ -96,6 +96,20 @@ static PyObject *module_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     return (PyObject *)self;
 }
 
+int gd_py_module_become(PyObject *o, gd_module *(*make)(gd_ctx *ctx, const struct gd_py_layer_value *values),
+                        const struct gd_py_layer_value *values)
+{
+    py_module *self = (py_module *)o;
+    if (!gd_py_module_of(o)) return 0;
+    gd_py_context *c = self->head.owner;
+    gd_module *m = make(c->ctx, values);
+    if (!m) return gd_py_raise(c) != NULL;
+    if (c->callbacks) (void)gd_module_retain(m); /* its scope has the first reference */
+    gd_py_release(c, end_module, self->m);
+    self->m = m;
+    return 1;
+}
+
 static void module_dealloc(PyObject *o)
 {
     py_module *self = (py_module *)o;

@@ -219,6 +219,8 @@ static const own_call own_calls[] = {
     {"gd_npy_load", own_gd_npy_load},
     {"gd_module_export", own_gd_module_export},
     {"gd_virtual_new", own_gd_virtual_new},
+    {"gd_conv1d_new", own_gd_conv1d_new},
+    {"gd_dropout_layer_new", own_gd_dropout_layer_new},
     {"gd_conv2d_new", own_gd_conv2d_new},
     {"gd_mlp_new", own_gd_mlp_new},
     {"gd_module_load", own_gd_module_load},

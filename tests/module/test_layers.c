@@ -579,6 +579,134 @@ static void layers_take_the_dtype_of_their_options(void **state)
     gd_scope_end(ctx);
 }
 
+/* ---- layers by other sums ---- */
+
+typedef struct made {
+    const char *name;
+    gd_module *(*make)(gd_ctx *ctx);
+    int ndim;
+    int64_t shape[4];
+} made;
+
+static gd_module *wide_rms(gd_ctx *ctx)
+{
+    gd_rms_norm_options o = gd_rms_norm_defaults();
+    o.dtype = GD_F64;
+    return gd_rms_norm_new(ctx, 3, &o);
+}
+static gd_module *wide_group(gd_ctx *ctx)
+{
+    gd_group_norm_options o = gd_group_norm_defaults();
+    o.dtype = GD_F64;
+    return gd_group_norm_new(ctx, 2, 4, &o);
+}
+static gd_module *wide_batch(gd_ctx *ctx,
+                             gd_module *(*make)(gd_ctx *, int64_t, const gd_batch_norm_options *))
+{
+    gd_batch_norm_options o = gd_batch_norm_defaults();
+    o.dtype = GD_F64;
+    return make(ctx, 2, &o);
+}
+static gd_module *wide_batch1d(gd_ctx *ctx) { return wide_batch(ctx, gd_batch_norm1d_new); }
+static gd_module *wide_batch2d(gd_ctx *ctx) { return wide_batch(ctx, gd_batch_norm2d_new); }
+static gd_module *wide_conv1d(gd_ctx *ctx)
+{
+    gd_conv1d_options o = gd_conv1d_defaults();
+    o.dtype = GD_F64;
+    o.padding = 1;
+    o.stride = 2;
+    return gd_conv1d_new(ctx, 2, 3, 3, &o);
+}
+static gd_module *of_two(gd_ctx *ctx) { return gd_max_pool2d_new(ctx, 2, NULL); }
+static gd_module *mean_of_two(gd_ctx *ctx) { return gd_avg_pool2d_new(ctx, 2, NULL); }
+
+static void gradients_of_the_other_layers_are_right(void **state)
+{
+    static const made rows[] = {
+        {"rms_norm", wide_rms, 2, {4, 3}},
+        {"group_norm", wide_group, 3, {2, 4, 3}},
+        {"batch_norm1d", wide_batch1d, 2, {5, 2}},
+        {"batch_norm1d", wide_batch1d, 3, {3, 2, 4}},
+        {"batch_norm2d", wide_batch2d, 4, {2, 2, 3, 2}},
+        {"conv1d", wide_conv1d, 3, {2, 2, 7}},
+        {"max_pool2d", of_two, 4, {1, 2, 4, 4}},
+        {"avg_pool2d", mean_of_two, 4, {1, 2, 4, 4}},
+        {"flatten", gd_flatten_new, 3, {2, 3, 2}},
+    };
+    gd_ctx *ctx = CTX(state);
+    for (int i = 0; i < COUNT_OF(rows); i++) {
+        gd_scope_begin(ctx);
+        gd_module *m = rows[i].make(ctx);
+        assert_non_null(m);
+        check_gradients(m, gd_require_grad(random_tensor(ctx, rows[i].ndim, rows[i].shape)));
+        gd_scope_end(ctx);
+    }
+}
+
+static void batch_norm_evaluates_by_what_it_has_seen(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    gd_scope_begin(ctx);
+    gd_module *m = wide_batch1d(ctx);
+    gd_tensor *x = gd_reshape(VECTOR(ctx, 1, 10, 3, 30), 2, (int64_t[]){2, 2});
+    const double small = sqrt(1 + 1e-5), large = sqrt(100 + 1e-5);
+    const double trained[] = {-1 / small, -10 / large, 1 / small, 10 / large};
+    double *y = values_of(gd_module_call(m, x));
+    for (int i = 0; i < 4; i++) assert_true(fabs(y[i] - trained[i]) < 1e-12);
+    free(y);
+    /* a tenth of the way from 0 to the mean, and from 1 to the unbiased variance */
+    const double mean[] = {0.2, 2}, variance[] = {1.1, 20.9};
+    double *seen = values_of(gd_module_get_tensor(m, "running_mean"));
+    double *spread = values_of(gd_module_get_tensor(m, "running_var"));
+    for (int i = 0; i < 2; i++)
+        assert_true(fabs(seen[i] - mean[i]) < 1e-12 && fabs(spread[i] - variance[i]) < 1e-12);
+    ok(gd_module_eval(m));
+    y = values_of(gd_module_call(m, x));
+    const double input[] = {1, 10, 3, 30};
+    for (int i = 0; i < 4; i++)
+        assert_true(fabs(y[i] - (input[i] - mean[i % 2]) / sqrt(variance[i % 2] + 1e-5)) < 1e-12);
+    free(y);
+    free(seen);
+    free(spread);
+    gd_scope_end(ctx);
+}
+
+static void the_mode_of_a_tree_reaches_dropout(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    gd_scope_begin(ctx);
+    gd_module *net = gd_sequential_new(ctx, (gd_module *[]){gd_dropout_layer_new(ctx, 0.5)}, 1);
+    gd_tensor *x = gd_ones(ctx, GD_F64, 1, (int64_t[]){1000});
+    assert_true(gd_module_is_training(net));
+    double sum = gd_item(gd_sum(gd_module_call(net, x), NULL, false));
+    assert_true(sum > 800 && sum < 1200 && sum != 1000);
+    ok(gd_module_eval(net));
+    assert_false(gd_module_is_training(net));
+    assert_true(gd_item(gd_sum(gd_module_call(net, x), NULL, false)) == 1000);
+    ok(gd_module_train(net));
+    assert_null(gd_dropout_layer_new(ctx, 1));
+    expect_error(ctx, GD_VALUE, "p is 1");
+    gd_scope_end(ctx);
+}
+
+static void a_tied_parameter_is_listed_once(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    gd_scope_begin(ctx);
+    gd_module *a = gd_linear_new(ctx, 2, 2, NULL), *b = gd_linear_new(ctx, 2, 2, NULL);
+    ok(gd_module_tie(b, "weight", gd_module_get_tensor(a, "weight")));
+    gd_module *net = gd_sequential_new(ctx, (gd_module *[]){a, b}, 2);
+    gd_named *all = gd_module_parameters(net, NULL);
+    assert_int_equal(gd_named_count(all), 3);
+    ok(gd_module_to(net, GD_F64));
+    assert_ptr_equal(gd_module_get_tensor(net, "0.weight"), gd_module_get_tensor(net, "1.weight"));
+    assert_int_equal(gd_tensor_dtype(gd_module_get_tensor(net, "1.weight")), GD_F64);
+    assert_int_equal(gd_module_tie(net, "1.bias", gd_square(gd_module_get_tensor(net, "0.bias"))),
+                     GD_ARGUMENT);
+    expect_error(ctx, GD_ARGUMENT, "only be tied to a parameter");
+    gd_scope_end(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -605,6 +733,10 @@ int main(void)
         TEST(a_sequential_takes_only_what_fits),
         TEST(layers_outside_every_scope_leave_nothing_behind),
         TEST(layers_take_the_dtype_of_their_options),
+        TEST(gradients_of_the_other_layers_are_right),
+        TEST(batch_norm_evaluates_by_what_it_has_seen),
+        TEST(the_mode_of_a_tree_reaches_dropout),
+        TEST(a_tied_parameter_is_listed_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

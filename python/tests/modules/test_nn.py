@@ -1,0 +1,141 @@
+"""gradus.nn: every layer of layers.h is a class, with values and gradients as torch.nn has them (recorded, in f64)."""
+import copy
+import json
+import math
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gradus as gd
+from gradus import nn
+
+RECORDED = json.loads((Path(__file__).parent / "layers.json").read_text())["layers"]
+HEADER = Path(__file__).resolve().parents[3] / "include" / "gradus" / "layers.h"
+
+MAKE = {
+    "Linear": lambda: nn.Linear(4, 3, dtype="f64"), "Conv1d": lambda: nn.Conv1d(2, 3, 3, stride=2, padding=1, dtype="f64"),
+    "Conv2d": lambda: nn.Conv2d(in_channels=2, out_channels=3, kernel_size=3, stride=2, padding=1, dtype="f64"),
+    "LayerNorm": lambda: nn.LayerNorm(4, dtype="f64"), "RMSNorm": lambda: nn.RMSNorm(4, dtype="f64"),
+    "GroupNorm": lambda: nn.GroupNorm(2, 4, dtype="f64"), "BatchNorm1d": lambda: nn.BatchNorm1d(3, dtype="f64"),
+    "BatchNorm2d": lambda: nn.BatchNorm2d(2, dtype="f64"), "MaxPool2d": lambda: nn.MaxPool2d(2), "AvgPool2d": lambda: nn.AvgPool2d(kernel_size=2, stride=1),
+    "Flatten": nn.Flatten, "GELU": nn.GELU, "ReLU": nn.ReLU, "Softplus": nn.Softplus, "Sigmoid": nn.Sigmoid, "Tanh": nn.Tanh,
+}
+
+
+def numbers(shape):
+    return gd.tensor((np.sin(np.arange(math.prod(shape)) * 1.3 + 0.2) * 1.5).reshape(shape))
+
+
+def filled(name):
+    layer = MAKE[name]()
+    for i, (own, p) in enumerate(layer.named_parameters()):
+        p.assign(numbers(p.shape) * 0.4 + 0.1 * i + 0.3)
+    return layer
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_layers_are_those_of_torch(name):
+    layer, row = filled(name), RECORDED[name]
+    x = numbers(row["shape"]).require_grad()
+    y = layer(x)
+    assert np.allclose(y.tolist(), row["y"], rtol=1e-10, atol=1e-12)
+    (y * gd.tensor(np.cos(np.arange(y.size)).reshape(y.shape))).sum().backward()
+    assert np.allclose(x.grad.tolist(), row["dx"], rtol=1e-8, atol=1e-10)
+    for (own, p), dp in zip(layer.named_parameters(), row["dp"], strict=True):
+        assert np.allclose(p.grad.tolist(), dp, rtol=1e-8, atol=1e-10), own
+    if "running" in row:
+        assert np.allclose([layer.running_mean.tolist(), layer.running_var.tolist()], row["running"])
+        layer.eval()
+        assert np.allclose(layer(x).tolist(), row["eval"])
+        assert np.allclose(layer.running_mean.tolist(), row["running"][0])
+
+
+def test_every_layer_of_the_header_is_there():
+    made = set(re.findall(r"^gd_module \*gd_(\w+)_new\(", HEADER.read_text(), re.M))
+    flat = lambda name: name.replace("_layer", "").replace("_", "").lower() if name != "layer_norm" else "layernorm"  # noqa: E731
+    assert {flat(n) for n in made} <= {n.lower() for n in dir(nn)}
+
+
+def test_dropout_goes_by_the_mode():
+    gd.current_context()
+    layer = nn.Dropout(0.25)
+    x = gd.ones(4000)
+    y = layer(x)
+    assert set(np.round(y.tolist(), 6)) == {0.0, round(1 / 0.75, 6)} and abs(y.mean().item() - 1) < 0.1
+    assert layer.eval()(x).tolist() == x.tolist()
+    assert nn.Dropout().train()(x).max().item() == 2
+    with pytest.raises(ValueError, match="p is 1"):
+        nn.Dropout(1.0)
+
+
+def test_attention_embedding_and_mlp():
+    attention = nn.Attention(8, num_heads=2, causal=True)
+    x = gd.randn((2, 5, 8), dtype="f32")
+    y = attention(x)
+    assert y.shape == (2, 5, 8) and list(attention.named_parameters().keys()) == ["qkv.weight", "qkv.bias", "out.weight", "out.bias"]
+    assert attention(x, causal=False).tolist() != y.tolist()
+    table = nn.Embedding(10, 4)
+    assert table(gd.tensor([1, 2, 1])).shape == (3, 4)
+    mlp = nn.MLP([4, 8, 3], activation="tanh")
+    assert mlp(gd.ones((2, 4), dtype="f32")).shape == (2, 3)
+
+
+@pytest.mark.parametrize("how", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["deepcopy", "pickle"])
+def test_layers_are_copied_and_pickled(how):
+    net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.5), nn.Attention(6, 2), nn.Linear(6, 2, bias=False))
+    net[0].freeze()
+    net.to("f64")
+    x = numbers((3, 4))
+    net[1](net[0](x))
+    net.eval()
+    other = how(net)
+    assert other(x).tolist() == net(x).tolist() and list(other.state_dict()) == list(net.state_dict())
+    assert [p.requires_grad for p in other.parameters()] == [p.requires_grad for p in net.parameters()]
+    assert not other.training and not other[3].training and other[0].weight.dtype == "f64"
+    other[0].weight.assign(other[0].weight * 0)
+    assert net[0].weight.abs().sum().item() > 0
+    assert repr(other) == repr(net) and "Linear(4, 6)" in repr(net) and "bias=False" in repr(net)
+
+
+def test_layers_train_and_tie():
+    class Autoencoder(gd.Module):
+        def __init__(self):
+            super().__init__()
+            self.enter, self.leave = nn.Linear(3, 3, dtype="f64"), nn.Linear(3, 3, dtype="f64")
+            self.leave.weight = self.enter.weight
+
+        def forward(self, x):
+            return self.leave(self.enter(x).tanh())
+
+    net = Autoencoder()
+    x = numbers((8, 3))
+    loss = lambda: (net(x) - x).square().mean()  # noqa: E731
+    before = loss().item()
+    optimizer = gd.Optimizer(net, "adam | lr(0.05)")
+    for _ in range(100):
+        optimizer.step(loss)
+    assert loss().item() < 0.5 * before and net.leave.weight.tolist() == net.enter.weight.tolist() and len(net.parameters()) == 3
+    value, grads = gd.value_and_grad(lambda m: (m(x) - x).square().mean())(net)
+    assert value.item() == loss().item() and set(grads) == {"enter.weight", "enter.bias", "leave.bias"}
+
+
+def test_what_is_no_setting_is_named():
+    with pytest.raises(TypeError, match="no setting 'strde', did you mean 'stride'"):
+        nn.Conv2d(1, 1, 3, strde=2)
+    with pytest.raises(TypeError, match="'outputs' is needed"):
+        nn.Linear(3)
+    with pytest.raises(TypeError, match="given twice"):
+        nn.Linear(3, 4, in_features=3)
+    with pytest.raises(ValueError, match="groups do not divide"):
+        nn.GroupNorm(3, 4)
+    with pytest.raises(gd.ShapeError, match="second axis has 4 channels, expected 3"):
+        nn.BatchNorm1d(3)(gd.ones((2, 4), dtype="f32"))
+    with pytest.raises(ValueError, match="no variance"):
+        nn.BatchNorm1d(3)(gd.ones((1, 3), dtype="f32"))
+    with pytest.raises(AttributeError):
+        nn.Nothing
+    import inspect
+    assert str(inspect.signature(nn.Linear)) == "(inputs, outputs, bias=True, dtype='f32', input=None, output=None)"
