@@ -22,7 +22,7 @@ from ._core import __version__ as __version__
 from ._tensor import Device as Device, arange as arange, bf16 as bf16, bool_ as bool_, devices as devices
 from ._tensor import enable_grad as enable_grad, eye as eye, f16 as f16, f32 as f32, f64 as f64, i32 as i32, i64 as i64
 from ._tensor import load as load, load_meta as load_meta, no_grad as no_grad, save as save, tensor as tensor, u8 as u8
-from ._optim import Chain as Chain, Optimizer as Optimizer
+from ._optim import Chain as Chain, Group as Group, Optimizer as Optimizer
 from ._links import Rule as Rule, Transform as Transform, Value as Value, Var as Var, link as link, rule as rule
 from ._module import Functional as Functional, LoadReport as LoadReport, Module as Module, ModuleDict as ModuleDict
 from ._module import ModuleList as ModuleList, TensorDict as TensorDict, TensorList as TensorList, VirtualTensor as VirtualTensor

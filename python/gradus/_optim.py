@@ -161,6 +161,66 @@ def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _value("group", key, value) for key, value in settings.items()}
 
 
+class Group(dict):  # type: ignore[type-arg]
+    """A group of parameters and its settings, live: group["lr"] = 0.1 is in force at the next step.  What is no setting of the chain is
+    kept for those who put it there, as learning rate schedulers do with "initial_lr"."""
+
+    def __init__(self, optimizer: "Optimizer", number: int, params: dict[str, Tensor], settings: Mapping[str, Any]) -> None:
+        super().__init__(settings, params=list(params.values()))
+        self._optimizer, self._number, self._names = optimizer, number, list(params)
+        self.schedules: dict[str, Callable[[int], float]] = {}
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key == "params":
+            raise KeyError("the parameters of a group change by add_param_group, add and remove")
+        if key in SETTINGS_OF_TORCH or key in self or self._known(key):
+            self._put(key, value)
+        super().__setitem__(key, value)
+
+    def _known(self, key: str) -> bool:
+        return bool(self._names) and _core._optimizer_setting(self._optimizer, key, self._names[0]) is not None
+
+    def _put(self, key: str, value: Any) -> None:
+        if key == "params" or not (self._known(key) or isinstance(value, str)):
+            return
+        if isinstance(value, Tensor) or hasattr(value, "item"):
+            value = value.item()
+        self._optimizer.set(key, value, self._number)
+
+    def __getitem__(self, key: str) -> Any:
+        if key != "params" and self._names:
+            found = _core._optimizer_setting(self._optimizer, key, self._names[0])
+            if found is not None:
+                return found
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The setting in force, what somebody put there, or the default."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """What is there, or else the default, put there."""
+        try:
+            return self[key]
+        except KeyError:
+            self[key] = default
+            return default
+
+    def update(self, *others: Any, **settings: Any) -> None:
+        """Sets several."""
+        for key, value in dict(*others, **settings).items():
+            self[key] = value
+
+    def __reduce__(self) -> Any:
+        return (dict, ({**self},))
+
+
+SETTINGS_OF_TORCH = ("lr",)
+
+
 class Optimizer(_core._Optimizer):
     """Steps of a chain over parameters.
 
@@ -168,14 +228,19 @@ class Optimizer(_core._Optimizer):
             [{"params": [w], "lr": 0.1}, {"params": [b]}]
     chain   text or links: "clip_norm(1) | adam | lr(1e-3)", m.adam() | m.lr(1e-3)
 
+    Links may be given one by one, or as a list: Optimizer(net, m.adam(), m.lr(1e-3)).  param_groups are live views, as in torch, and
+    copy, deepcopy and pickle work: the parameters are copied with it.
+
     step(closure) evaluates closure(), which gives one number, as often as the links ask for; step(residuals=f) does so with a tensor
     of residuals, whose sum of squares is the loss; step() uses the gradients of backward().  A closure that takes
     `backward` is called with False where the loss alone is wanted, and else leaves the gradients on the parameters."""
 
-    def __init__(self, params: Any, chain: "Chain | str") -> None:
+    def __init__(self, params: Any, *chain: Any) -> None:
         from ._module import Module
 
-        self._params = params
+        self._params, self._model = params, params if isinstance(params, Module) else None
+        self._views: list[Group] = []
+        text = _chain_text(chain)
         groups = _groups_of(params, Module)
         if groups and not any(tensors for _, tensors in groups):
             raise ValueError("Optimizer: no parameters were given")
@@ -183,7 +248,7 @@ class Optimizer(_core._Optimizer):
         context = params._context if isinstance(params, Module) else first.context if first is not None else _core.current_context()
         if definitions:
             known_in(context)
-        super().__init__(context, str(chain))
+        super().__init__(context, text)
         if isinstance(params, Module):
             self.add_module(params)
         for number, (settings, tensors) in enumerate(groups):
@@ -193,6 +258,71 @@ class Optimizer(_core._Optimizer):
                 self._set_group(0, settings)
             else:
                 self.add_group(tuple(tensors), tuple(tensors.values()), settings)
+            self._views.append(Group(self, number, tensors, settings))
+
+    def __new__(cls, *args: Any, **keywords: Any) -> "Optimizer":
+        return super().__new__(cls)
+
+    @property
+    def model(self) -> Any:
+        """The Module whose parameters it has, or None."""
+        return self._model
+
+    @property
+    def param_groups(self) -> list[Group]:
+        """The groups as live dicts: "params", and settings by name, those in force and those that were put there."""
+        if not self._views:
+            self._views.append(Group(self, 0, {}, {}))
+        if len(self._views) == 1:  # with what add() and add_module() brought
+            view = self._views[0]
+            view._names = list(self.parameters)
+            dict.__setitem__(view, "params", list(self.parameters.values()))
+        for view in self._views:
+            lr = view.get("lr")
+            if lr is not None:
+                dict.__setitem__(view, "lr", lr)
+        return self._views
+
+    def add_param_group(self, group: Mapping[str, Any]) -> None:
+        """One more group: {"params": [w], "lr": 0.1}."""
+        settings, tensors = _groups_of([group], type(None))[0]
+        known = self.parameters
+        taken = {t._handle for t in known.values()}
+        if any(t._handle in taken for t in tensors.values()):
+            raise ValueError("add_param_group: a parameter is in the optimizer already")
+        tensors = {name if name not in known else f"p{len(known) + i}": t for i, (name, t) in enumerate(tensors.items())}
+        self.param_groups  # those so far
+        self.add_group(tuple(tensors), tuple(tensors.values()), settings)
+        self._views.append(Group(self, self.groups - 1, tensors, settings))
+
+    @property
+    def state(self) -> dict[Tensor, dict[str, Tensor]]:
+        """Copies of the state of links for each parameter: state[w]["exp_avg"]."""
+        tensors, _ = _core._optimizer_pack(self)
+        out: dict[Tensor, dict[str, Tensor]] = {}
+        for name, p in self.parameters.items():
+            found = {key.rsplit("/", 1)[1]: t for key, t in tensors.items() if key.startswith(f"{name}/")}
+            if found:
+                out[p] = found
+        return out
+
+    def setting(self, name: str, parameter: str | None = None) -> Any:
+        """The setting in force of the last link that has it, for a parameter by name; None where no link has it."""
+        return _core._optimizer_setting(self, name, parameter if parameter is not None else next(iter(self.parameters)))
+
+    def state_dict(self) -> dict[str, Any]:
+        """A copy of all state: of links, step counts, settings and generators."""
+        tensors, texts = _core._optimizer_pack(self)
+        return {"tensors": tensors, "texts": texts, "chain": self.chain}
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Sets the state to what state_dict() gave."""
+        _core._optimizer_unpack(self, dict(state["tensors"]), dict(state["texts"]), strict)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        groups = [(list(view._names), {k: v for k, v in view.items() if k != "params"}) for view in self._views]
+        parameters = self._model if self._model is not None else list(self.parameters.items())
+        return (_optimizer_again, (type(self), parameters, self.chain, groups, self.state_dict()))
 
     def group(self, selection: str, **settings: Any) -> "Optimizer":
         """Gives the parameters that a selection matches ("*.bias", "axes>=2") settings of their own."""
@@ -208,6 +338,31 @@ class Optimizer(_core._Optimizer):
 
     def _repr_html_(self) -> str:
         return f"{Chain(self.chain)._repr_html_()}<br>{len(self.parameters)} parameters, {self.steps} steps"
+
+
+def _chain_text(chain: tuple[Any, ...]) -> str:
+    """Of text, a Chain, several of them, or a list."""
+    parts = list(chain[0]) if len(chain) == 1 and isinstance(chain[0], (list, tuple)) else list(chain)
+    if not parts:
+        raise TypeError("Optimizer: a chain is needed")
+    for part in parts:
+        if not isinstance(part, (Chain, str)):
+            raise TypeError(f"Optimizer: links are text or a Chain, not {type(part).__name__}")
+    return " | ".join(map(str, parts))
+
+
+def _optimizer_again(cls: type[Optimizer], parameters: Any, chain: str, groups: Any, state: Any) -> Optimizer:
+    if isinstance(parameters, list):
+        named = dict(parameters)
+        rest = [{"params": {n: named[n] for n in names}} for names, _ in groups] or named
+        made = cls(rest if groups else named, chain)
+    else:
+        made = cls(parameters, chain)
+    made.load_state_dict(state)
+    for view, (_, settings) in zip(made.param_groups, groups):
+        for key, value in settings.items():
+            dict.__setitem__(view, key, value)
+    return made
 
 
 def attr_of(optimizer: _core._Optimizer, name: str) -> Any:

@@ -234,7 +234,7 @@ PyObject *gd_py_dlpack_device(PyObject *self, PyObject *unused);
 PyObject *gd_py_from_dlpack(PyObject *module, PyObject *object);
 extern PyMethodDef gd_py_make_functions[], gd_py_autograd_functions[], gd_py_solve_functions[],
     gd_py_file_functions[], gd_py_functional_functions[], gd_py_link_functions[], gd_py_timing_functions[],
-    gd_py_traced_functions[], gd_py_layer_functions[];
+    gd_py_traced_functions[], gd_py_layer_functions[], gd_py_optimizer_functions[];
 
 /* ---- arguments.c ---- */
 

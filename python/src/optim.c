@@ -449,6 +449,7 @@ int gd_py_check_numbers(const gd_optimizer *optimizer, const gd_py_numbers *numb
 typedef struct given {
     PyObject *fn, *loss, *residuals; /* borrowed; None: not given */
     gd_py_numbers numbers;
+    int jit; /* is the closure recorded and replayed? */
 } given;
 
 static int take_argument(given *g, const char *name, PyObject *value)
@@ -460,6 +461,8 @@ static int take_argument(given *g, const char *name, PyObject *value)
         g->loss = value;
     else if (!strcmp(name, "residuals"))
         g->residuals = value;
+    else if (!strcmp(name, "jit"))
+        return (g->jit = PyObject_IsTrue(value)) >= 0;
     else
         return gd_py_add_number(&g->numbers, name, value);
     return 1;
@@ -471,6 +474,7 @@ static int take_arguments(given *g, PyObject *const *args, Py_ssize_t n, PyObjec
     Py_ssize_t named = names ? PyTuple_Size(names) : 0;
     g->fn = g->loss = g->residuals = Py_None;
     g->numbers.count = 0;
+    g->jit = 0;
     if (n > 2) return PyErr_Format(PyExc_TypeError, "step() takes a closure and a loss") != NULL;
     for (Py_ssize_t i = 0; i < n + named; i++) {
         const char *name = i < n ? by_place[i] : PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i - n), NULL);
@@ -516,7 +520,7 @@ static PyObject *optimizer_step(PyObject *o, PyObject *const *args, Py_ssize_t n
         return NULL;
     int residuals = g.residuals != Py_None;
     closure f = {residuals ? g.residuals : g.fn, c, NULL, optimizer, residuals, &self->warn_of_reads};
-    gd_objective objective = {.user = &f, .loss = call_closure};
+    gd_objective objective = {.user = &f, .loss = call_closure, .traced = g.jit != 0};
     int takes = g.fn == Py_None ? 0 : takes_backward(self, g.fn);
     if (takes < 0) return NULL;
     if (takes)
@@ -736,11 +740,12 @@ static PyMethodDef optimizer_methods[] = {
     {"unset", KEYWORDS(optimizer_unset),
      "unset($self, key, group=-1)\n--\n\nTakes a setting or schedule back."},
     {"step", (PyCFunction)(void (*)(void))optimizer_step, METH_FASTCALL | METH_KEYWORDS,
-     "step($self, closure=None, loss=None, *, residuals=None, **numbers)\n--\n\n"
+     "step($self, closure=None, loss=None, *, residuals=None, jit=False, **numbers)\n--\n\n"
      "One step.  closure() computes the loss from the parameters, one number; residuals() a tensor whose sum of squares is the loss; "
      "without either the gradients of backward() are used.  A closure that takes "
      "`backward` is called with False where the loss alone is wanted, and else leaves the gradients on the parameters itself.  Links "
-     "may be told a loss that is known, and numbers by name.  Returns the first loss of the step, or None.  What the closure raises "
+     "take a loss that is known, and numbers by name.  jit: the closure does the same each time and is the same object, so it is recorded and "
+     "replayed, see gradus.jit.  Returns the first loss of the step, or None.  What the closure raises "
      "comes out of here, with the parameters as before."},
     {"zero_grad", optimizer_zero_grad, METH_NOARGS,
      "zero_grad($self)\n--\n\nForgets the gradients on the parameters."},
