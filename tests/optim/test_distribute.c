@@ -86,13 +86,13 @@ static int64_t held_by(const char *world, gd_shard shard)
     return held_with(world, shard, h);
 }
 
-/* Vectors: at least so many bytes an element with one process, beside the gradient; a quarter of it with four. */
+/* Vectors: at least so many bytes per element with one process, beside the gradient; a quarter of it with four. */
 static void quarters_of(const char *chain, double least)
 {
     held h = {.chain = chain, .shape = wide, .count = LARGE};
     double elements = 0, alone = (double)held_with("self", GD_SHARD_NONE, h);
     for (int i = 0; i < LARGE; i++) elements += (double)(wide[i][0] * wide[i][1]);
-    if (alone < (least + 4) * elements) fail_msg("%s: %g bytes an element", chain, alone / elements);
+    if (alone < (least + 4) * elements) fail_msg("%s: %g bytes per element", chain, alone / elements);
     double kept = (double)held_with("threads:4", GD_SHARD_STATE, h) / 4,
            both = (double)held_with("threads:4", GD_SHARD_GRADIENTS, h) / 4;
     if (kept > 0.27 * (alone - 4 * elements) + 4 * elements || both > 0.27 * alone)
@@ -220,7 +220,7 @@ static void a_file_of_model_and_optimizer_needs_no_room_for_what_others_keep(voi
     gd_ctx *ctx = gd_ctx_new(&options);
     if (gd_world_run(ctx, "threads:4", NULL, save_in_one_file, &most)) fail_msg("%s", gd_error_text(ctx));
     gd_ctx_free(ctx);
-    /* both moments of all are 8 bytes an element */
+    /* both moments of all are 8 bytes per element */
     if ((double)most > 0.05 * 8 * elements)
         fail_msg("%lld bytes, %.3f of the state", (long long)most, (double)most / (8 * elements));
 }

@@ -53,11 +53,11 @@ static void the_chain_of_the_design_takes_two_passes_of_4_and_28_bytes(void **st
         "chain: clip_norm(1) | adam | weight_decay(0.01) | lr(0.001)\n"
         "parameters: 2 tensors, 1010 elements\n"
         "segment 1: clip_norm, adam, weight_decay, lr; subtracted from the parameters\n"
-        "  pass 1: 4 bytes an element: reads gradient (4); built in\n"
-        "  pass 2: 28 bytes an element: reads gradient, exp_avg_sq, exp_avg, parameter (16), writes exp_avg_sq, exp_avg, "
+        "  pass 1: 4 bytes per element: reads gradient (4); built in\n"
+        "  pass 2: 28 bytes per element: reads gradient, exp_avg_sq, exp_avg, parameter (16), writes exp_avg_sq, exp_avg, "
         "parameter (12); built in\n"
-        "  state: 8 bytes an element (exp_avg_sq, exp_avg), 8080 bytes\n"
-        "total: 2 passes, 32 bytes an element and step, 8080 bytes of state\n");
+        "  state: 8 bytes per element (exp_avg_sq, exp_avg), 8080 bytes\n"
+        "total: 2 passes, 32 bytes per element and step, 8080 bytes of state\n");
 }
 
 static void how_links_spread_over_processes_is_said(void **state)
@@ -99,8 +99,8 @@ static void links_that_cannot_be_fused_are_named_as_breaks(void **state)
     assert_says("break: gradient_accumulation; works on whole tensors; holds 4040 bytes of state\n");
     assert_says(
         "segment 2: lr; subtracted from the parameters\n"
-        "  pass 1: 12 bytes an element: reads update, parameter (8), writes parameter (4); built in\n");
-    assert_says("total: 2 passes, 36 bytes an element and step, 12120 bytes of state\n");
+        "  pass 1: 12 bytes per element: reads update, parameter (8), writes parameter (4); built in\n");
+    assert_says("total: 2 passes, 36 bytes per element and step, 12120 bytes of state\n");
     explain("gradient_accumulation(4)", false);
     assert_says("break: gradient_accumulation; works on whole tensors; holds 4040 bytes of state\n"
                 "segment 1: subtracted from the parameters\n");
@@ -111,12 +111,12 @@ static void targets_and_children_are_shown(void **state)
     (void)state;
     explain("clip_value(1, target=\"grad\") | lr(0.1)", false);
     assert_says(
-        "break: clip_value; target grad\n  pass 1: 8 bytes an element: reads gradient (4), writes update (4); ");
+        "break: clip_value; target grad\n  pass 1: 8 bytes per element: reads gradient (4), writes update (4); ");
     explain("multistep([adam | lr(0.1)], 3)", false);
     assert_says("break: multistep; works on whole tensors\n"
                 "  module:\n"
                 "    segment 1: adam, lr; an update in memory\n"
-                "      pass 1: 24 bytes an element:");
+                "      pass 1: 24 bytes per element:");
     explain("adam(inner=[gradient_accumulation(2)]) | lr(0.1)", false);
     assert_says("break: adam\n  pass 1: ");
     assert_says("  child: gradient_accumulation\n");
@@ -131,11 +131,11 @@ static void sums_along_axes_cost_one_pass_a_level(void **state)
     static const struct {
         const char *chain, *says;
     } cases[] = {
-        {"centralize(dim=0) | lr(0.1)", "total: 2 passes, 16.16 bytes an element"},
-        {"clip_norm(1, dim=1) | adam | lr(0.1)", "total: 2 passes, 32.16 bytes an element"},
-        {"agc | adam | lr(0.1)", "total: 2 passes, 36.24 bytes an element"},
+        {"centralize(dim=0) | lr(0.1)", "total: 2 passes, 16.16 bytes per element"},
+        {"clip_norm(1, dim=1) | adam | lr(0.1)", "total: 2 passes, 32.16 bytes per element"},
+        {"agc | adam | lr(0.1)", "total: 2 passes, 36.24 bytes per element"},
         {"adafactor | lr(0.1)", "total: 3 passes, "},
-        {"adafactor | lr(0.1)", "state: 0.08 bytes an element (row, column), 800 bytes"},
+        {"adafactor | lr(0.1)", "state: 0.08 bytes per element (row, column), 800 bytes"},
         {"adafactor | lr(0.1)", "between: 100 values along axes"},
     };
     for (int i = 0; i < COUNT_OF(cases); i++) {
@@ -166,8 +166,8 @@ static void parameters_of_different_dtypes_are_told_apart(void **state)
     gd_tensor *p[2];
     gd_optimizer *o = open_chain(ctx, "adam | lr(0.1)", p, GD_F64);
     assert_true(gd_explain(o, false, text, sizeof text) > 0);
-    assert_says("  for 1 tensor of f32, 1000 elements:\n  pass 1: 28 bytes an element");
-    assert_says("  for 1 tensor of f64, 10 elements:\n  pass 1: 56 bytes an element");
+    assert_says("  for 1 tensor of f32, 1000 elements:\n  pass 1: 28 bytes per element");
+    assert_says("  for 1 tensor of f64, 10 elements:\n  pass 1: 56 bytes per element");
     assert_says("8160 bytes of state\n");
     gd_optimizer_free(o);
     gd_release(p[0]);
@@ -183,8 +183,8 @@ static void the_dtype_of_state_shows_in_bytes(void **state)
     gd_optimizer *o = open_chain(ctx, "adam | lr(0.1)", p, GD_F32);
     OK(gd_optimizer_state_dtype(o, GD_BF16));
     assert_true(gd_explain(o, false, text, sizeof text) > 0);
-    assert_says("pass 1: 20 bytes an element: ");
-    assert_says("state: 4 bytes an element (exp_avg_sq, exp_avg), 4040 bytes\n");
+    assert_says("pass 1: 20 bytes per element: ");
+    assert_says("state: 4 bytes per element (exp_avg_sq, exp_avg), 4040 bytes\n");
     gd_optimizer_free(o);
     gd_release(p[0]);
     gd_release(p[1]);

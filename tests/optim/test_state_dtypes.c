@@ -379,11 +379,11 @@ static void explain_counts_the_bytes(void **state)
     (void)state;
     static const struct {
         const char *chain, *text;
-    } rows[] = {{"adam | lr(0.1)", "28 bytes an element"},
-                {"adam(state=\"bf16\") | lr(0.1)", "20 bytes an element"},
-                {"adam(state=\"f16\") | lr(0.1)", "state: 4 bytes an element"},
-                {"adam(state=\"8bit\") | lr(0.1)", "state: 2.031 bytes an element"},
-                {"adam(state=\"8bit+feedback\") | lr(0.1)", "state: 4.062 bytes an element"}};
+    } rows[] = {{"adam | lr(0.1)", "28 bytes per element"},
+                {"adam(state=\"bf16\") | lr(0.1)", "20 bytes per element"},
+                {"adam(state=\"f16\") | lr(0.1)", "state: 4 bytes per element"},
+                {"adam(state=\"8bit\") | lr(0.1)", "state: 2.031 bytes per element"},
+                {"adam(state=\"8bit+feedback\") | lr(0.1)", "state: 4.062 bytes per element"}};
     gd_ctx *ctx = open_context(1, false);
     for (int i = 0; i < COUNT_OF(rows); i++) {
         gd_scope_begin(ctx);

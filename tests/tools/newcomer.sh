@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# newcomer.sh ROOT: the exercise of CONTRIBUTING.md in a copy of the tree.  A link is two files, an operator four places, a
-# command two files: that is enough for everything that knows them by their tables to compile and to find what it names, and
-# whatever is left out is found by the compiler or the linker.
+# newcomer.sh ROOT: the exercise of CONTRIBUTING.md in a copy of the tree.  A link is two files, an operator two places, a
+# command two files.  All code that uses their tables then compiles and links, and the compiler or the linker reports what is
+# left out.
 set -u
 root=$1
 copy=$(mktemp -d)

@@ -79,7 +79,7 @@ static int64_t bytes_of_state(gd_optimizer *o)
 {
     char text[8192];
     int length = gd_explain(o, false, text, sizeof text);
-    const char *at = length > 0 && length < (int)sizeof text ? strstr(text, " bytes an element and step, ")
+    const char *at = length > 0 && length < (int)sizeof text ? strstr(text, " bytes per element and step, ")
                                                              : NULL;
     return at ? strtoll(at + 28, NULL, 10) : -1;
 }

@@ -478,7 +478,7 @@ static void hold_growing(const char *world, held *h)
     h->between -= narrow.between;
 }
 
-/* State (two moments) and gradients of one process are 12 bytes an element. */
+/* State (two moments) and gradients of one process are 12 bytes per element. */
 static void four_ranks_hold_a_quarter_of_state_and_gradients_inside_steps_too(void **state)
 {
     (void)state;

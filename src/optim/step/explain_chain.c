@@ -3,10 +3,10 @@
  *   chain: clip_norm(1) | adam | lr(0.001)
  *   parameters: 2 tensors, 1010 elements
  *   segment 1: clip_norm, adam, lr; subtracted from the parameters
- *     pass 1: 4 bytes an element: reads gradient (4); built in
- *     pass 2: 28 bytes an element: reads gradient, ... (16), writes ... (12); built in
- *     state: 8 bytes an element (exp_avg, exp_avg_sq), 8080 bytes
- *   total: 2 passes, 32 bytes an element and step, 8080 bytes of state
+ *     pass 1: 4 bytes per element: reads gradient (4); built in
+ *     pass 2: 28 bytes per element: reads gradient, ... (16), writes ... (12); built in
+ *     state: 8 bytes per element (exp_avg, exp_avg_sq), 8080 bytes
+ *   total: 2 passes, 32 bytes per element and step, 8080 bytes of state
  *
  * The plans are made as a step would make them, without running anything. */
 #include "base/narrow.h"
@@ -131,10 +131,10 @@ static void put_pass(explaining *x, const gd_plan_group *g, int i)
     if (pass->along == g->run->p->full) {
         int number = 1;
         for (int k = 0; k < i; k++) number += g->run->pass[k].along == g->run->p->full;
-        gd__text_put(&x->text, "pass %d: %.4g bytes an element:", number, bytes);
+        gd__text_put(&x->text, "pass %d: %.4g bytes per element:", number, bytes);
         x->passes++;
     } else
-        gd__text_put(&x->text, "between: %" PRId64 " values along axes, %.4g bytes an element:",
+        gd__text_put(&x->text, "between: %" PRId64 " values along axes, %.4g bytes per element:",
                      numel_of(x, g, pass->along), bytes);
     put_arrays(x, g, " reads", pass->loads);
     put_arrays(x, g, pass->loads ? ", writes" : " writes", pass->stores);
@@ -169,7 +169,7 @@ static void put_state(explaining *x, const gd_plan_group *g, int64_t kept)
     double bytes = bytes_of(x, g, slots);
     int64_t all = (int64_t)(bytes * (double)g->numel + 0.5);
     indent(x, 1);
-    gd__text_put(&x->text, "state: %.4g bytes an element (", bytes);
+    gd__text_put(&x->text, "state: %.4g bytes per element (", bytes);
     bool any = false;
     for (int k = 0; k < g->run->p->arrays; k++) {
         if (!(slots >> k & 1)) continue;
@@ -596,7 +596,7 @@ static gd_status explain(explaining *x)
         if (!status) status = put_segment(x, GD_SINK_PARAMS);
         put_spreads(x);
         double each = x->elements ? (double)x->traffic / (double)x->elements : 0;
-        gd__text_put(&x->text, "total: %d pass%s, %g bytes an element and step, %" PRId64 " bytes of state\n",
+        gd__text_put(&x->text, "total: %d pass%s, %g bytes per element and step, %" PRId64 " bytes of state\n",
                      x->passes, x->passes == 1 ? "" : "es", each, x->state);
     }
     return status ? status : x->text.failed ? GD_NOMEM : GD_OK;
