@@ -34,8 +34,7 @@ gd_status cuda_fail(gd_device *device, const char *what, CUresult result)
     gd_status status = result == CUDA_ERROR_OUT_OF_MEMORY ? GD_NOMEM : GD_DEVICE;
     return device->host->fail(device->ctx, status, "%s: %.*s failed: %s (CUDA error %d)%s", device->name,
                               (int)strcspn(what, "("), what, text, (int)result,
-                              is_lost(result) ? "; what is on the GPU is lost, what is on the CPU is not"
-                                              : "");
+                              is_lost(result) ? "; data on the GPU is lost, data on the CPU is not" : "");
 }
 
 /* Contexts of the driver belong to threads: a thread may have had another GPU in hand, or be new. */
@@ -289,7 +288,7 @@ __attribute__((visibility("default"))) gd_status gd_plugin_open(gd_device *devic
 {
     if (device->host->layout != GD_PLUGIN_LAYOUT)
         return device->host->fail(device->ctx, GD_DEVICE,
-                                  "gpu: libgradus_cuda.so is of another version than gradus");
+                                  "gpu: libgradus_cuda.so has a different version than gradus");
     cuda_state *s = device->host->alloc(device->ctx, sizeof *s);
     if (!s) return GD_NOMEM;
     memset(s, 0, sizeof *s);

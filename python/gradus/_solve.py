@@ -179,7 +179,7 @@ class _Point:
     def _ordered(self, low: list[float], high: list[float], caller: str) -> tuple[Any, Any]:
         for name, a, b in zip(self._element_names(), low, high):
             if not a <= b or a == inf or b == -inf:  # a number that is none is in no order
-                raise ValueError(f"{caller}: bounds of '{name}' are {a:g} and {b:g}: nothing lies between them")
+                raise ValueError(f"{caller}: bounds of '{name}' are {a:g} and {b:g}: no number is between them")
         return low, high
 
 

@@ -559,7 +559,7 @@ static PyMethodDef tensor_methods[] = {
     {"split", (PyCFunction)(void (*)(void))tensor_split, METH_FASTCALL | METH_KEYWORDS,
      "split($self, size, axis)\n--\n\nPieces of that size along an axis, the last maybe shorter; views."},
     {"to", (PyCFunction)(void (*)(void))tensor_to, METH_FASTCALL | METH_KEYWORDS,
-     "to($self, *device_or_dtype, device=None, dtype=None)\n--\n\nThe tensor on another device or with another dtype."},
+     "to($self, *device_or_dtype, device=None, dtype=None)\n--\n\nThe tensor on a different device or with a different dtype."},
     {"__dlpack__", (PyCFunction)(void (*)(void))gd_py_dlpack, METH_FASTCALL | METH_KEYWORDS,
      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule over the same memory."},
     {"__dlpack_device__", gd_py_dlpack_device, METH_NOARGS,

@@ -741,13 +741,14 @@ static PyMethodDef borrower_methods[] = {
      "unpack($self, text, tensors, /)\n--\n\nTakes them back."},
     {NULL, NULL, 0, NULL}};
 
-static PyType_Slot borrower_slots[] = {{Py_tp_doc, "Steps over memory of another library; see gradus.torch."},
-                                       {Py_tp_init, borrower_init},
-                                       {Py_tp_dealloc, borrower_dealloc},
-                                       {Py_tp_traverse, borrower_traverse},
-                                       {Py_tp_clear, borrower_clear},
-                                       {Py_tp_methods, borrower_methods},
-                                       {0, NULL}};
+static PyType_Slot borrower_slots[] = {
+    {Py_tp_doc, "Steps over memory of a different library; see gradus.torch."},
+    {Py_tp_init, borrower_init},
+    {Py_tp_dealloc, borrower_dealloc},
+    {Py_tp_traverse, borrower_traverse},
+    {Py_tp_clear, borrower_clear},
+    {Py_tp_methods, borrower_methods},
+    {0, NULL}};
 static PyType_Spec borrower_spec = {"gradus._core._Borrower", sizeof(py_borrower), 0,
                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, borrower_slots};
 

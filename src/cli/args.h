@@ -62,7 +62,7 @@ typedef struct gd_option {
 /* Wherever a chain is taken; gd__cli_dispatch loads it. */
 #define GD_PLUGIN_OPTION                                                                                     \
     {                                                                                                        \
-        "plugin", "FILE", "a shared library with links of one's own, see gradus/plugin.h; repeatable", true, \
+        "plugin", "FILE", "a shared library with user-defined links, see gradus/plugin.h; repeatable", true, \
             GD_PATH_READ                                                                                     \
     }
 

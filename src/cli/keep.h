@@ -5,11 +5,9 @@
 #include "cli/cli.h"
 #include "table/csv.h"
 
-#define GD_KEEP_OPTION                                                                                  \
-    GD_REPEATED(                                                                                        \
-        "keep", "COLUMNS",                                                                              \
-        "of DATA, joined by commas: written in front of the predictions, as they are there, so that a " \
-        "row can be found again; with --json as \"kept\"")
+#define GD_KEEP_OPTION             \
+    GD_REPEATED("keep", "COLUMNS", \
+                "of DATA, joined by commas: copied in front of the predictions; with --json as \"kept\"")
 
 typedef struct gd_kept_columns {
     gd_ctx *ctx;

@@ -8,20 +8,21 @@
 #define GD_DEF_OPTION                \
     GD_PATH_OPTION(                  \
         "def", "FILE", GD_PATH_READ, \
-        "functions of one's own for the expression: lines 'decay(t, k) = exp(-k*t);'; # begins a comment")
+        "user-defined functions for the expression: lines 'decay(t, k) = exp(-k*t);'; # begins a comment")
 #define GD_PICTURES ".svg, .png or .pdf"
 #define GD_DARK_OPTION \
-    GD_SWITCH("dark", "the picture on dark paper; without, an .svg follows the system of its reader")
+    GD_SWITCH("dark", "a dark background; otherwise an .svg follows the viewer's colour scheme")
 #define GD_DATA_OPTIONS                                                                          \
     GD_VALUES("data", "a constant of the expression; values as for --param"), GD_DEF_OPTION,     \
         GD_TABLE_OPTIONS, GD_OPTION("dtype", "f32|f64", "number type of the computation (f64)"), \
         GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),                                  \
         GD_OPTION("seed", "N", "of the random numbers (0)"),                                     \
         GD_OPTION("threads", "N", "CPU threads (all cores); results do not depend on it")
-#define GD_PARAM_OPTION                                                                                    \
-    GD_VALUES("param",                                                                                     \
-              "a parameter and where it starts: a number, [1, 2], [[1, 2], [3, 4]], zeros(3,4), ones(3), " \
-              "0.1*randn(3,4), @file.npy, @file.csv:column, @file.safetensors:name")
+#define GD_PARAM_OPTION                                                                                        \
+    GD_VALUES(                                                                                                 \
+        "param",                                                                                               \
+        "a parameter and its start: a number, [1, 2], [[1, 2], [3, 4]], zeros(3,4), ones(3), 0.1*randn(3,4), " \
+        "@file.npy, @file.csv:column, @file.safetensors:name")
 
 /* Options that are lists of texts. */
 enum {

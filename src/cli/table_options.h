@@ -6,17 +6,18 @@
 #include "table/csv.h"
 #include "table/words.h"
 
-#define GD_TABLE_OPTIONS                                                                                  \
-    GD_OPTION("separator", "C",                                                                           \
-              "of a table: , ; tab, space (any number of them), or width: none, cells stand under "       \
-              "each other and may be empty (found from the lines)"),                                      \
-        GD_OPTION("decimal", "point|comma", "how the table writes decimals: 1.5 or 1,5 (point)"),         \
-        GD_SWITCH("no-header", "the table's first line is data; the columns are called c1, c2, ..."),     \
-        GD_OPTION("encoding", "utf-8|latin1|windows-1252|utf-16",                                         \
-                  "of the table's text (utf-8, or utf-16 where the file begins with its mark)"),          \
-        GD_OPTION("max-bytes", "N",                                                                       \
-                  "refuse data of more bytes in memory, unpacked; 500M and 2G are understood (a quarter " \
-                  "of the memory)")
+#define GD_TABLE_OPTIONS                                                                                   \
+    GD_OPTION(                                                                                             \
+        "separator", "C",                                                                                  \
+        "of a table: , ; tab, space (any number of them), or width: columns of fixed width, cells may be " \
+        "empty (automatic)"),                                                                              \
+        GD_OPTION("decimal", "point|comma", "decimal separator of the table: 1.5 or 1,5 (point)"),         \
+        GD_SWITCH("no-header", "the table's first line is data; the columns are called c1, c2, ..."),      \
+        GD_OPTION("encoding", "utf-8|latin1|windows-1252|utf-16",                                          \
+                  "encoding of the table (utf-8, or utf-16 if the file has its byte order mark)"),         \
+        GD_OPTION(                                                                                         \
+            "max-bytes", "N",                                                                              \
+            "most bytes of data in memory, uncompressed, such as 500M or 2G (a quarter of the memory)")
 
 /* --separator, --decimal, --no-header and --encoding. */
 GD_NODISCARD gd_status gd__csv_options(const gd_args *args, gd_csv_options *out);

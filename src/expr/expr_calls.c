@@ -46,12 +46,11 @@ static const gd_expr_call calls[] = {
     ALONG(log_softmax, "log(softmax(x))"),
     ALONG(cumsum, "running sum along the last axis"),
     OTHER(T, CALL_TRANSPOSE, 1, 1, "axes in reverse order"),
-    OTHER(reshape, CALL_RESHAPE, 2, 9, "reshape(x, 3, -1): the same elements in another shape"),
-    OTHER(where, CALL_WHERE, 3, 3, "where(condition, a, b): a where it holds, else b"),
-    OTHER(
-        ode, CALL_ODE, 2, 3,
-        "ode(\"x' = -k*x\", x0, t): solution at times t of differential equations, x0 at t = 0, or at another time that follows; "
-        "several equations, \"x' = v; v' = -k*x\" with [x0, v0], give [x, v]"),
+    OTHER(reshape, CALL_RESHAPE, 2, 9, "reshape(x, 3, -1): the same elements in a different shape"),
+    OTHER(where, CALL_WHERE, 3, 3, "where(condition, a, b): a where the condition is true, else b"),
+    OTHER(ode, CALL_ODE, 2, 3,
+          "ode(\"x' = -k*x\", x0, t): solution at times t of differential equations, x0 at t = 0, or at the "
+          "time given next; several equations, \"x' = v; v' = -k*x\" with [x0, v0], give [x, v]"),
     OTHER(ode_stiff, CALL_ODE, 2, 3, "the same for stiff equations"),
     BINARY(solve, gd_solve, "solve(A, b): the x with A @ x = b"),
     MATRIX(inverse, "inverse of a matrix"),

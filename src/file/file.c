@@ -201,7 +201,8 @@ static gd_status open_writer(gd_file_writer *writer, size_t folder)
     if (replaces && !S_ISREG(old.st_mode))
         return S_ISDIR(old.st_mode)
                    ? io_error(ctx, "save", writer->path, "put the new file in place", EISDIR)
-                   : gd_fail(ctx, GD_IO, "save '%s': cannot replace what is no regular file", writer->path);
+                   : gd_fail(ctx, GD_IO, "save '%s': cannot replace a file that is not regular",
+                             writer->path);
     writer->folder = open_file(ctx, folder ? writer->temp : ".", O_RDONLY | O_DIRECTORY, 0);
     if (writer->folder < 0) return io_error(ctx, "save", writer->path, "open its folder", errno);
     remove_left_overs(writer->temp);
@@ -305,11 +306,13 @@ gd_status gd__file_join(gd_ctx *ctx, const char *path, const char *temp_name, gd
     (void)snprintf(slash ? slash + 1 : temp, GD_FILE_TEMP_NAME, "%s", temp_name);
     writer->fd = open_file(ctx, temp, O_WRONLY, 0);
     if (writer->fd >= 0) return GD_OK;
-    if (errno != ENOENT) return io_error(ctx, "save", path, "open what another process has begun", errno);
-    return gd_fail(ctx, GD_IO,
-                   "save '%s': what another process has begun there is not seen here: its folder must be the "
-                   "same for all of them",
-                   path);
+    if (errno != ENOENT)
+        return io_error(ctx, "save", path, "open the file that a different process has begun", errno);
+    return gd_fail(
+        ctx, GD_IO,
+        "save '%s': the file that a different process has begun is not visible here: its folder must be the "
+        "same for all of them",
+        path);
 }
 
 gd_status gd__file_pass(gd_file_writer *writer, uint64_t bytes)

@@ -150,7 +150,7 @@ gd_run_writer *gd__run_writer_resume(gd_ctx *ctx, const char *path, int64_t step
         kept = (size_t)(end - data) + 1;
     }
     gd__free(ctx, data, block);
-    if (!good) return gd__refuse(ctx, GD_FORMAT, "%s: not a trace to go on with", path);
+    if (!good) return gd__refuse(ctx, GD_FORMAT, "%s: not a trace that can be continued", path);
     return open_trace(ctx, path, kept ? 0 : O_TRUNC, (off_t)kept);
 }
 

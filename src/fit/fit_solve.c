@@ -236,7 +236,7 @@ static gd_status solve(gd_fit *j, gd_lsq_options *o)
     if (status) return status;
     if (j->fit.solve.reason == GD_STOP_NOT_FINITE)
         return gd_fail(j->ctx, GD_VALUE,
-                       "fit: the model or its derivatives are not finite where the parameters start");
+                       "fit: the model or its derivatives are not finite at the start of the parameters");
     if (j->stopping) return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
     if (!gd__fit_interrupted(j)) show_point(j, j->reached);
     j->t = j->absolute ? gd__normal_quantile(j->spec.level)

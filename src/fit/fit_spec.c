@@ -61,7 +61,7 @@ static gd_status keep_params(gd_fit *j)
             return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: it is fixed and tied: one of them",
                            s->params[i].name);
         if (!(s->params[i].low <= s->params[i].high))
-            return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: nothing lies between %g and %g",
+            return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: no number is between %g and %g",
                            s->params[i].name, s->params[i].low, s->params[i].high);
         status = keep_text(j, &j->own_params[i].name);
         if (!status) status = keep_text(j, &j->own_params[i].tied);

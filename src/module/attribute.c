@@ -236,7 +236,7 @@ static gd_status check_tensor(const gd_module *module, const char *name, const g
         return gd_error(ctx); /* the first one, which says why there is none */
     }
     if (tensor->head.ctx != ctx)
-        return gd_fail(ctx, GD_ARGUMENT, "module '%s': the tensor for '%s' is of another context",
+        return gd_fail(ctx, GD_ARGUMENT, "module '%s': the tensor for '%s' is of a different context",
                        gd__place(module, place), name);
     return GD_OK;
 }

@@ -153,7 +153,7 @@ static gd_status check_bases(gd_ctx *ctx, const char *name, gd_class *const *bas
     for (int b = 0; b < count; b++) {
         if (!bases[b]) return gd_fail(ctx, GD_ARGUMENT, "class '%s': base %d is NULL", name, b);
         if (bases[b]->ctx != ctx)
-            return gd_fail(ctx, GD_ARGUMENT, "class '%s': base '%s' is of another context", name,
+            return gd_fail(ctx, GD_ARGUMENT, "class '%s': base '%s' is of a different context", name,
                            bases[b]->name);
         for (int earlier = 0; earlier < b; earlier++)
             if (bases[earlier] == bases[b])

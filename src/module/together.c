@@ -32,7 +32,8 @@ gd_status gd_module_broadcast(gd_module *module, gd_world *world, int root)
     gd_ctx *ctx = module->head.ctx;
     if (!world) return gd__null(ctx, "module_broadcast: the world is NULL");
     if (gd_world_ctx(world) != ctx)
-        return gd_fail(ctx, GD_ARGUMENT, "module_broadcast: the world is of another context than the module");
+        return gd_fail(ctx, GD_ARGUMENT,
+                       "module_broadcast: the world is of a different context than the module");
     gd_status before = gd_error(ctx);
     gd_named *all = gd__list(module, GD_WANT_PARAMETERS | GD_WANT_BUFFERS, NULL);
     /* without a list: those who wait are told why this rank cannot take part */

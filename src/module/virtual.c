@@ -287,7 +287,7 @@ static gd_tensor *compute(gd_virtual *v, gd_module *owner)
                           gd__place(owner, place), v->name);
     if (value->head.ctx != ctx)
         return gd__refuse(ctx, GD_CALLBACK,
-                          "module '%s': the value of virtual tensor '%s' is of another context",
+                          "module '%s': the value of virtual tensor '%s' is of a different context",
                           gd__place(owner, place), v->name);
     if (gd_tensor_device(value) != device) value = gd_to_device(value, device);
     if (value && value->dtype != dtype) value = gd_cast(value, dtype);

@@ -95,8 +95,7 @@ static gd_status find_meaning(gd_problem_rows *g)
     gd_no_grad_end(p->ctx);
     gd_scope_end(p->ctx);
     if (gd_error(p->ctx)) return gd_error(p->ctx);
-    if (!isfinite(whole))
-        return gd_fail(p->ctx, GD_VALUE, "--split: the loss is %g where the parameters start", whole);
+    if (!isfinite(whole)) return gd_fail(p->ctx, GD_VALUE, "--split: the loss is %g at the start", whole);
     bool adds = fabs(sum - whole) <= near * size, averages = fabs(mean - whole) <= near * size && !vector;
     if (adds && averages && size == 0 && b->microbatch < b->rows)
         return gd_fail(

@@ -55,7 +55,7 @@ static bool is_run(const gd_archive *archive)
 /* What something else has written, by what only that writes. */
 static const char *kind_of(const gd_archive *archive)
 {
-    if (gd_archive_get_meta(archive, "train")) return "a model, which train --resume goes on with";
+    if (gd_archive_get_meta(archive, "train")) return "a model, to continue with train --resume";
     if (gd_archive_get_meta(archive, "fit.param.0")) return "a fit of gradus fit --out";
     if (gd_archive_get_meta(archive, "expression"))
         return "parameters alone, as --out writes them; --param NAME=@FILE:NAME starts there";
@@ -71,14 +71,14 @@ static gd_status check_file(const gd_problem *p, const gd_archive *archive, cons
         return gd_fail(p->ctx, GD_VALUE, "%s: no run of minimize that --save has written, but %s", path,
                        kind_of(archive));
     if (strcmp(of, expression) != 0)
-        return gd_fail(p->ctx, GD_VALUE, "%s: a run of another expression, '%.200s'", path, of);
+        return gd_fail(p->ctx, GD_VALUE, "%s: a run of a different expression, '%.200s'", path, of);
     for (int i = 0; i < p->params; i++) {
         char name[256];
         name_in_file(p->name[i], name, sizeof name);
         const gd_tensor *t = gd_archive_find(archive, name);
         if (!t) return gd_fail(p->ctx, GD_VALUE, "%s: the run has no parameter '%.80s'", path, p->name[i]);
         if (!same_sizes(t, p->value[i]))
-            return gd_fail(p->ctx, GD_VALUE, "%s: the run has a parameter '%.80s' of another shape", path,
+            return gd_fail(p->ctx, GD_VALUE, "%s: the run has a parameter '%.80s' of a different shape", path,
                            p->name[i]);
     }
     return GD_OK;
@@ -104,7 +104,7 @@ static gd_status explain_mismatch(gd_ctx *ctx, const gd_archive *run, const char
     gd_clear_error(ctx);
     return gd_fail(
         ctx, GD_MISMATCH,
-        "--chain '%.100s': the run in %s has the chain '%.100s', with which it goes on without --chain; %s",
+        "--chain '%.100s': the run in %s has the chain '%.100s', which it continues with if --chain is omitted; %s",
         given, path, chain, text);
 }
 

@@ -236,7 +236,7 @@ static const char *check_instr(const gd_program *p, int i)
         if (in->index < 0 || in->index >= p->reductions || p->reduction[in->index] != i)
             return "is not in the list of reductions";
         if (in->extent != GD_EACH && in->extent != GD_ALL) return "has an unknown extent";
-        if (p->axes && p->instr[in->a].uniform) return "adds up what is the same everywhere";
+        if (p->axes && p->instr[in->a].uniform) return "sums a uniform value";
     }
     if (gd__is_reduction(in->op) || gd__is_along(in->op)) level++; /* known after the pass that computes it */
     /* a reduction may be put off to a later pass */
@@ -257,11 +257,11 @@ static const char *check_array(const gd_program *p, int k)
     if (array->rest_of < 0 || array->rest_of > k ||
         (array->rest_of && p->array[array->rest_of - 1].rest != k + 1) ||
         (array->rest_of && array->store != p->array[array->rest_of - 1].store))
-        return "holds the rest of another array";
+        return "holds the rest of a different array";
     if (array->by_chance &&
         (array->chance < 0 || array->chance >= p->count || !p->instr[array->chance].uniform))
-        return "is rounded by what is not there";
-    if (array->store < -1 || array->store >= p->count) return "stores what is not there";
+        return "is rounded by a missing value";
+    if (array->store < -1 || array->store >= p->count) return "stores a missing value";
     bool loaded = false;
     for (int i = 0; i < p->count; i++)
         loaded = loaded || (gd__is_load(p->instr[i].op) && p->instr[i].index == k);
@@ -285,7 +285,7 @@ static const char *check_uniform(const gd_program *p, int k)
     if ((unsigned)uniform->kind > GD_U_EXTERNAL) return "is of an unknown kind";
     if (uniform->store == -1) return NULL;
     if (uniform->kind != GD_U_SCALAR) return "stores but is no scalar";
-    if (uniform->store < 0 || uniform->store >= p->count) return "stores what is not there";
+    if (uniform->store < 0 || uniform->store >= p->count) return "stores a missing value";
     return p->instr[uniform->store].uniform ? NULL : "stores an element value";
 }
 

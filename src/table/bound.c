@@ -105,7 +105,7 @@ gd_status gd__bound_parse(gd_ctx *ctx, const char *text, const char **name, size
     skip(&r);
     if (text[r.at]) return bad_bound(&r, "nothing more");
     if (out->has_low && out->has_high && !(out->low <= out->high))
-        return gd_fail(ctx, GD_PARSE, "--bound: nothing lies between %g and %g", out->low, out->high);
+        return gd_fail(ctx, GD_PARSE, "--bound: no number is between %g and %g", out->low, out->high);
     return GD_OK;
 }
 
@@ -176,7 +176,7 @@ gd_status gd__bounds_read(gd_ctx *ctx, const char *text, const char *const *name
         if (b.has_high && !status) status = set_side(&b, names[i], params[i], false, high);
         for (int64_t k = 0; k < gd_numel(params[i]) && !status; k++)
             if (!(low[k] <= high[k]))
-                status = gd_fail(ctx, GD_PARSE, "--bound: nothing lies between %g and %g", low[k], high[k]);
+                status = gd_fail(ctx, GD_PARSE, "--bound: no number is between %g and %g", low[k], high[k]);
         return status;
     }
     char hint[GD_HINT_SIZE];

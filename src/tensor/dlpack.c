@@ -106,7 +106,7 @@ gd_status gd_take_memory(gd_tensor *t, gd_tensor *of)
     if (!t || !of) return gd__null(gd_tensor_ctx(t ? t : of), "take_memory: a tensor is NULL");
     gd_ctx *ctx = t->head.ctx;
     char a[256], b[256];
-    if (of->head.ctx != ctx) return gd_fail(ctx, GD_ARGUMENT, "take_memory: a tensor of another context");
+    if (of->head.ctx != ctx) return gd_fail(ctx, GD_ARGUMENT, "take_memory: a tensor of a different context");
     if (t->node || of->node) return gd_fail(ctx, GD_GRAPH, "take_memory: a tensor is a result, not a leaf");
     if (!gd__same_shape(t, of))
         return gd_fail(ctx, GD_SHAPE, "take_memory: the memory is for %s, the tensor is %s",
@@ -127,9 +127,10 @@ gd_status gd_point_at(gd_tensor *t, void *data)
     if (!t) return GD_ARGUMENT;
     gd_storage *s = t->storage;
     if (!s || !s->foreign || ((gd_foreign *)s)->release || t->node || t->data != s->data)
-        return gd_fail(t->head.ctx, GD_ARGUMENT, "point_at: the tensor lies in memory that is not only lent");
+        return gd_fail(t->head.ctx, GD_ARGUMENT, "point_at: the tensor's memory is not borrowed");
     if (s->refs != 1 || t->head.refs != 1)
-        return gd_fail(t->head.ctx, GD_STATE, "point_at: somebody else holds the tensor or its memory");
+        return gd_fail(t->head.ctx, GD_STATE,
+                       "point_at: there are other references to the tensor or its memory");
     gd_status status = check_address(t, "point_at", data);
     if (status) return status;
     t->data = s->data = data;

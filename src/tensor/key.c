@@ -101,7 +101,7 @@ static gd_tensor *fitting_mask(const plan *p, int axis, gd_tensor *mask)
                               p->what, (long long)mask->size[i], gd__axis_text(mask, i, a),
                               (long long)x->size[axis + i], gd__axis_text(x, axis + i, b));
         if (here && there && here != there)
-            return gd__refuse(x->head.ctx, GD_AXIS, "%s: the mask's axis %s stands at axis %s of the tensor",
+            return gd__refuse(x->head.ctx, GD_AXIS, "%s: the mask's axis %s is at axis %s of the tensor",
                               p->what, gd__axis_text(mask, i, a), gd__axis_text(x, axis + i, b));
         mask = gd__match_labels(p->what, x, axis + i, mask, i);
     }

@@ -285,7 +285,7 @@ gd_tensor *gd_to_device(gd_tensor *t, gd_device *device)
     gd__not_recorded(t->head.ctx, "it moves tensors between devices");
     gd_ctx *ctx = device->ctx;
     if (ctx != t->head.ctx)
-        return gd__refuse(ctx, GD_DEVICE, "to_device: the device belongs to another context");
+        return gd__refuse(ctx, GD_DEVICE, "to_device: the device belongs to a different context");
     gd_scope_begin(ctx);
     gd_tensor *flat = gd__contiguous(t) ? t : gd_copy(t), *out = NULL;
     if (flat && from != ctx->cpu && device != ctx->cpu) flat = gd_to_device(flat, ctx->cpu);

@@ -195,7 +195,7 @@ static gd_status same_device(gd_op_id op, gd_tensor *const *in, int nin, gd_devi
     if (op == GD_OP_to_device) return GD_OK;
     for (int i = 0; i < nin; i++)
         if (in[i]->storage->device != device)
-            return gd_fail(device->ctx, GD_DEVICE, "%s: one operand is on %s, another on %s",
+            return gd_fail(device->ctx, GD_DEVICE, "%s: one operand is on %s, a second on %s",
                            gd__ops[op].name, in[i]->storage->device->name, device->name);
     return GD_OK;
 }

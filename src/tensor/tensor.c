@@ -53,7 +53,8 @@ void gd__storage_release(gd_storage *storage)
 gd_status gd__writable(const char *what, const gd_tensor *t)
 {
     if (!t->storage || !t->storage->read_only) return GD_OK;
-    return gd_fail(t->head.ctx, GD_STATE, "%s: the tensor is read-only: its memory is somebody else's", what);
+    return gd_fail(t->head.ctx, GD_STATE, "%s: the tensor is read-only: its memory has a different owner",
+                   what);
 }
 
 void gd__as_before(gd_tensor *t, uint32_t version)

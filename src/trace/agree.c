@@ -86,5 +86,5 @@ bool gd__recordings_agree(const gd_recording *a, const gd_recording *b, char *wh
     for (int i = 0; same && i < a->outputs; i++)
         same = same_look(&a->output[i], &b->output[i]) &&
                gd__axes_alike(a->axes[i], b->axes[i], a->output[i].ndim);
-    return same || SAY("its result has another shape, or other axes, from call to call");
+    return same || SAY("its result changes shape or axes from call to call");
 }

@@ -170,7 +170,7 @@ static bool usable(const gd_traced *t, const char *what, gd_tensor *const *input
     for (int i = 0; i < count; i++) {
         if (!inputs[i]) return gd__none(gd__null(ctx, "traced function: an input is NULL")) != NULL;
         if (inputs[i]->head.ctx != ctx)
-            return gd__refuse(ctx, GD_ARGUMENT, "%s: input %d is of another context", what, i) != NULL;
+            return gd__refuse(ctx, GD_ARGUMENT, "%s: input %d is of a different context", what, i) != NULL;
     }
     return true;
 }

@@ -73,7 +73,7 @@ static gd_status check_tensor(gd_ctx *ctx, const char *what, gd_tensor *t, bool 
 {
     if (!t) return gd__null(ctx, "world: the tensor is NULL");
     if (t->head.ctx != ctx)
-        return gd_fail(ctx, GD_ARGUMENT, "%s: the tensor is of another context than the world", what);
+        return gd_fail(ctx, GD_ARGUMENT, "%s: the tensor is of a different context than the world", what);
     if (!t->storage) return gd_fail(ctx, GD_ARGUMENT, "%s: the tensor has no elements of its own", what);
     return written ? gd__writable(what, t) : GD_OK;
 }
@@ -145,7 +145,7 @@ static gd_status check_microbatches(const gd_exchange *k)
     for (int i = 0; fits && !scatter && i < t->ndim; i++) fits = t->size[i] == g->size[i];
     if (!fits)
         return gd_fail(k->world->ctx, GD_SHAPE,
-                       "microbatches: the result has another shape, dtype or world than the sum");
+                       "microbatches: the result has a different shape, dtype or world than the sum");
     if (g->failed) return g->failed;
     if (g->added == g->count) return gd__microbatches_settle(g);
     return gd_fail(k->world->ctx, GD_STATE,

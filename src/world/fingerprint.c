@@ -142,7 +142,7 @@ void gd__fingerprint_judge(gd_exchange *work)
     uint64_t over = 0;
     for (int r = 0; r < size; r++) over += (uint64_t)work->sheet[r].cuts;
     if (!v->status && work->mine.kind == GD_ALL_TO_ALL && over)
-        JUDGE(GD_MISMATCH, "all_to_all: some rank sends more or less than another expects of it");
+        JUDGE(GD_MISMATCH, "all_to_all: some rank sends more or less than a different rank expects of it");
 }
 
 /* ---- the same text everywhere ---- */

@@ -203,7 +203,8 @@ gd_status gd_microbatches_add(gd_microbatches *microbatches, gd_tensor *value)
     bool fits = value->ndim == microbatches->ndim && value->dtype == microbatches->dtype;
     for (int i = 0; fits && i < value->ndim; i++) fits = value->size[i] == microbatches->size[i];
     if (!fits)
-        return gd_fail(ctx, GD_SHAPE, "microbatches: microbatch %lld has another shape or dtype than the sum",
+        return gd_fail(ctx, GD_SHAPE,
+                       "microbatches: microbatch %lld has a different shape or dtype than the sum",
                        (long long)(microbatches->first + microbatches->added));
     gd_tensor *sum = gd__copy_at(microbatches->at, value, microbatches->partial);
     if (!sum) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;

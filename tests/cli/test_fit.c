@@ -86,7 +86,7 @@ static void malformed_bounds_are_pointed_at(void **state)
                  {"0 b", "--bound: column 3: '<' or '>' expected"},
                  {"b>0,c>0", "--bound: column 4: nothing more expected"},
                  {"0<b>1", "--bound: column 6: 0 < x < 1: both signs the same way expected"},
-                 {"1<b<0", "--bound: nothing lies between 1 and 0"}};
+                 {"1<b<0", "--bound: no number is between 1 and 0"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *name;
         size_t length;
@@ -113,7 +113,7 @@ static void bounds_are_of_parameters_and_elements(void **state)
                  {"w[1]>0", "--bound: 'w' has no such element"},
                  {"a>[1,2,3]", "--bound: 3 numbers for 'a', which has 2 elements"},
                  {"a[0.5]>0", "--bound: column 6: the number of an element, from 0, and ']' expected"},
-                 {"a[0]>5", "--bound: nothing lies between 5 and 3"},
+                 {"a[0]>5", "--bound: no number is between 5 and 3"},
                  {"v>0", "--bound: no parameter 'v'"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gd_status status = gd__bounds_read(ctx, cases[i].text, names, params, 2, low, high);

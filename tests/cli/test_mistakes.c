@@ -359,7 +359,7 @@ static void broken_bounds_constraints_and_conditions_are_refused(void **state)
         {MINIMIZE, "--bound 'x>nan'", "--bound: column 3: a number expected"},
         {MINIMIZE, "--bound ''", "--bound: column 1: a parameter expected"},
         {MINIMIZE, "--bound '0<x>1'", "both signs the same way"},
-        {MINIMIZE, "--bound '3<x<2'", "--bound: nothing lies between 3 and 2"},
+        {MINIMIZE, "--bound '3<x<2'", "--bound: no number is between 3 and 2"},
         {MINIMIZE, "--bound 'x>0 1'", "--bound: column 5: nothing more expected"},
         {MINIMIZE, "--bound 'x[7]>0'", "--bound: 'x' has no such element"},
         {MINIMIZE, "--bound 'x[0.5]>0'", "the number of an element, from 0, and ']'"},

@@ -345,7 +345,7 @@ static void mistakes_name_members_of_the_spec(void **state)
     wrong[2].spec.params = tied, wrong[2].says = ".tied b: 'x' is a column; parameters only";
     wrong[3].spec.params = bent, wrong[3].says = ".tied b: column 3:";
     wrong[4].spec.params = nameless, wrong[4].says = "fit: .params: number 1 has no name";
-    wrong[5].spec.params = flat, wrong[5].says = ".params a: nothing lies between 2 and 1";
+    wrong[5].spec.params = flat, wrong[5].says = ".params a: no number is between 2 and 1";
     wrong[6].spec.x_errors = (const char *const[]){"q=1", NULL}, wrong[6].says = "no column 'q'";
     wrong[7].spec.bounds = (const char *const[]){"q>1", NULL}, wrong[7].says = ".bounds: no parameter 'q'";
     wrong[8].spec.absolute_sigma = true, wrong[8].says = ".absolute_sigma says something of .sigma";

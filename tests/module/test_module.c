@@ -139,7 +139,7 @@ static void set_parameter_turns_gradients_on(void **state)
     gd_ctx *other = gd_ctx_new(NULL);
     gd_tensor *far = gd_scalar(other, GD_F64, 1);
     assert_int_equal(gd_module_set_tensor(m, "far", far), GD_ARGUMENT);
-    expect_error(ctx, GD_ARGUMENT, "the tensor for 'far' is of another context");
+    expect_error(ctx, GD_ARGUMENT, "the tensor for 'far' is of a different context");
     gd_release(far);
     gd_ctx_free(other);
     gd_scope_end(ctx);

@@ -275,7 +275,7 @@ static void bounds_that_are_none_are_refused_by_name(void **state)
     static const struct {
         const char *chain, *error;
     } cases[] = {
-        {"box(1, 0) | lr(0.1)", "bounds: parameter 'p', element 0: nothing lies between 1 and 0"},
+        {"box(1, 0) | lr(0.1)", "bounds: parameter 'p', element 0: no number is between 1 and 0"},
         {"box([1, 2, 3]) | lr(0.1)", "box: low has 3 numbers, parameter 'p' 2 elements"},
     };
     for (int i = 0; i < COUNT_OF(cases); i++) {

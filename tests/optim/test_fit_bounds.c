@@ -469,7 +469,7 @@ static void a_start_outside_begins_on_its_bound_and_equal_bounds_hold(void **sta
     gd_lsq_result_clear(&r);
     o.high = (double[]){1, INFINITY};
     assert_int_equal(gd_least_squares(q.p, 2, residuals, &q, &o, &r), GD_ARGUMENT);
-    assert_error(ctx, GD_ARGUMENT, "least squares: element 0: nothing lies between 1.25 and 1");
+    assert_error(ctx, GD_ARGUMENT, "least squares: element 0: no number is between 1.25 and 1");
     o.high = (double[]){NAN, INFINITY};
     assert_int_equal(gd_least_squares(q.p, 2, residuals, &q, &o, &r), GD_ARGUMENT);
     gd_clear_error(ctx);

@@ -48,7 +48,7 @@ def test_minimize_takes_a_pair_for_each_element(bounds, wanted):
 
 @pytest.mark.parametrize("bounds, says", [
     ([(0, 1), (0, 1)], "'a' would be held at 0"), ([(0, 1)], "not 1 entries"), ([(0, 1)] * 3, "not 3 entries"),
-    (([0, 0, 0], [1, 1, 1]), "3 numbers for 2 elements"), (([0, 5], [10, 1]), "'b' are 5 and 1"), ((0, float("nan")), "nothing lies between"),
+    (([0, 0, 0], [1, 1, 1]), "3 numbers for 2 elements"), (([0, 5], [10, 1]), "'b' are 5 and 1"), ((0, float("nan")), "no number is between"),
     ((INF, INF), "held at inf"), ({"c": (0, 1)}, "no parameter 'c'"), ({"a": (0, 1, 2)}, "'a' are a pair"), (scipy_bounds([0] * 3, 1), "3 numbers")],
     ids=str)
 def test_curve_fit_refuses_other_bounds(bounds, says):

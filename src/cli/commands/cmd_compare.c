@@ -50,7 +50,7 @@ static void print_compared(gd_text *out, const gd_fit_file fit[2], const gd_fit_
         gd__text_put(out, "F-test of %c inside %c: F = %.6g with %g and %g degrees of freedom, p = %.4g\n",
                      'A' + v->small, 'A' + !v->small, v->f, v->more, fit[!v->small].dof, v->p);
     if (!v->no && (fit[0].active > 0 || fit[1].active > 0))
-        gd__text_add(out, "a parameter is at an active bound: p is not what the F distribution says\n");
+        gd__text_add(out, "a parameter is at an active bound: p does not follow the F distribution\n");
 }
 
 static void json_compared(gd_text *out, const gd_fit_file fit[2], const gd_fit_verdict *v)
@@ -86,12 +86,13 @@ static int run_compare(gd_cli *cli, const gd_args *args)
 const gd_command gd__command_compare = {
     .name = "compare",
     .summary =
-        "Compare two fits of the same data: AIC, AICc, BIC and, where one is a special case of the other, the F-test.",
+        "Compare two fits of the same data: AIC, AICc, BIC and the F-test if one is a special case of the other.",
     .arguments = "FIT_A.safetensors FIT_B.safetensors",
     .description =
-        "The files are what gradus fit --out writes.  AIC, AICc and BIC count the standard deviation as a parameter, "
-        "unless --absolute-sigma gave it; the smaller is preferred.  The F-test is made where the parameters of one fit are all parameters of the "
-        "other: p is how likely so large a gain is by chance if the smaller model is right.",
+        "The files are written by gradus fit --out.  AIC, AICc and BIC count the standard deviation as a "
+        "parameter, unless --absolute-sigma gave it; the smaller is preferred.  The F-test needs a fit whose "
+        "parameters are all parameters of the other: p is the probability of such a gain by chance if the "
+        "smaller model is right.",
     .options = options,
     .least = 2,
     .most = 2,

@@ -365,7 +365,7 @@ static int run_complete(gd_cli *cli, const gd_args *args)
 
 const gd_command gd__command_complete = {
     .name = "complete",
-    .summary = "Say what may stand at a place of a command line, for shells.",
+    .summary = "Complete a command line, for shells.",
     .arguments = "SHELL PLACE -- WORDS...",
     .description = "",
     .options = options,

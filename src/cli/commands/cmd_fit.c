@@ -9,56 +9,58 @@
 #include <string.h>
 
 static const gd_option options[] = {
-    GD_OPTION("y", "COLUMN", "what the model is to give (y)"),
-    GD_VALUES("param", "a parameter and where it starts; values as for gradus minimize"),
-    GD_VALUES("fix", "a constant of the model, held: values as for --param"),
+    GD_OPTION("y", "COLUMN", "the column that the model is fitted to (y)"),
+    GD_VALUES("param", "a parameter and its start; values as for gradus minimize"),
+    GD_VALUES("fix", "a constant of the model; values as for --param"),
     GD_OPTION("weights", "COLUMN", "weights of the squared residuals; rows of weight 0 are left out"),
     GD_OPTION("sigma", "COLUMN", "standard deviations of y: residuals are divided by them"),
     GD_REPEATED(
         "x-errors", "[NAME=]COLUMN|NUMBER",
-        "standard deviations of a column of the model, beside those of y (--sigma, or 1): the sum of squared distances from the "
-        "curve is minimised (orthogonal distance regression); NAME= where the model has several columns; --plot has bars for them, and bands of new "
-        "measurements where they are the same in all rows"),
-    GD_SWITCH("absolute-sigma",
-              "--sigma are the standard deviations, not only their ratios: errors are not scaled by "
-              "the residuals, likelihood, AIC and BIC use them as known, and a chi-square test is made"),
+        "standard deviations of a column of the model, in addition to those of y (--sigma, or 1): minimises "
+        "the sum of squared distances from the curve (orthogonal distance regression); NAME= if the model "
+        "has several columns; --plot draws error bars, and prediction bands if they are the same in all rows"),
+    GD_SWITCH(
+        "absolute-sigma",
+        "--sigma are absolute standard deviations, not only ratios: errors are not scaled by the residuals, "
+        "likelihood, AIC and BIC use them, and a chi-square test is added"),
     GD_REPEATED("bound", "BOUND", "keep a parameter inside, ends included: 'b>0', 'b<5', '0<b<1'"),
-    GD_REPEATED("exclude", "CONDITION", "leave out the rows where it holds: 'x > 3 && y < 0'"),
+    GD_REPEATED("exclude", "CONDITION", "leave out rows for which it is true: 'x > 3 && y < 0'"),
     GD_OPTION(
         "dates", "days|seconds[:ORIGIN]",
-        "what a column of ISO dates is to the model: days or seconds since ORIGIN, as in days:2000-01-01 "
-        "(days where no cell has a time of day, else seconds; since the midnight before the earliest)"),
-    GD_OPTION("missing", "error|drop", "what rows with missing cells are (error)"),
+        "unit and origin of columns of ISO dates, as in days:2000-01-01 (days if no cell has a time of day, "
+        "else seconds; since the midnight before the earliest)"),
+    GD_OPTION("missing", "error|drop", "treatment of rows with missing cells (error)"),
     GD_OPTION(
         "loss", "squares|huber|soft_l1|cauchy|tukey[:SCALE]",
-        "what outliers cost: squares, huber, soft_l1, cauchy or tukey; SCALE is the standard deviation of good residuals "
-        "(found from a Huber fit); errors are then those of an M-estimator, and outliers are listed (squares)"),
+        "loss of residuals: squares, huber, soft_l1, cauchy or tukey; SCALE is the standard deviation of "
+        "residuals that are no outliers (from a Huber fit); errors are then those of an M-estimator, and "
+        "outliers are listed (squares)"),
     GD_OPTION(
         "intervals", "normal|profile|bootstrap[:N][:residuals]",
-        "normal (value and standard error), profile (where the sum of squares has risen enough, the other parameters "
-        "fitted again), or bootstrap[:N][:residuals] (N fits of resampled rows, or residuals; BCa, wider by Student's "
-        "quantile as few rows want it; 2000) (normal)"),
-    GD_OPTION("level", "P", "how likely intervals and bands hold the truth, between 0 and 1 (0.95)"),
+        "normal (value and standard error), profile (by the increase of the sum of squares with the other "
+        "parameters refitted), or bootstrap[:N][:residuals] (N fits of resampled rows or residuals; BCa, "
+        "widened for few rows by Student's quantile; 2000) (normal)"),
+    GD_OPTION("level", "P", "confidence level of intervals and bands, between 0 and 1 (0.95)"),
     GD_REPEATED("derive", "NAME=EXPR", "a quantity of the parameters with its error: 'thalf=log(2)/b'"),
     GD_SWITCH(
         "guess",
-        "start where a line, an exponential, a power, a peak, a step or a sine through the data says; parameters are then "
-        "written --param NAME, or with a start that is tried too: the fit that ends lower is kept"),
+        "estimate starts from a line, an exponential, a power, a peak, a step or a sine through the data; "
+        "write --param NAME, or a start that is tried too: the better fit is kept"),
     GD_OPTION(
         "starts", "N",
-        "fit from N points and go on from the best: in the bounds, or a tenth to ten times around the start (1)"),
-    GD_OPTION("chain", "CHAIN", "another method: links joined by |, see gradus links (Levenberg-Marquardt)"),
+        "fit from N starting points and refine the best: in the bounds, or a tenth to ten times around the start (1)"),
+    GD_OPTION("chain", "CHAIN", "the method: links joined by |, see gradus links (Levenberg-Marquardt)"),
     GD_PLUGIN_OPTION,
-    GD_OPTION("steps", "N", "the most steps, of each fit with --guess, --starts or profile intervals (1000)"),
+    GD_OPTION("steps", "N", "most steps; per fit with --guess, --starts or profile intervals (1000)"),
     GD_DEF_OPTION,
     GD_OUTPUT(
         "plot",
-        "data, fitted curve, its band and that of new measurements, residuals; more than 20000 points as a density; as " GD_PICTURES),
+        "data, fitted curve, confidence and prediction bands, residuals; more than 20000 points as a density; as " GD_PICTURES),
     GD_OPTION("log", "x|y|xy", "logarithmic axes of the picture"),
     GD_DARK_OPTION,
     {"export", "FILE", "the fitted function as .c, .py or .tex; may be given several times", true,
      GD_PATH_WRITE},
-    GD_OUTPUT("residuals", "each fitted row with fitted value, residual and standardized residual, as .csv"),
+    GD_OUTPUT("residuals", "every fitted row with fitted value, residual and standardized residual, as .csv"),
     GD_OUTPUT(
         "out",
         "parameters, standard errors and covariance, as .safetensors; gradus predict and gradus compare read it"),
@@ -262,18 +264,19 @@ const gd_command gd__command_fit = {
     .summary = "Fit a model to a table by nonlinear least squares.",
     .arguments = "'MODEL' DATA.csv [MORE.csv...]",
     .description =
-        "MODEL is an expression (see `gradus help eval`) in the parameters and the columns of the table; a column whose "
-        "name is no plain word is written between backquotes, one with a unit, 'S [mM]', also without it: S. Tables are text, or "
-        ".npy, .npz and .safetensors files, whose vectors are columns; a column of dates is a number of days or seconds, see --dates; a "
-        "column without a name is called by its position, c1 for the first. Of several tables the rows are taken together, and the column "
-        "set has the number of the table from 0: `A[set]` in the model and `--param 'A[set]=1'` give each its own A, while other "
-        "parameters are shared. `y = MODEL` names the column as --y does; any other equation, 'x^2/a^2 + y^2/b^2 = 1', is an implicit model: all "
-        "its columns have errors, of standard deviation 1 unless --x-errors says another, and distances from its curve are minimised. "
-        "Levenberg-Marquardt with exact Jacobians, or --chain. Prints the "
-        "parameters with standard errors and 95 % intervals (--level); of a parameter that is held by its bound, the interval from the "
-        "bound inwards. Ends with status 1, after all was printed, where the fit is stuck, at the limit of its steps, or where the "
-        "data do not determine all parameters: these are named. Ctrl-C, SIGTERM, SIGHUP or an output that fails end it with the "
-        "parameters in --out.",
+        "MODEL is an expression (see `gradus help eval`) in the parameters and the columns of the table; a "
+        "column name with other characters is written between backquotes; a unit, 'S [mM]', may be omitted: "
+        "S. Tables are text, or .npy, .npz and .safetensors files, whose vectors are columns; a column of "
+        "dates is a number of days or seconds, see --dates; a column without a name is called by its "
+        "position, c1 for the first. Rows of several tables are joined, and the column set has the number of "
+        "the table from 0: `A[set]` in the model and `--param 'A[set]=1'` give each its own A, while other "
+        "parameters are shared. `y = MODEL` names the column as --y does; any other equation, 'x^2/a^2 + "
+        "y^2/b^2 = 1', is an implicit model: all its columns have errors, of standard deviation 1 unless "
+        "--x-errors is given, and distances from its curve are minimised. Levenberg-Marquardt with exact "
+        "Jacobians, or --chain. Prints the parameters with standard errors and 95 % intervals (--level); for "
+        "a parameter at its bound, the interval from the bound inwards. Exit status 1, after printing, if "
+        "the fit is stuck, at the limit of its steps, or if the data do not determine all parameters, which "
+        "are named. On Ctrl-C, SIGTERM, SIGHUP or a failing output it ends with the parameters in --out.",
     .options = options,
     .examples =
         "gradus fit 'a*exp(-b*t)+c' examples/data/decay.csv --y y --param a=1 --param b=1 --param c=0 --plot fit.svg\n"

@@ -6,21 +6,22 @@
 static const gd_option options[] = {
     GD_SWITCH("functions", "the operators and functions of expressions"),
     GD_SWITCH("manual", "the manual page, in roff"),
-    GD_OPTION("completions", "bash|zsh|fish",
-              "the completions for a shell, to be sourced or put where it looks"),
+    GD_OPTION("completions", "bash|zsh|fish", "the completions for a shell, to be sourced or installed"),
     {0},
 };
 
 static const char operators[] =
     "operators, from loosest to tightest:\n"
-    "  c ? a : b          a where c holds, else b (both are computed)\n"
-    "  a || b  a && b     either, both; what is not 0 holds\n"
+    "  c ? a : b          a if c is true, else b (both are computed)\n"
+    "  a || b  a && b     or, and; numbers other than 0 are true\n"
     "  < <= > >= == !=    compare; the result counts as 0 and 1\n"
     "  + -  * / % @       % is the remainder with the sign of the divisor, @ the matrix product\n"
-    "  -x !x  x^y         powers to the right: -x^2 is -(x^2)\n"
+    "  -x !x  x^y         powers are right-associative: -x^2 is -(x^2)\n"
     "  x[0] x[-1,2] x[1:5]  [a, b]   indices and ranges as in Python; a list\n"
-    "  name = ...; f(x, k) = ...;    names and functions of one's own, before the value; --def FILE for many\n"
-    "  pi e inf                      numbers\n\nfunctions:\n";
+    "  name = ...; f(x, k) = ...;    user-defined names and functions, before the value; --def FILE for many\n"
+    "  pi e inf                      numbers\n"
+    "\n"
+    "functions:\n";
 
 static void print_functions(gd_text *out)
 {

@@ -37,50 +37,49 @@ static const gd_option options[] = {
         "keep a parameter inside, ends included: 'x>0', '0<x<1', 'x[2]<5', 'x>[0,1,2]', 'x<@high.npy'"),
     GD_REPEATED(
         "subject", "EXPR",
-        "a constraint: 'x^2+y^2 <= 1', 'sum(w) = 1', '0 <= x*y <= 1', of every element; < means <=; by the "
-        "chain nlp, or augmented_lagrangian around the one of --chain"),
-    GD_REPEATED("equal", "EXPR", "a constraint: EXPR is 0; or an equality, 'sum(w) = 1'"),
-    GD_REPEATED("below", "EXPR",
-                "a constraint: EXPR is at most 0; or an inequality, 'x*y <= 1' or 'x*y >= 1'"),
+        "a constraint: 'x^2+y^2 <= 1', 'sum(w) = 1', '0 <= x*y <= 1', for every element; < means <=; uses "
+        "the chain nlp, or augmented_lagrangian around that of --chain"),
+    GD_REPEATED("equal", "EXPR", "a constraint: EXPR = 0; or an equality, 'sum(w) = 1'"),
+    GD_REPEATED("below", "EXPR", "a constraint: EXPR <= 0; or an inequality, 'x*y <= 1' or 'x*y >= 1'"),
     GD_OPTION(
         "starts", "N",
-        "so many starts, the given one and others spread between the bounds, without bounds around it: the lowest minimum "
-        "counts, with constraints the lowest that satisfies them; by multi_start around the chain (1)"),
+        "number of starts: the given one and others spread between the bounds, or around it without bounds; "
+        "the result is the lowest minimum, with constraints the lowest feasible one; adds multi_start around "
+        "the chain (1)"),
     GD_OPTION("gradient", "exact|differences|none",
-              "by differences of losses, or none: losses alone, by the chain " BY_LOSSES_ONLY
-              " unless --chain says another (exact)"),
+              "differences of losses, or none: losses only, by the chain " BY_LOSSES_ONLY
+              " unless --chain is given (exact)"),
     GD_OPTION(
         "steps", "N",
         "exactly N steps of the chain as written; with --until at most N (until converged, at most 1000)"),
     GD_REPEATED(
         "until", "CONDITION",
-        "stop at one of these too: loss<X, loss_change<X, grad_norm<X, kkt<X, step_norm<X, evals>N, seconds>X"),
+        "also stop at one of these: loss<X, loss_change<X, grad_norm<X, kkt<X, step_norm<X, evals>N, seconds>X"),
     GD_OUTPUT(
         "trace",
-        "one JSON object a line and step, the start as step 0: step, loss (before the step), loss_after, "
+        "one JSON object per line and step, the start as step 0: step, loss (before the step), loss_after, "
         "evals, params (after it)"),
     GD_OUTPUT("plot", "the loss, or for two parameters their path over contours, as " GD_PICTURES),
     GD_DARK_OPTION,
     GD_OUTPUT("out", "the parameters, as .safetensors"),
-    GD_PATH_OPTION("save", "FILE", GD_PATH_WRITE_CONTINUED,
-                   "all that going on with --resume needs, as .safetensors"),
+    GD_PATH_OPTION("save", "FILE", GD_PATH_WRITE_CONTINUED, "the state for --resume, as .safetensors"),
     GD_PATH_OPTION(
         "resume", "FILE", GD_PATH_CONTINUE,
-        "go on from such a file with its parameters, chain and optimizer; --chain, --group and --schedule may change settings; after --steps with the same bits as if never "
-        "stopped; also the default of --save"),
+        "continue a saved run with its parameters, chain and optimizer; --chain, --group and --schedule may "
+        "change settings; with --steps the bits are the same as without the stop; also the default of --save"),
     GD_SWITCH(
         "json",
-        "print one JSON object: loss, gradient_norm, condition_estimate, steps, evals, converged, stopped, reason, seconds, "
-        "params; kkt with bounds or constraints; violation, constraint_evals, multipliers and constraints (text, values, violation, "
-        "active, multipliers of each) with constraints; bound_multipliers where the chain knows them"),
+        "print one JSON object: loss, gradient_norm, condition_estimate, steps, evals, converged, stopped, "
+        "reason, seconds, params; kkt with bounds or constraints; violation, constraint_evals, multipliers "
+        "and constraints (text, values, violation, active, multipliers of each) with constraints; "
+        "bound_multipliers if the chain has them"),
     GD_DATA_OPTIONS,
     GD_OPTION(
         "split", "NAMES",
-        "data, joined by commas, whose rows processes share: the loss is then to be a vector, or a sum or mean over them"),
-    GD_OPTION(
-        "microbatch", "ROWS",
-        "rows of --split that are evaluated at a time; equal microbatches give equal bits with any number of processes; 0: "
-        "all (0; with several processes an eighth of the rows)"),
+        "data, joined by commas, whose rows are distributed over processes: the loss must be a vector, or a sum or mean over them"),
+    GD_OPTION("microbatch", "ROWS",
+              "rows of --split evaluated at a time; equal microbatches give equal bits for any number of "
+              "processes; 0: all (0; with several processes an eighth of the rows)"),
     GD_WORLD_OPTION,
     {0},
 };
@@ -729,11 +728,12 @@ const gd_command gd__command_minimize = {
     .summary = "Minimise an expression over its parameters.",
     .arguments = "'EXPR'",
     .description =
-        "EXPR is as for `gradus eval`. A vector of more than one element counts as residuals: the sum of their squares is minimised. Steps are taken "
-        "until no element of the gradient is larger than 1e-8 (f32: 1e-4) or rounding leaves nothing to gain; the best "
-        "point counts. Prints its loss and parameters, and why it stopped. Exit status 1 when it got stuck, diverged, ended on a "
-        "saddle, or had not converged after 1000 steps. Ctrl-C, SIGTERM, SIGHUP or an output that fails end it with the best point in "
-        "--out.",
+        "EXPR is as for `gradus eval`. A vector of more than one element counts as residuals: the sum of "
+        "their squares is minimised. It makes steps until no element of the gradient is larger than 1e-8 "
+        "(f32: 1e-4) or improvements are below rounding errors. Prints loss and parameters of the best point "
+        "and the reason of the stop. Exit status 1 if it is stuck, diverges, ends on a saddle, or has not "
+        "converged after 1000 steps. On Ctrl-C, SIGTERM, SIGHUP or a failing output it ends with the best "
+        "point in --out.",
     .options = options,
     .examples =
         "gradus minimize '(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.1,2.5] --plot path.svg\n"

@@ -16,10 +16,10 @@ static const gd_option options[] = {
     GD_OPTION("expr", "EXPR", "draw the path of two parameters over contours of this expression"),
     GD_SWITCH("path", "draw the path of two parameters, without contours"),
     GD_REPEATED("y", "KEY",
-                "a number of the lines to draw, as val_loss or val_accuracy; each its own curve (loss)"),
-    GD_OPTION("x", "step|evals|epoch", "what it is drawn over (step)"),
+                "keys of the trace to draw, such as val_loss or val_accuracy, one curve each (loss)"),
+    GD_OPTION("x", "step|evals|epoch", "the x axis (step)"),
     GD_OPTION("scale", "auto|log|linear",
-              "of what is drawn (auto: logarithmic where it spans more than two powers of ten)"),
+              "of the drawn numbers (auto: logarithmic if they span more than two powers of ten)"),
     GD_REPEATED("label", "TEXT",
                 "name of a run in the legend, in the order of the traces (their file names)"),
     GD_OPTION("title", "TEXT", "above the picture"),
@@ -250,8 +250,8 @@ const gd_command gd__command_plot = {
     .summary = "Draw the loss curves of runs, or the path of two parameters.",
     .arguments = "TRACE.jsonl...",
     .description =
-        "A trace is what `gradus minimize` and `gradus train` write with --trace: one JSON object a line with step, loss and more. "
-        "Prints the name of the picture.",
+        "A trace is written by `gradus minimize` and `gradus train` with --trace: one JSON object per line "
+        "with step, loss and more. Prints the name of the picture.",
     .options = options,
     .examples = "gradus plot adam.jsonl lbfgs.jsonl --out loss.svg\n"
                 "gradus plot train.jsonl --y loss,val_loss --x epoch\n"

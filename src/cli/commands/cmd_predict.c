@@ -16,14 +16,13 @@ static const gd_option options[] = {
     GD_KEEP_OPTION,
     GD_SWITCH("proba", "a column for the probability of each class"),
     GD_SWITCH("probabilities", "the same"),
-    GD_SWITCH("score",
-              "compare with the target, and print how good the model is in place of the predictions"),
+    GD_SWITCH("score", "compare with the target, and print measures instead of predictions"),
     GD_PATH_OPTION("target", "COLUMN|FILE", GD_PATH_READ_ROWS,
-                   "for --score, what the model was to predict (the column it was trained on)"),
+                   "for --score, the target (the column of the training)"),
     GD_OUTPUT("roc", "with --score: the ROC curves of the classes, as .svg, .png or .pdf"),
     GD_OUTPUT("calibration",
-              "with --score: how often answers are right against how sure they are, as .svg, .png or .pdf"),
-    GD_SWITCH("dark", "pictures on dark paper"),
+              "with --score: the calibration curve, accuracy over confidence, as .svg, .png or .pdf"),
+    GD_SWITCH("dark", "pictures with a dark background"),
     GD_SWITCH("json", "print one JSON object: predictions, or with --score loss, accuracy or rmse and r2"),
     GD_TABLE_OPTIONS,
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
@@ -58,7 +57,7 @@ static gd_status read_data(job *j)
     if (target && !j->score) return gd_fail(j->ctx, GD_ARGUMENT, "predict: --target is for --score");
     if (j->score && !target && !table)
         return gd_fail(j->ctx, GD_ARGUMENT,
-                       "predict: --score wants --target: a file with what is right for each row");
+                       "predict: --score needs --target: a file with the target of each row");
     if (!j->score) target = NULL;
     if (j->score && !target) target = r->target;
     gd_data_request q = gd__predictor_request(r, NULL, path, target);
@@ -318,13 +317,15 @@ static int run_predict(gd_cli *cli, const gd_args *args)
 
 const gd_command gd__command_predict = {
     .name = "predict",
-    .summary = "Predict with a model that gradus train made, or with a fit.",
+    .summary = "Predict with a model of gradus train, or with a fit.",
     .arguments = "MODEL.safetensors DATA",
     .description =
-        "Reads model, standardisation and classes from the file. A table must have the columns the model was trained on, in "
-        "any order; others are ignored, words that it has not learnt are none of those it has, what is missing is filled as in training. Writes one CSV line a row: the class and its probability, or the number; --keep puts columns of the table in front. With what gradus fit --out left: the value of "
-        "the model with its 95 % confidence band (of the curve) and prediction band (of a new measurement); a fit with --sigma "
-        "or --weights wants their column for the latter.",
+        "Reads model, standardisation and classes from the file. A table must have the columns the model was "
+        "trained on, in any order; others are ignored, unknown words count as no known word, and missing "
+        "cells are filled as in training. Writes one CSV line per row: the class and its probability, or the "
+        "number; --keep puts columns of the table in front. For a file of gradus fit --out: the value of the "
+        "model with its 95 % confidence band (of the curve) and prediction band (of a new measurement); a "
+        "fit with --sigma or --weights needs their column for the latter.",
     .options = options,
     .examples =
         "gradus predict flowers.safetensors examples/data/flowers.csv --out kinds.csv\n"

@@ -11,7 +11,7 @@
 
 static const gd_option options[] = {
     GD_PATH_OPTION("target", "COLUMN|FILE", GD_PATH_READ_ROWS,
-                   "what is to be predicted: a column of the table; for arrays, a file with as many rows"),
+                   "the target: a column of the table; for arrays, a file with as many rows"),
     GD_OPTION("task", "auto|class|regress",
               "classes or numbers (auto: classes for text, for at most 20 whole numbers that are each there "
               "in five rows and for whole-number types of arrays, else numbers)"),
@@ -25,59 +25,56 @@ static const gd_option options[] = {
         "counts) (cross_entropy for classes, squares for numbers)"),
     GD_OPTION(
         "class-weights", "balanced|CLASS=W,...",
-        "how much a row of a class counts in the loss; balanced: all classes alike; others 1 (all rows alike)"),
-    GD_OPTION(
-        "epochs", "N",
-        "passes over the data (100, for more than 20,000 rows fewer, at least 20; with --time any number)"),
-    GD_OPTION("batch", "N", "rows a step; 0: all (32)"),
-    GD_OPTION("validation", "SHARE", "of the rows, kept apart to judge by (0.1)"),
+        "weight of the rows of a class in the loss; balanced: equal total weight per class; other classes 1 (equal weights)"),
+    GD_OPTION("epochs", "N",
+              "passes over the data (100; 20 to 100 for more than 20,000 rows; with --time unlimited)"),
+    GD_OPTION("batch", "N", "rows per step; 0: all (32)"),
+    GD_OPTION("validation", "SHARE", "fraction of the rows for validation (0.1)"),
     GD_OPTION(
         "split", "random|ordered[:COLUMN]|group:COLUMN",
-        "which rows those are, of --folds too: random ones; the last by COLUMN (the only column of dates, else "
-        "the order of the file), of which a fold learns from what is before it; or all rows of some values of "
-        "COLUMN, from which nothing is learnt unless --features has it (random)"),
+        "validation rows, and folds: random; ordered, the last rows by COLUMN (the only column of dates, "
+        "else the order of the file), where a fold learns from earlier rows; or group, all rows of some "
+        "values of COLUMN, which is no feature unless --features has it (random)"),
     GD_OPTION(
         "patience", "N",
         "stop when --stop-on has not improved for N epochs; 0: never (20; 0 with --epochs, --time or without a validation)"),
     GD_OPTION(
         "stop-on", "loss|accuracy|f1|auc|rmse|mae|r2",
-        "of the validation, for the best epoch and --patience: loss, accuracy, f1, auc, rmse, mae or r2 (loss)"),
-    GD_OPTION("time", "SECONDS", "stop after so long; --resume goes on (any time)"),
+        "measure of the validation, for the best epoch and --patience: loss, accuracy, f1, auc, rmse, mae or r2 (loss)"),
+    GD_OPTION("time", "SECONDS", "stop after this time; --resume continues (unlimited)"),
     GD_OPTION(
         "standardise", "auto|none|each|all",
         "to mean 0 and deviation 1: each number of a row, or all alike (auto: each; all for rows with several axes)"),
-    GD_OPTION(
-        "folds", "K",
-        "train K models, each without one part of the rows, and print how good they are on that part: mean "
-        "and deviation; the parts depend on --seed alone"),
-    GD_OPTION("seeds", "N", "train N models from other seeds; predict takes the mean of what they say (1)"),
+    GD_OPTION("folds", "K",
+              "cross-validation: train K models, each without one fold, and print mean and deviation of the "
+              "measures on that fold; folds depend only on --seed"),
+    GD_OPTION("seeds", "N", "train N models with different seeds; predict averages their predictions (1)"),
     GD_SWITCH(
         "importance",
-        "by how much the measure of --stop-on (without it accuracy or R2) gets worse when a column is shuffled "
-        "among the rows to validate with"),
-    GD_SWITCH("find-lr", "find a learning rate for the chain in 100 steps, and train nothing"),
+        "importance of each column: the change of the measure of --stop-on (default accuracy or R2) if it is "
+        "shuffled among the validation rows"),
+    GD_SWITCH("find-lr", "find a learning rate for the chain in 100 steps, without training"),
     GD_OUTPUT("plot", "the loss over the learning rate of --find-lr, as .svg, .png or .pdf"),
-    GD_OUTPUT("roc", "the ROC curves of the classes, on the rows to validate with, as .svg, .png or .pdf"),
-    GD_OUTPUT("calibration", "how often answers are right against how sure they are, as .svg, .png or .pdf"),
-    GD_SWITCH("dark", "pictures on dark paper"),
+    GD_OUTPUT("roc", "the ROC curves of the classes on the validation rows, as .svg, .png or .pdf"),
+    GD_OUTPUT("calibration", "the calibration curve, accuracy over confidence, as .svg, .png or .pdf"),
+    GD_SWITCH("dark", "pictures with a dark background"),
     GD_PATH_OPTION("out", "FILE", GD_PATH_WRITE_CONTINUED,
-                   "the model, with all that going on needs, as .safetensors"),
+                   "the model and the state for --resume, as .safetensors"),
     GD_PATH_OPTION(
         "resume", "FILE", GD_PATH_CONTINUE,
-        "go on from such a file, with the same bits as if never stopped; --epochs, --chain, --group and --schedule may "
-        "be others; also the default of --out"),
-    GD_OPTION("save-every", "SECONDS", "how often --out is written in between (60)"),
-    GD_OUTPUT("trace", "one JSON object a line and epoch: step, epoch, evals, loss, val_loss, ..."),
+        "continue such a file, with the same bits as without the stop; --epochs, --chain, --group and "
+        "--schedule may differ; also the default of --out"),
+    GD_OPTION("save-every", "SECONDS", "time between two saves of --out (60)"),
+    GD_OUTPUT("trace", "one JSON object per line and epoch: step, epoch, evals, loss, val_loss, ..."),
     GD_PATH_OPTION("events", "FOLDER", GD_PATH_FOLDER, "the same numbers as an event file for TensorBoard"),
     GD_SWITCH("json", "print one JSON object"),
     GD_REPEATED("features", "COLUMNS",
-                "to learn from, joined by commas (all but the target and columns that only number the rows)"),
-    GD_REPEATED("ignore", "COLUMNS", "not to learn from, joined by commas"),
-    GD_REPEATED("text", "COLUMNS", "numbers that are names, as postcodes are: taken as words"),
-    GD_SWITCH(
-        "stream",
-        "read the data in blocks that are shuffled, every epoch anew, instead of into memory: CSV, npy, safetensors "
-        "(tables of more than a sixteenth of the memory always)"),
+                "input columns, joined by commas (all except the target and columns of row numbers)"),
+    GD_REPEATED("ignore", "COLUMNS", "columns to leave out, joined by commas"),
+    GD_REPEATED("text", "COLUMNS", "columns of numbers that are categories, such as postcodes"),
+    GD_SWITCH("stream",
+              "read the data in shuffled blocks in each epoch instead of into memory: CSV, npy, safetensors "
+              "(tables of more than a sixteenth of the memory always)"),
     GD_OPTION("shape", "SIZES", "of a row, as 28,28 or 3,32,32, for conv"),
     GD_TABLE_OPTIONS,
     GD_OPTION("dtype", "f32|f64", "number type of the model (f32)"),
@@ -85,14 +82,13 @@ static const gd_option options[] = {
     GD_OPTION("seed", "N", "of initial values, order, split and dropout (0)"),
     GD_OPTION("threads", "N", "CPU threads (all cores); results do not depend on it"),
     GD_WORLD_OPTION,
-    GD_OPTION(
-        "microbatch", "ROWS",
-        "rows of a batch that are evaluated at a time; equal microbatches give equal bits with any number of processes; 0: "
-        "all (0; with several processes an eighth of the batch)"),
+    GD_OPTION("microbatch", "ROWS",
+              "rows of a batch evaluated at a time; equal microbatches give equal bits for any number of "
+              "processes; 0: all (0; with several processes an eighth of the batch)"),
     GD_OPTION("shard", "none|state|gradients",
-              "what of the optimizer each process keeps a part of only: its state, gradients too (none)"),
+              "data of the optimizer that is sharded over processes: its state, or also gradients (none)"),
     GD_OPTION("reduce", "exact|fast",
-              "sums over processes: in one order, or in any, which promises nothing about bits (exact)"),
+              "sums over processes: in a fixed order, or in any order without equal bits (exact)"),
     {0},
 };
 
@@ -279,7 +275,7 @@ static gd_status train_one(screen *s)
                        t->out ? t->out : "");
     return gd_fail(t->ctx, GD_INTERRUPTED, "interrupted after %lld steps%s%s%s",
                    (long long)gd_optimizer_steps(t->optimizer),
-                   t->out ? "; go on with --resume " : ", nothing saved", t->out ? t->out : "",
+                   t->out ? "; continue with --resume " : ", nothing saved", t->out ? t->out : "",
                    t->out ? "" : " without --out");
 }
 
@@ -340,15 +336,16 @@ const gd_command gd__command_train = {
     .summary = "Train a model on a table or on arrays.",
     .arguments = "DATA",
     .description =
-        "DATA is a CSV table, or rows as an npy, IDX or safetensors (FILE:NAME) file; gzip too. Columns of words become one "
-        "number a word (more than 50 words: numbers that are learnt), ISO dates and times days since 1970 with sine and cosine of "
-        "the part of the year, the week and the day; missing cells (empty, NA, NaN) the median, with a number that marks them; "
-        "columns that only number the rows are left out. Ctrl-C, SIGTERM and SIGHUP "
-        "save and end; --resume goes on. A run that fails saves what it has; after a step without a finite loss that "
-        "is the best model. `gradus predict` uses the model; with a validation it is that of the best epoch. Parameters "
-        "are called conv0.weight, dense0.weight, dense0.bias, ..., out.weight, out.bias. Started by mpirun or srun as several processes, "
-        "these share every batch by microbatches, the first one writes and tells; parameters, losses and files have the same bits with any "
-        "number of processes and the same microbatch, and --resume may have another number.",
+        "DATA is a CSV table, or rows as an npy, IDX or safetensors (FILE:NAME) file; gzip too. Columns of "
+        "words are encoded as one number per word (more than 50 words: learnt embeddings), ISO dates and "
+        "times as days since 1970 with sine and cosine of the time of year, week and day, missing cells "
+        "(empty, NA, NaN) as the median with an indicator; columns of row numbers are left out. Ctrl-C, "
+        "SIGTERM and SIGHUP save and end; --resume continues. A run that fails saves its state; after a step "
+        "without a finite loss that is the best model. `gradus predict` uses the model; with validation rows "
+        "it is that of the best epoch. Parameters are called conv0.weight, dense0.weight, dense0.bias, ..., "
+        "out.weight, out.bias. Several processes of mpirun or srun share every batch by microbatches, and "
+        "rank 0 writes and prints; parameters, losses and files have the same bits for any number of "
+        "processes and the same microbatch, and --resume may use a different number.",
     .options = options,
     .examples =
         "gradus train examples/data/flowers.csv --target kind --model 'mlp(32)' --epochs 60 --out flowers.safetensors\n"

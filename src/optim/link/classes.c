@@ -152,7 +152,7 @@ static const char *field_fault(const gd_field *f)
     if (f->variadic && (f->kinds | GD_SET_REAL) != (GD_SET_CHAIN | GD_SET_REAL))
         return "takes any number of values that are not links";
     if (f->variadic && kind) return "takes any number of links and has a default";
-    if (kind && (kind & (kind - 1) || !(f->kinds & kind))) return "has a default of another kind";
+    if (kind && (kind & (kind - 1) || !(f->kinds & kind))) return "has a default of a different kind";
     if (kind == GD_SET_CHAIN) return "has a chain as default; it may only have none";
     return NULL;
 }

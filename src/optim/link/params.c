@@ -68,7 +68,7 @@ static gd_status check_param(gd_optimizer *o, const char *name, gd_tensor *t)
         return gd_error(ctx) ? gd_error(ctx)
                              : gd_fail(ctx, GD_ARGUMENT, "optimizer: a parameter or its name is NULL");
     if (t->head.ctx != ctx)
-        return gd_fail(ctx, GD_ARGUMENT, "optimizer: parameter '%.80s' is of another context", name);
+        return gd_fail(ctx, GD_ARGUMENT, "optimizer: parameter '%.80s' is of a different context", name);
     if (!gd_dtype_is_float(t->dtype))
         return gd_fail(ctx, GD_DTYPE, "optimizer: parameter '%.80s' is %s, not floating", name,
                        gd_dtype_name(t->dtype));
@@ -80,8 +80,8 @@ static gd_status check_param(gd_optimizer *o, const char *name, gd_tensor *t)
         if (!strcmp(o->param[i].name, name))
             return gd_fail(ctx, GD_ARGUMENT, "optimizer: there is already a parameter '%.80s'", name);
     if (gd__param_index(o, t) >= 0)
-        return gd_fail(ctx, GD_ARGUMENT, "optimizer: parameter '%.80s' is already there under another name",
-                       name);
+        return gd_fail(ctx, GD_ARGUMENT,
+                       "optimizer: parameter '%.80s' is already there under a different name", name);
     return GD_OK;
 }
 

@@ -110,7 +110,7 @@ static gd_status refuse_constraints(const gd_link *link, const gd_var *var, bool
         return gd_fail(gd_link_ctx(link), GD_NOT_IMPLEMENTED,
                        "%s: it searches inside bounds, not under constraints", name);
     return gd_fail(gd_link_ctx(link), GD_NOT_IMPLEMENTED,
-                   "%s: it stands inside augmented_lagrangian; write %s(augmented_lagrangian([...]))", name,
+                   "%s: it is inside augmented_lagrangian; write %s(augmented_lagrangian([...]))", name,
                    name);
 }
 

@@ -380,7 +380,7 @@ gd_status gd__share_whole(gd_optimizer *o, const gd_entry *e, int slot, gd_tenso
     if (e->slot[slot]->storage->device != e->param->storage->device)
         return gd_fail(
             o->ctx, GD_NOT_IMPLEMENTED,
-            "state that is kept by several ranks cannot follow its parameter to another device: end it with "
+            "state that is kept by several ranks cannot follow its parameter to a different device: end it with "
             "gd_optimizer_distribute before");
     size_t size = (size_t)(gd_world_size(o->share->world) + 1) * sizeof(int64_t);
     int64_t *cuts = gd__alloc(o->ctx, size);

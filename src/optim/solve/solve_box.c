@@ -34,7 +34,7 @@ static gd_status check_bounds(const gd_lsq *p)
 {
     for (int64_t i = 0; i < p->n; i++)
         if (!(p->low[i] <= p->high[i]) || p->low[i] == INFINITY || p->high[i] == -INFINITY)
-            return gd_fail(p->ctx, GD_ARGUMENT, "least squares: element %lld: nothing lies between %g and %g",
+            return gd_fail(p->ctx, GD_ARGUMENT, "least squares: element %lld: no number is between %g and %g",
                            (long long)i, p->low[i], p->high[i]);
     return GD_OK;
 }

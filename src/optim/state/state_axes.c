@@ -182,7 +182,7 @@ gd_tensor *gd__state_axes_move(const gd_state_axes *a, const gd_link *link, gd_t
     return own;
 }
 
-#define ORDER "whose elements are in another order here"
+#define ORDER "whose elements are in a different order here"
 
 void gd__state_axes_joint(gd_load_notes *other, const gd_optimizer *o, const gd_state_axes *axes,
                           const char *path, const json_t *link)

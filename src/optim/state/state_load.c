@@ -289,7 +289,8 @@ static gd_tensor *slot_here(loading *l, const gd_link *link, gd_tensor *t, gd_te
     if (!moved) return gd__copy_on(t, param->storage->device);
     gd_tensor *own = gd__state_axes_move(moved, link, t, param);
     if (!own && !gd_error(l->ctx))
-        gd__load_note(&l->other, "%s cannot follow its parameter, whose elements are in another order here",
+        gd__load_note(&l->other,
+                      "%s cannot follow its parameter, whose elements are in a different order here",
                       l->name.data + strlen(l->prefix));
     return own;
 }

@@ -241,7 +241,7 @@ static gd_status check_call(gd_optimizer *o, gd_world *world, const gd_distribut
     if (!status) status = check_options(o, options);
     if (!status && gd_world_ctx(world) != o->ctx)
         status = gd_fail(o->ctx, GD_ARGUMENT,
-                         "distribute: the world is of another context than the optimizer");
+                         "distribute: the world is of a different context than the optimizer");
     if (!status && o->capture)
         status = gd_fail(o->ctx, GD_STATE, "distribute: its steps are captured (gd_optimizer_capture)");
     return status;

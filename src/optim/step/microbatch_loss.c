@@ -419,7 +419,7 @@ static gd_status all_of_batch(run *r, gd_var *var, const gd_batch *b, gd_tensor 
 {
     gd_ctx *ctx = var->ctx;
     if (b->world && gd_world_ctx(b->world) != ctx)
-        return gd_fail(ctx, GD_ARGUMENT, "batch: the world is of another context than the parameters");
+        return gd_fail(ctx, GD_ARGUMENT, "batch: the world is of a different context than the parameters");
     size_t lists = (size_t)var->count * (sizeof(bucket) + sizeof(gd_tensor *));
     gd_status checked = check_batch(ctx, b);
     r->var = var;

@@ -19,7 +19,7 @@ static gd_status take_chain(gd_optimizer *o, gd_link *chain)
 {
     gd_ctx *ctx = o->ctx;
     if (chain->head.ctx != ctx)
-        return gd_fail(ctx, GD_ARGUMENT, "optimizer: the chain is of another context");
+        return gd_fail(ctx, GD_ARGUMENT, "optimizer: the chain is of a different context");
     if (chain->owned)
         return gd_fail(ctx, GD_STATE, "optimizer: the link '%s' is already in use", chain->cls->name);
     if (gd__is_chain(chain) && !chain->children)
@@ -143,7 +143,7 @@ static gd_status check_rebind(gd_optimizer *o, int i, gd_tensor *now)
         return gd_fail(o->ctx, GD_SHAPE, "rebind: parameter '%.80s' was %s and is %s now", o->param[i].name,
                        gd__shape_text(old, a, sizeof a), gd__shape_text(now, b, sizeof b));
     if (gd__param_index(o, now) >= 0)
-        return gd_fail(o->ctx, GD_ARGUMENT, "rebind: '%.80s' is already there under another name",
+        return gd_fail(o->ctx, GD_ARGUMENT, "rebind: '%.80s' is already there under a different name",
                        o->param[i].name);
     return GD_OK;
 }
@@ -202,7 +202,7 @@ gd_status gd_optimizer_state_dtype(gd_optimizer *o, gd_dtype dtype)
     if (dtype == o->state_dtype) return GD_OK;
     if (has_state(o->chain))
         return gd_fail(o->ctx, GD_STATE,
-                       "optimizer: there is state already; reset it before choosing another dtype");
+                       "optimizer: there is state already; reset it before choosing a different dtype");
     o->state_dtype = dtype;
     gd__optimizer_changed(o, true);
     return GD_OK;

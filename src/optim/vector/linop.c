@@ -259,7 +259,7 @@ static gd_status check_composed(const gd_linop *a, const gd_linop *b)
     return gd_fail(
         a->ctx, names ? GD_LABEL : GD_AXIS, "linop: the left operator takes %s, the right one gives %s%s",
         gd__shape_text(a->columns, left, sizeof left), gd__shape_text(b->rows, right, sizeof right),
-        names ? ", with other labels or in another order" : "");
+        names ? ", with different labels or in a different order" : "");
 }
 
 gd_linop *gd_linop_composed(gd_linop *a, gd_linop *b)

@@ -164,7 +164,7 @@ gd_status gd__blocks_check(gd_ctx *ctx, const gd_rows *rows)
     int64_t first, own;
     gd_rows_share(rows->world, rows->count, &first, &own);
     if (rows->world && gd_world_ctx(rows->world) != ctx)
-        return gd_fail(ctx, GD_ARGUMENT, "rows: the world is of another context than the parameters");
+        return gd_fail(ctx, GD_ARGUMENT, "rows: the world is of a different context than the parameters");
     if (!rows->residuals) return gd_fail(ctx, GD_ARGUMENT, "rows: no function for the residuals");
     if (rows->count <= 0) return gd_fail(ctx, GD_SHAPE, "rows: there are none");
     for (int i = 0; i < rows->columns; i++) {

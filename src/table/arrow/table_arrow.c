@@ -72,10 +72,11 @@ static gd_status fetch_schema(importer *m)
 /* What can be wrong with a batch as a whole. */
 static gd_status check_batch(importer *m, const gd_arrow_array *a)
 {
-    const char *what = a->length < 0 || a->offset < 0          ? "an impossible length"
-                       : a->n_children != m->schema.n_children ? "another number of columns than the schema"
-                       : a->n_children && !a->children         ? "no columns"
-                       : a->length > INT64_MAX / 16 - m->rows  ? "an impossible length"
+    const char *what = a->length < 0 || a->offset < 0 ? "an impossible length"
+                       : a->n_children != m->schema.n_children
+                           ? "a different number of columns than the schema"
+                       : a->n_children && !a->children        ? "no columns"
+                       : a->length > INT64_MAX / 16 - m->rows ? "an impossible length"
                        : a->null_count > 0 && a->n_buffers > 0 && a->buffers && a->buffers[0]
                            ? "rows that are missing as a whole"
                            : NULL;

@@ -210,7 +210,7 @@ static gd_status check_unchanged(const gd_row_stream *s, int64_t k, const gd_fra
     const gd_block *b = &s->block[k];
     if (f->rows == b->rows) return GD_OK;
     return gd_fail(s->ctx, GD_IO,
-                   "%s: changed while it was read: %lld rows from line %lld on where %lld were", s->path,
+                   "%s: changed while it was read: %lld rows from line %lld on instead of %lld", s->path,
                    (long long)f->rows, (long long)b->first_line, (long long)b->rows);
 }
 

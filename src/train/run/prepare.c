@@ -576,8 +576,9 @@ gd_status gd__train_open(job *j)
         status = gd__checkpoint_load(t->ctx, j->resume, j->spec.world, &t->point, &j->archive);
     t->point.world = j->spec.world;
     if (!status && t->point.recipe.seeds > 1)
-        status = gd_fail(t->ctx, GD_ARGUMENT, "%s holds %lld models of other seeds: they cannot go on",
-                         j->resume, (long long)t->point.recipe.seeds);
+        status = gd_fail(t->ctx, GD_ARGUMENT,
+                         "%s holds %lld models of different seeds, which cannot be resumed", j->resume,
+                         (long long)t->point.recipe.seeds);
     if (!status) status = open_data(j);
     return status || j->folds ? status : open_records(j);
 }

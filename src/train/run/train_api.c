@@ -41,7 +41,7 @@ gd_model *gd_train(gd_ctx *ctx, gd_table *table, const gd_train_spec *spec)
     if (!status) status = gd__train_run(j);
     if (!status && was_interrupted(j))
         status = gd_fail(ctx, GD_INTERRUPTED, "train: interrupted in epoch %lld%s%s",
-                         (long long)j->t.point.progress.epoch + 1, j->t.out ? "; go on from " : "",
+                         (long long)j->t.point.progress.epoch + 1, j->t.out ? "; continue with " : "",
                          j->t.out ? j->t.out : "");
     gd_model *model = status ? NULL : gd__model_take(j);
     if (!model) (void)gd__train_status(ctx, status ? status : GD_NOMEM);

@@ -170,7 +170,7 @@ static gd_status save_between(gd_trainer *t)
     if (status) {
         gd__progress_end(t->observer);
         if (!t->save_fails)
-            gd_warn(t->ctx, "%s; the run goes on and tries again",
+            gd_warn(t->ctx, "%s; the run continues and tries again",
                     gd_error(t->ctx) ? gd_error_text(t->ctx) : "out of memory");
         if (t->save_every > RETRY) t->saved = now - t->save_every + RETRY;
         gd_clear_error(t->ctx);
@@ -228,7 +228,7 @@ static gd_status save_after(gd_trainer *t, const gd_trouble *why)
     if (t->broken)
         return gd_fail(t->ctx, why->status, "%s; %s has the model of epoch %lld", why->text, t->out,
                        (long long)epoch);
-    return gd_fail(t->ctx, why->status, "%s; go on with --resume %s", why->text, t->out);
+    return gd_fail(t->ctx, why->status, "%s; continue with --resume %s", why->text, t->out);
 }
 
 /* The end of a run, whatever came of it. */
@@ -395,7 +395,7 @@ static gd_status run_rows(gd_trainer *t, int64_t first, int64_t rows, int64_t st
         p->loss_sum += info.loss * (double)count;
         t->trained_rows += count;
         show(t, info.step, p->loss_sum / (double)p->at);
-        if (info.terminate && !t->stopped) t->stopped = "a link of the chain said so";
+        if (info.terminate && !t->stopped) t->stopped = "a link of the chain ended the run";
     }
     return status;
 }

@@ -91,7 +91,7 @@ const gd_link_class gd_link_adafactor = {
     .formula = "v = (1 - t^(-decay)) v + t^(-decay) (u^2 + eps1);  w = u / sqrt(v);  "
                "w / max(1, sqrt(sum(w^2) / sum(1)) / clip) max(eps2, sqrt(sum(p^2) / sum(1)))",
     .paper = "Shazeer & Stern, Adafactor: adaptive learning rates with sublinear memory cost, ICML 2018",
-    .cost = "one more pass, for the norms; matrices take another one, for the sums along rows and columns",
+    .cost = "one more pass for the norms; for matrices one more for the sums along rows and columns",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = adafactor_rule,

@@ -438,7 +438,7 @@ static const gd_field basis_fields[] = {
     HISTORY_FIELDS("gradients are kept in between"),
     SPECTRUM_FIELDS,
     /* of ggt, for chains that write them: the chain does what they do there */
-    GD_REAL("damping", 1e-4, 1e-4, 1e-4, "as in ggt, where it acts; here the chain stands in its place"),
+    GD_REAL("damping", 1e-4, 1e-4, 1e-4, "as in ggt; here the chain replaces it"),
     GD_REAL("rdamping", 0, 0, 0, "the same"),
     GD_REAL("matrix_power", -0.5, -0.5, -0.5, "the same"),
     GD_FLAG("approx_sq_reproject", false,

@@ -13,7 +13,7 @@ static const gd_field fields[] = {
     GD_REAL("eta", 1, 0, INFINITY, "share of the norm of the parameter; LARS has 0.001"),
     GD_REAL("weight_decay", 0, 0, INFINITY,
             "factor of the parameter that is added to the update, as LARS has it"),
-    GD_REAL("eps", 0, 0, INFINITY, "added to what is divided by"),
+    GD_REAL("eps", 0, 0, INFINITY, "added to the denominator"),
 };
 
 static gd_value trust_ratio_rule(gd_rule *r, gd_value u)

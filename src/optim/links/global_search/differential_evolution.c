@@ -17,7 +17,7 @@
 
 static const gd_field fields[] = {
     GD_INT_OR_NONE("population", 5, 1e9, "members; none: 10 for each element, from 20 to 300"),
-    GD_CHOICE("strategy", "best1bin", "best1bin|rand1bin|current_to_best1bin", "what a trial is made of"),
+    GD_CHOICE("strategy", "best1bin", "best1bin|rand1bin|current_to_best1bin", "the strategy for trials"),
     GD_REAL("low", 0.5, 0, 2, "one end of the range of factors of a difference"),
     GD_REAL("high", 1, 0, 2, "the other end"),
     GD_REAL("crossover", 0.7, 0, 1, "fraction of elements that are new in a trial"),

@@ -9,7 +9,7 @@ const gd_link_class gd_link_sum_of_squares = {
     .spread = GD_SPREAD_WHOLE,
     .name = "sum_of_squares",
     .family = "least_squares",
-    .summary = "minimises the sum of squares of what the objective returns, which is a vector",
+    .summary = "minimises the sum of squares of the objective's vector",
     .formula = "loss = sum(r^2)",
     .cost = "nothing beyond the evaluation",
     .example = "sum_of_squares | lbfgs | strong_wolfe",

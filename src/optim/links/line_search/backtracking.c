@@ -17,7 +17,7 @@ static const gd_field fields[] = {
     GD_REAL("c", 1e-4, 0, 1, "share of the promised decrease to reach"),
     GD_CHOICE("condition", "armijo", CONDITIONS, "when a step is good enough"),
     GD_INT("maxiter", 10, 1, 1e6, "tries in a step"),
-    GD_FLAG("adaptive", true, "after a failure go on shrinking in the next step"),
+    GD_FLAG("adaptive", true, "after a failure continue to shrink in the next step"),
     GD_LINE_DESCENT,
 };
 

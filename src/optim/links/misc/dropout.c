@@ -5,7 +5,7 @@
 
 static const gd_field fields[] = {
     GD_REAL("p", 0.5, 0, 1, "probability of an element to be dropped"),
-    GD_FLAG("graft", false, "scale what is left of each tensor to the norm before"),
+    GD_FLAG("graft", false, "rescale each tensor to its norm before"),
     GD_TARGET,
 };
 

@@ -6,7 +6,7 @@
  * State: previous.  Element-wise, fuse. */
 #include "gradus/link.h"
 
-#define NUMERATOR GD_CHOICE("numerator", "cur", "cur|prev", "what is divided: this update or the last one")
+#define NUMERATOR GD_CHOICE("numerator", "cur", "cur|prev", "the numerator: this update or the last one")
 
 static const gd_field grad_fields[] = {GD_STATE_IN};
 static const gd_field target_fields[] = {GD_TARGET, GD_STATE_IN};

@@ -149,7 +149,7 @@ const gd_link_class gd_link_skip_nonfinite = {
     .family = "misc",
     .summary = "skips steps whose update is not finite",
     .formula = "no step where an element of u is not finite",
-    .cost = "one more pass, which looks for what is not finite",
+    .cost = "one more pass, which searches for numbers that are not finite",
     .example = "skip_nonfinite | adam | lr(0.001)",
     .step = skip_step,
     .spread = GD_SPREAD_VECTOR,
@@ -162,7 +162,7 @@ const gd_link_class gd_link_loss_scale = {
     .formula =
         "grad(scale f) / scale;  not finite: no step, scale backoff;  growth_interval good steps: scale growth",
     .paper = "Micikevicius et al., Mixed precision training, ICLR 2018",
-    .cost = "one more pass, which looks for what is not finite",
+    .cost = "one more pass, which searches for numbers that are not finite",
     .example = "loss_scale | adam | lr(0.001)",
     GD_FIELDS(scale_fields),
     .data_size = sizeof(double),

@@ -10,16 +10,16 @@
 #include <math.h>
 
 static const gd_field perturb_fields[] = {
-    GD_REAL("alpha", 0.1, -INFINITY, INFINITY, "size of what is added"),
+    GD_REAL("alpha", 0.1, -INFINITY, INFINITY, "size of the perturbation"),
     GD_FLAG("relative", true, "times the mean magnitude of the tensor"),
-    GD_CHOICE("distribution", "normal", GD_DISTRIBUTIONS, "of what is added"),
+    GD_CHOICE("distribution", "normal", GD_DISTRIBUTIONS, "of the perturbation"),
     GD_SEED("of its own random numbers; none: those of the context"),
     GD_FLAG("perturb", true, "false in a group: its parameters are left as they are"),
 };
 
 static const gd_field dropout_fields[] = {
     GD_REAL("p", 0.5, 0, 1, "probability of 0"),
-    GD_FLAG("graft", true, "what is left is scaled to the norm of before"),
+    GD_FLAG("graft", true, "rescale each tensor to its norm before"),
     GD_SEED("of its own random numbers; none: those of the context"),
     GD_FLAG("use_dropout", true, "false in a group: its parameters are left as they are"),
 };
@@ -116,7 +116,7 @@ const gd_link_class gd_link_weight_dropout = {
     .family = "misc",
     .summary = "loss and gradient with some weights 0",
     .formula = "the gradient at m w |w| / |m w|, w the parameters, m = 0 with probability p, else 1",
-    .cost = "a copy of the parameters during evaluations, and what is taken off",
+    .cost = "a copy of the parameters during evaluations, and the perturbation",
     .example = "weight_dropout(0.1) | adam | lr(0.001)",
     GD_FIELDS(dropout_fields),
     .step = dropout_step,

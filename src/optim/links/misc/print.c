@@ -6,7 +6,7 @@
 #define TEXT(WORDS)                                                                                   \
     {                                                                                                 \
         .name = "text", .kinds = GD_SET_STRING, .fallback = {.kind = GD_SET_STRING, .string = WORDS}, \
-        .help = "what stands before it"                                                               \
+        .help = "text in front of it"                                                                 \
     }
 
 static const gd_field loss_fields[] = {TEXT("loss = ")};

@@ -12,7 +12,7 @@ static const gd_field fields[] = {
     GD_REAL("p_weights", 0.1, 0, 1, "probability of a weight then"),
     GD_INT_OR_NONE("store_every", 1, 1e15,
                    "steps from one look at the parameters to the next; none: the first ones stay"),
-    GD_REAL("beta", 0, 0, 1, "weight of what is stored when they are looked at"),
+    GD_REAL("beta", 0, 0, 1, "weight of the stored values"),
     GD_FLAG("reset", false, "the other links forget their state"),
     GD_SEED("of its own random numbers; none: those of the context"),
 };

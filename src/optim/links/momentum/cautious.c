@@ -15,7 +15,7 @@
 #define MODE      GD_CHOICE("mode", "zero", "zero|grad|backtrack", "what becomes of elements that disagree")
 
 static const gd_field fields[] = {NORMALIZE, EPS, MODE};
-static const gd_field modules_fields[] = {GD_CHILD_NEEDED("main", "the chain whose result goes on"),
+static const gd_field modules_fields[] = {GD_CHILD_NEEDED("main", "the chain whose result is passed on"),
                                           GD_CHILD_NEEDED("compare", "the chain it is compared with"),
                                           NORMALIZE, EPS, MODE};
 static const gd_field mask_fields[] = {NORMALIZE, EPS};
@@ -73,7 +73,7 @@ const gd_link_class gd_link_cautious = {
 const gd_link_class gd_link_intermodule_cautious = {
     .name = "intermodule_cautious",
     .family = "momentum",
-    .summary = "drops elements whose sign disagrees with another chain",
+    .summary = "drops elements whose sign disagrees with a second chain",
     .formula = "m = main(u);  m where m compare(u) > 0, else 0",
     .paper = "Liang et al., Cautious optimizers: improving training with one line of code, 2024",
     .example = "intermodule_cautious(nag, heavy_ball(0.99)) | lr(0.01)",

@@ -45,7 +45,7 @@ const gd_link_class gd_link_scale_by_grad_cosine_similarity = {
 const gd_link_class gd_link_scale_modules_by_cosine_similarity = {
     .name = "scale_modules_by_cosine_similarity",
     .family = "momentum",
-    .summary = "scales what a chain makes by its cosine with what another makes",
+    .summary = "scales the result of a chain by its cosine with that of a second chain",
     .formula = "m = main(u);  c = compare(u);  m dot(m, c) / max(norm(m) norm(c), eps)",
     .cost = "one more pass, for the norms",
     .example = "scale_modules_by_cosine_similarity(heavy_ball, ema(0.99)) | lr(0.01)",

@@ -5,7 +5,7 @@
 #include "gradus/link.h"
 
 static const gd_field fields[] = {
-    GD_REAL("decay", 0, 0, 1, "share of what is kept that is lost at every step"),
+    GD_REAL("decay", 0, 0, 1, "fraction of the sum that decays at every step"),
     GD_TARGET,
     GD_STATE_IN,
 };

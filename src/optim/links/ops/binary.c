@@ -18,9 +18,9 @@
 
 #define ALPHA GD_REAL("alpha", 1, -INFINITY, INFINITY, "factor of other")
 
-static const gd_field add_fields[] = {GD_OPERAND("other", "what is added"), ALPHA};
-static const gd_field sub_fields[] = {GD_OPERAND("other", "what is taken off"), ALPHA};
-static const gd_field rsub_fields[] = {GD_OPERAND("other", "what the update is taken off from")};
+static const gd_field add_fields[] = {GD_OPERAND("other", "the summand"), ALPHA};
+static const gd_field sub_fields[] = {GD_OPERAND("other", "the subtrahend"), ALPHA};
+static const gd_field rsub_fields[] = {GD_OPERAND("other", "the minuend")};
 
 static gd_value scaled_other(gd_rule *r, gd_value u)
 {
@@ -52,7 +52,7 @@ static const gd_field pow_fields[] = {{.name = "exponent",
                                        .high = INFINITY,
                                        .structural = true,
                                        .help = "power to take"}};
-static const gd_field rpow_fields[] = {GD_OPERAND("other", "what is raised to the update")};
+static const gd_field rpow_fields[] = {GD_OPERAND("other", "the base")};
 
 static gd_value mul_rule(gd_rule *r, gd_value u) { return gd_rule_mul(r, u, gd_rule_operand(r, "other", u)); }
 
@@ -88,8 +88,8 @@ BINARY(rpow, "raises a number or a chain to the update", "other(u)^u", "rpow(2) 
 
 /* ---- choices ---- */
 
-static const gd_field maximum_fields[] = {GD_OPERAND("other", "what is taken where it is larger")};
-static const gd_field minimum_fields[] = {GD_OPERAND("other", "what is taken where it is smaller")};
+static const gd_field maximum_fields[] = {GD_OPERAND("other", "the second operand")};
+static const gd_field minimum_fields[] = {GD_OPERAND("other", "the second operand")};
 static const gd_field clip_fields[] = {GD_OPERAND_OR_NONE("min", "least value of an element"),
                                        GD_OPERAND_OR_NONE("max", "largest value of an element")};
 static const gd_field threshold_fields[] = {

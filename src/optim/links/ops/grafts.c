@@ -71,7 +71,7 @@ GRAFT(rgraft, rgraft_rule, direction_fields, "direction of a chain, norm of the 
       "d = direction(u);  d norm(u) / max(norm(d), eps)", "rgraft(adam) | lr(0.1)");
 GRAFT(graft_to_update, rgraft_rule, direction_fields, "direction of a chain, norm of the update; rgraft",
       "d = direction(u);  d norm(u) / max(norm(d), eps)", "graft_to_update(ema(0.9)) | lr(0.1)");
-GRAFT(graft_modules, graft_modules_rule, modules_fields, "direction of one chain, norm of another",
+GRAFT(graft_modules, graft_modules_rule, modules_fields, "direction of one chain, norm of a second",
       "d = direction(u);  m = magnitude(u);  n = (1 - strength) norm(d) + strength norm(m);  "
       "d n / max(norm(d), eps)",
       "graft_modules(lion, adam) | lr(0.001)");

@@ -5,8 +5,8 @@
 #define INPUT(help) GD_OPERAND("input", help)
 
 static const gd_field sub_fields[] = {
-    INPUT("what is subtracted from"),
-    GD_OPERAND("other", "what is subtracted"),
+    INPUT("the minuend"),
+    GD_OPERAND("other", "the subtrahend"),
     GD_REAL("alpha", 1, -INFINITY, INFINITY, "factor of other"),
 };
 static const gd_field div_fields[] = {
@@ -16,7 +16,7 @@ static const gd_field div_fields[] = {
 };
 static const gd_field pow_fields[] = {INPUT("base"), GD_OPERAND("exponent", "power")};
 static const gd_field clip_fields[] = {
-    INPUT("what is clipped"),
+    INPUT("the chain to clip"),
     GD_OPERAND_OR_NONE("min", "least value of an element"),
     GD_OPERAND_OR_NONE("max", "largest value of an element"),
 };
@@ -75,7 +75,7 @@ MODULES(sub, "difference of two chains", "input(u) - alpha other(u)",
 MODULES(
     div, "quotient of two chains", "input(u) / other(u)",
     "div_modules(ema(0.9, debiased=true), [sqrt_ema_squared(0.999, debiased=true) | add(1e-8)]) | lr(0.01)");
-MODULES(pow, "one chain to the power of another", "input(u)^exponent(u)",
+MODULES(pow, "one chain to the power of a second", "input(u)^exponent(u)",
         "mul(pow_modules(abs, 0.5)) | lr(0.1)");
 MODULES(clip, "a chain, its elements kept between two others", "clamp(input(u), min(u), max(u))",
         "clip_modules(heavy_ball, min=-1, max=1) | lr(0.05)");

@@ -44,7 +44,7 @@ static const gd_field sample_fields[] = {
         "distribution", "normal", "normal|gaussian|uniform|rademacher|sphere",
         "normal (gaussian) with variance 1; uniform from -1 to 1; rademacher: -1 or 1; sphere: a unit vector of all "
         "parameters together"),
-    GD_REAL_OR_NONE("variance", 0, INFINITY, "of every element; none: what the distribution has"),
+    GD_REAL_OR_NONE("variance", 0, INFINITY, "of every element; none: that of the distribution"),
 };
 
 /* Numbers of the distribution, and what their variance is. */

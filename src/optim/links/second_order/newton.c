@@ -17,13 +17,14 @@
 
 #define DAMPING GD_REAL("damping", 0, -INFINITY, INFINITY, "added to the diagonal of the Hessian")
 #define LSTSQ   GD_FLAG("use_lstsq", false, "solve by least squares at once")
-#define SPECTRUM                                                                                            \
-    {.name = "eigval_fn",                                                                                   \
-     .kinds = GD_SET_STRING | GD_SET_NONE,                                                                  \
-     .fallback = {.kind = GD_SET_NONE},                                                                     \
-     .choices = "abs|clip",                                                                                 \
-     .help = "what is done to the eigenvalues: their size, or at least eigv_tol times the largest size"},   \
-        GD_REAL_OR_NONE("eigv_tol", 0, 1, "eigenvalues smaller than this times the largest count as zero"), \
+#define SPECTRUM                                                                                                 \
+    {.name = "eigval_fn",                                                                                        \
+     .kinds = GD_SET_STRING | GD_SET_NONE,                                                                       \
+     .fallback = {.kind = GD_SET_NONE},                                                                          \
+     .choices = "abs|clip",                                                                                      \
+     .help =                                                                                                     \
+         "change of the eigenvalues: absolute values, or clipped at eigv_tol times the largest absolute value"}, \
+        GD_REAL_OR_NONE("eigv_tol", 0, 1, "eigenvalues smaller than this times the largest count as zero"),      \
         GD_INT_OR_NONE("truncate", 1, 1e15, "eigenvalues to use, the largest in size")
 #define DIFFERENCE(d) GD_REAL("h", d, 0, INFINITY, "step of gradient differences")
 #define FACTORED      "the matrix is factored once per step, never inverted"
@@ -190,7 +191,7 @@ const gd_link_class gd_link_inm = {
     .spread = GD_SPREAD_WHOLE,
     .name = "inm",
     .family = "second_order",
-    .summary = "Newton's method corrected by what the last step says of the curvature",
+    .summary = "Newton's method corrected by the curvature along the last step",
     .formula = "a = (1 - y (H s) / y y) s / s s;  d = H^-1 g / (1 + a H^-1 g)",
     .paper = "Saheya, Chen, Sui & Wu, A new Newton-like method for solving nonlinear equations, 2016",
     .cost =

@@ -17,7 +17,7 @@ static const gd_field fields[] = {
     GD_CHILD("modules", "a chain that runs on the aggregate; none: all links after this one do"),
     GD_REAL("sigma", 1, 0, INFINITY, "distance of the samples, at first"),
     GD_INT("n", 100, 1, 1e6, "samples"),
-    GD_CHOICE("aggregate", "mean", "mean|max|min|min-norm|min-value", "what is made of them"),
+    GD_CHOICE("aggregate", "mean", "mean|max|min|min-norm|min-value", "how they are combined"),
     GD_CHOICE("distribution", "gaussian", GD_DISTRIBUTIONS, "of the samples"),
     GD_FLAG("include_x0", true, "the parameters themselves are a sample too"),
     GD_FLAG("fixed", true, "the same samples until `termination` says stop"),

@@ -15,7 +15,7 @@ static const gd_field fields[] = {
      .low = -INFINITY,
      .high = INFINITY,
      .help = "the minimum of the loss; none: the best so far less y"},
-    GD_REAL("y", 1, 0, INFINITY, "what the guess is below the best loss"),
+    GD_REAL("y", 1, 0, INFINITY, "distance of the estimated minimum below the best loss"),
     GD_REAL("y_decay", 1e-3, 0, 1, "how much y shrinks in a step"),
     GD_REAL_OR_NONE("max", 0, INFINITY, "largest step size"),
     GD_FLAG("use_grad", true, "divide by update times gradient; false: by update times update"),

@@ -31,7 +31,7 @@ static const gd_field cautious_fields[] = {
 static const gd_field relative_fields[] = {
     GD_REAL("weight_decay", 0.1, -INFINITY, INFINITY, "factor of the parameter, times the norm"),
     ORDER,
-    GD_CHOICE("norm_input", "update", "update|grad|params", "what the norm is of"),
+    GD_CHOICE("norm_input", "update", "update|grad|params", "the tensor whose norm is used"),
     GD_CHOICE(
         "metric", "mad", "mad|rms|l1|l2|linf",
         "the norm: mean magnitude, root of the mean square, sum of magnitudes, root of the sum of squares, largest "

@@ -131,7 +131,7 @@ static gd_status check_bounds(const gd_var *var, int index, gd_tensor *const bot
     for (int64_t i = 0; i < s.n; i++)
         if (!(low_at(&s, i) <= high_at(&s, i)) || low_at(&s, i) == INFINITY || high_at(&s, i) == -INFINITY)
             return gd_fail(var->ctx, GD_VALUE,
-                           "bounds: parameter '%.60s', element %lld: nothing lies between %g and %g",
+                           "bounds: parameter '%.60s', element %lld: no number is between %g and %g",
                            name ? name : "", (long long)i, low_at(&s, i), high_at(&s, i));
     return GD_OK;
 }
@@ -178,7 +178,7 @@ static gd_status meet_both(gd_var *var, int index, gd_tensor *both[2])
         if (fmax(low_at(&now, i), low_at(&before, i)) > fmin(high_at(&now, i), high_at(&before, i)))
             return gd_fail(
                 var->ctx, GD_VALUE,
-                "bounds: parameter '%.60s', element %lld: nothing lies both between %g and %g, as the bounds "
+                "bounds: parameter '%.60s', element %lld: no number is both between %g and %g, as the bounds "
                 "before it say, and between %g and %g, as box says",
                 name ? name : "", (long long)i, low_at(&before, i), high_at(&before, i), low_at(&now, i),
                 high_at(&now, i));

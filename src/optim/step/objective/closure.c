@@ -425,7 +425,7 @@ static gd_status wrap_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **lo
 {
     if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY))
         return gd_fail(var->ctx, GD_NOT_IMPLEMENTED,
-                       "a link asks for the graph of a closure that another link changed");
+                       "a link needs the graph of a closure that a different link changed");
     gd_closure *outer = var->closure;
     var->closure = c;
     gd_status status = c->scoped ? wrap_scoped(c, var, flags & GD_EVAL_BACKWARD, loss, grads)

@@ -156,7 +156,7 @@ gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
     if (!c) return gd_fail(ctx, GD_STATE, "a link asks for residuals, but the step has no objective");
     if (c->below)
         return gd_fail(ctx, GD_NOT_IMPLEMENTED,
-                       "a link asks for residuals of a closure that another link changed");
+                       "a link needs residuals of a closure that a different link changed");
     const gd_objective *o = c->objective;
     gd_memo *memo = graph ? gd__memo_of(var) : NULL;
     gd_point *p = memo ? gd__memo_find(memo) : NULL;

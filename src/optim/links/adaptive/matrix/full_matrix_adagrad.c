@@ -14,7 +14,7 @@
 
 static const gd_field fields[] = {
     GD_REAL_OR_NONE("beta", 0, 1, "decay of the moving average; none: the sum of all products"),
-    GD_REAL_OR_NONE("decay", 0, 1, "what is there before a product is added is multiplied by it"),
+    GD_REAL_OR_NONE("decay", 0, 1, "factor of the sum before each added product"),
     GD_FLAG("sqrt", true, "the inverse root of the matrix, else its inverse"),
     GD_CONCAT_PARAMS("one matrix for all parameters, else one for each"),
     GD_INT("precond_freq", 1, 1, 1e9, "steps between factorisations"),

@@ -5,7 +5,7 @@
 #include <math.h>
 
 static const gd_field fields[] = {
-    GD_REAL("eps", 1e-8, 0, INFINITY, "added to what is divided by"),
+    GD_REAL("eps", 1e-8, 0, INFINITY, "added to the denominator"),
     GD_FLAG("renormalize", true, "scale to the norm of the update"),
     GD_TARGET,
 };
@@ -25,7 +25,7 @@ static gd_value ortho_grad_rule(gd_rule *r, gd_value u)
 const gd_link_class gd_link_ortho_grad = {
     .name = "ortho_grad",
     .family = "adaptive",
-    .summary = "takes out of the update what is parallel to the parameters",
+    .summary = "removes the part of the update parallel to the parameters",
     .formula = "x = u - sum(p u) / (sum(p^2) + eps) p;  x norm(u) / (norm(x) + eps)",
     .paper = "Prieto, Barsbey, Mediano & Birdal, Grokking at the edge of numerical stability, ICLR 2025",
     .cost = "two more passes, for the sums and the norm",
