@@ -80,7 +80,7 @@ static bool fail_once(const op_case *c, int64_t k, bool on_host, bool lost)
         /* a cubin from the disk that does not load is compiled again; freeing goes on whatever happens */
         gd_status want = done && (lost || fake.failed_loads) ? GD_OK : lost ? GD_DEVICE : GD_NOMEM;
         const char *text = gd_error_text(ctx);
-        bool said = !strstr(text, "CUDA error 700") || strstr(text, "what is on the CPU is not");
+        bool said = !strstr(text, "CUDA error 700") || strstr(text, "data on the CPU is not");
         if (done != !want || gd_error(ctx) != want || !said)
             fail_msg("%s, driver call %lld: %s: %s", c->name, (long long)k, gd_status_name(gd_error(ctx)),
                      text);

@@ -89,7 +89,7 @@ static void bad_bases_are_refused(void **state)
     expect_error(ctx, GD_ARGUMENT, "'A' is given twice");
     gd_ctx *other = gd_ctx_new(NULL);
     assert_null(make(ctx, "B", make(other, "Far", NULL, NULL), NULL));
-    expect_error(ctx, GD_ARGUMENT, "another context");
+    expect_error(ctx, GD_ARGUMENT, "different context");
     gd_ctx_free(other);
     assert_null(gd_class_new(ctx, "B", (gd_class *[]){NULL}, 1));
     expect_error(ctx, GD_ARGUMENT, "base 0 is NULL");

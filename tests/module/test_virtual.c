@@ -400,7 +400,7 @@ static void a_function_that_fails_is_an_error_of_the_read(void **state)
     options = by_function(whatever, foreign);
     ok(gd_virtual_create(m, "far", &options));
     assert_null(gd_module_get_tensor(m, "far"));
-    expect_error(ctx, GD_CALLBACK, "another context");
+    expect_error(ctx, GD_CALLBACK, "different context");
     gd_release(foreign);
     gd_ctx_free(far);
     gd_scope_end(ctx);

@@ -300,23 +300,23 @@ static void lent_memory_may_be_elsewhere_at_every_step(void **state)
         assert_int_equal(gd_set_grad(p, g), GD_OK);
         assert_int_equal(gd_optimizer_step(o, NULL, NULL), GD_OK);
         assert_int_equal(gd_point_at(g, slope[0]), GD_STATE); /* the leaf has it */
-        says(ctx, GD_STATE, "somebody else holds the tensor or its memory");
+        says(ctx, GD_STATE, "there are other references to the tensor or its memory");
         gd_zero_grad(p);
     }
     assert_true(at[0] == 1 - 0.5 - 2 && at[1] == 2 + 0.5 - 4);
     gd_tensor *view = gd_detach(g);
     assert_int_equal(gd_point_at(g, slope[0]), GD_STATE);
-    says(ctx, GD_STATE, "somebody else holds the tensor or its memory");
+    says(ctx, GD_STATE, "there are other references to the tensor or its memory");
     gd_release(view);
     assert_int_equal(gd_point_at(g, (char *)slope + 1), GD_ARGUMENT);
     says(ctx, GD_ARGUMENT, "point_at: the address is no multiple of 8, the size of f64");
     assert_int_equal(gd_point_at(g, NULL), GD_ARGUMENT);
     says(ctx, GD_ARGUMENT, "point_at: the memory is NULL");
     assert_int_equal(gd_point_at(p, slope), GD_ARGUMENT); /* its owner waits to be called */
-    says(ctx, GD_ARGUMENT, "memory that is not only lent");
+    says(ctx, GD_ARGUMENT, "memory is not borrowed");
     gd_tensor *own = VECTOR(ctx, 1, 2);
     assert_int_equal(gd_point_at(own, slope), GD_ARGUMENT);
-    says(ctx, GD_ARGUMENT, "memory that is not only lent");
+    says(ctx, GD_ARGUMENT, "memory is not borrowed");
     assert_ptr_equal(gd_data(g), slope[1]);
     gd_optimizer_free(o);
     gd_release(p), gd_release(g), gd_release(own);
