@@ -86,7 +86,7 @@ static void a_trace_that_cannot_be_written_leaves_the_model(void **state)
     make_data();
     fails_with("train d.csv --target y --model linear --chain 'adam | lr(0.05)' --epochs 5000 "
                "--trace /dev/full --out m.safetensors",
-               "/dev/full: cannot write: No space left on device; go on with --resume m.safetensors");
+               "/dev/full: cannot write: No space left on device; continue with --resume m.safetensors");
     has_a_good_model("m.safetensors");
 }
 
@@ -102,7 +102,7 @@ static void a_closed_standard_output_leaves_the_model(void **state)
     int status = system(command);
     assert_int_equal(WEXITSTATUS(status), 1);
     slurp("stderr.txt", err, sizeof err);
-    assert_non_null(strstr(err, "go on with --resume m.safetensors"));
+    assert_non_null(strstr(err, "continue with --resume m.safetensors"));
     works("train d.csv --resume m.safetensors");
     has_a_good_model("m.safetensors");
 }
@@ -215,7 +215,7 @@ static int change_during(const char *data, const char *command)
     if (!ends_within(child, &status, 600)) {
         kill(child, SIGKILL);
         waitpid(child, &status, 0);
-        fail_msg("%s: the run goes on", command);
+        fail_msg("%s: the run continues", command);
     }
     slurp("stderr.txt", err, sizeof err);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -245,14 +245,14 @@ static void data_that_changes_while_it_is_read_leaves_the_model(void **state)
         unlink("m.safetensors");
         assert_int_equal(system("cat kept.csv >long.csv"), 0);
         int code = change_during("long.csv --target y", all[i].change);
-        if (code != 1 || !strstr(err, all[i].error) || !strstr(err, "go on with --resume m.safetensors"))
+        if (code != 1 || !strstr(err, all[i].error) || !strstr(err, "continue with --resume m.safetensors"))
             fail_msg("%s: exit %d: %s", all[i].change, code, err);
         works("predict m.safetensors kept.csv --score --json");
         assert_true(json_number("accuracy") > 0.9);
     }
     make_long_array();
     assert_int_equal(change_during("long.npy --target y.npy", "truncate -s 40000 long.npy"), 1);
-    assert_non_null(strstr(err, "long.npy: became shorter while it was read; go on with --resume"));
+    assert_non_null(strstr(err, "long.npy: became shorter while it was read; continue with --resume"));
 }
 
 /* ---- saves that fail, in a context of our own ---- */
@@ -299,7 +299,7 @@ static void a_save_that_fails_in_between_is_told_once_and_tried_again(void **sta
     assert_int_equal(run_with_failing_saves(3, &warnings, text, sizeof text), 0);
     assert_int_equal(warnings, 1);
     assert_non_null(strstr(text, "m.safetensors"));
-    assert_non_null(strstr(text, "No space left on device; the run goes on and tries again"));
+    assert_non_null(strstr(text, "No space left on device; the run continues and tries again"));
     assert_true(same_files("undisturbed.safetensors", "m.safetensors"));
 }
 

@@ -239,7 +239,7 @@ static void an_ensemble_answers_with_the_mean(void **state)
     works("predict all.safetensors " DATA "flowers.csv --proba");
     assert_int_equal(sscanf(strchr(out, '\n') + 1, "%*[^,],%*f,%lf,%lf,%lf", p, p + 1, p + 2), 3);
     for (int k = 0; k < 3; k++) assert_true(fabs(p[k] - sum[k]) < 1e-8);
-    fails("train " DATA "flowers.csv --resume all.safetensors", 2, "holds 3 models of other seeds");
+    fails("train " DATA "flowers.csv --resume all.safetensors", 2, "holds 3 models of different seeds");
     works("train " DATA "decay.csv --target y --seeds 2 --epochs 2 --out d.safetensors --json");
     assert_true(json_number("seeds") == 2);
     works("predict d.safetensors " DATA "decay.csv --score");

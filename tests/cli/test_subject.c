@@ -199,7 +199,7 @@ static void several_starts_go_with_constraints(void **state)
     assert_int_equal(gradus("minimize 'x' --param x=1 --subject 'x <= 1' --starts 2"), 1);
     assert_non_null(strstr(err, "the loss falls without end"));
     fails("minimize 'x^2' --param x=1 --subject 'x >= 0.5' --chain 'multi_start([lbfgs | strong_wolfe])'", 1,
-          "multi_start: it stands inside augmented_lagrangian");
+          "multi_start: it is inside augmented_lagrangian");
 }
 
 /* x is in the loss, y in a constraint. */

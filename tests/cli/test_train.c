@@ -184,7 +184,7 @@ static void an_interrupted_run_saves_and_goes_on(void **state)
     int64_t epochs = stop_a_run(SPIRALS SLOW " --epochs 1000000 --out cut.safetensors --trace cut.jsonl",
                                 "INT", 124);
     assert_true(!strncmp(err, "gradus: interrupted after ", 26));
-    assert_non_null(strstr(err, "; go on with --resume cut.safetensors\n"));
+    assert_non_null(strstr(err, "; continue with --resume cut.safetensors\n"));
     after_the_stop(epochs, SLOW);
 }
 

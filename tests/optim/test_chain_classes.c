@@ -98,7 +98,7 @@ static void classes_that_make_no_sense_are_refused(void **state)
         {CLASS("c", two), GD_ARGUMENT, "link class 'c': setting 'a' is there twice"},
         {CLASS("c", outside), GD_VALUE, "link class 'c': a is 2, must be from 0 to 1"},
         {CLASS("c", backwards), GD_ARGUMENT, "link class 'c': setting 'a' has an empty range"},
-        {CLASS("c", other_kind), GD_ARGUMENT, "link class 'c': setting 'a' has a default of another kind"},
+        {CLASS("c", other_kind), GD_ARGUMENT, "link class 'c': setting 'a' has a default of a different kind"},
         {CLASS("c", no_choice), GD_VALUE, "link class 'c': a is \"z\", must be \"x\" or \"y\""},
         {CLASS("c", choice_of_number), GD_ARGUMENT,
          "link class 'c': setting 'a' has choices but is not a string"},

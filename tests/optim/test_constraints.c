@@ -388,7 +388,7 @@ static void starts_that_find_nothing_feasible_are_infeasible(void **state)
     assert_int_equal(gd_minimize_with(r.o, &o, NULL, &is), GD_NOT_IMPLEMENTED);
     assert_error(
         r.ctx, GD_NOT_IMPLEMENTED,
-        "multi_start: it stands inside augmented_lagrangian; write multi_start(augmented_lagrangian([...]))");
+        "multi_start: it is inside augmented_lagrangian; write multi_start(augmented_lagrangian([...]))");
     close_run(&r);
 }
 

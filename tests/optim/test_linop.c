@@ -361,7 +361,7 @@ static void parts_of_an_operator_meet_by_name_and_label(void **state)
     assert_null(gd_linop_composed(gd_linop_diagonal(d), gd_linop_diagonal(r)));
     assert_error(
         ctx, GD_LABEL,
-        "linop: the left operator takes [i=3], the right one gives [i=3], with other labels or in another order");
+        "linop: the left operator takes [i=3], the right one gives [i=3], with different labels or in a different order");
     /* S A S */
     gd_linop *a = gd_linop_diagonal(d), *c = gd_linop_congruent(a, r);
     assert_values(gd_linop_diagonal_of(c), 1, 8, 27);

@@ -260,7 +260,7 @@ static void wrong_parameters_are_refused(void **state)
     assert_int_equal(gd_optimizer_add(x.o, "p", VECTOR(ctx, 1)), GD_ARGUMENT);
     assert_error(ctx, GD_ARGUMENT, "optimizer: there is already a parameter 'p'");
     assert_int_equal(gd_optimizer_add(x.o, "again", x.p), GD_ARGUMENT);
-    assert_error(ctx, GD_ARGUMENT, "optimizer: parameter 'again' is already there under another name");
+    assert_error(ctx, GD_ARGUMENT, "optimizer: parameter 'again' is already there under a different name");
     assert_int_equal(gd_optimizer_add(x.o, "i", INDEX(ctx, 1)), GD_DTYPE);
     assert_error(ctx, GD_DTYPE, "optimizer: parameter 'i' is i64, not floating");
     assert_int_equal(gd_optimizer_add(x.o, "r", gd_square(x.p)), GD_GRAPH);
