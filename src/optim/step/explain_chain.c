@@ -596,7 +596,8 @@ static gd_status explain(explaining *x)
         if (!status) status = put_segment(x, GD_SINK_PARAMS);
         put_spreads(x);
         double each = x->elements ? (double)x->traffic / (double)x->elements : 0;
-        gd__text_put(&x->text, "total: %d pass%s, %g bytes per element and step, %" PRId64 " bytes of state\n",
+        gd__text_put(&x->text,
+                     "total: %d pass%s, %g bytes per element and step, %" PRId64 " bytes of state\n",
                      x->passes, x->passes == 1 ? "" : "es", each, x->state);
     }
     return status ? status : x->text.failed ? GD_NOMEM : GD_OK;
