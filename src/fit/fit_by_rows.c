@@ -102,6 +102,6 @@ gd_status gd__fit_by_rows(gd_fit *j)
         if (j->value[i]) j->row_data[j->rows.columns++] = j->value[i];
     j->row_data[j->rows.columns++] = j->y;
     if (j->scale) j->row_data[j->rows.columns++] = j->scale;
-    for (int k = 0; k < j->noisy; k++) j->row_data[j->rows.columns++] = j->noise[k];
+    for (int k = 0; k < j->x_errors.count; k++) j->row_data[j->rows.columns++] = j->x_errors.value[k];
     return GD_OK;
 }

@@ -93,8 +93,8 @@ static gd_status open_fit(gd_fit *fit, const char *name, gd_fit_file *out)
 {
     gd_status status = fit->state == GD_FIT_LOADED ? gd_error(fit->ctx) : gd__fit_check_done(fit);
     if (status) return status;
-    return gd__fit_file_of(fit->ctx, fit->archive ? fit->archive : gd__fit_archive(fit),
-                           fit->path ? fit->path : name, out);
+    return gd__fit_file_of(fit->ctx, fit->texts.archive ? fit->texts.archive : gd__fit_archive(fit),
+                           fit->texts.path ? fit->texts.path : name, out);
 }
 
 gd_status gd_fit_compare(gd_fit *a, gd_fit *b, gd_fit_comparison *out)
@@ -112,7 +112,7 @@ gd_status gd_fit_compare(gd_fit *a, gd_fit *b, gd_fit_comparison *out)
         for (int k = 0; k < 2; k++) out->aicc[k] = file[k].numbers.aicc;
         out->evidence_ratio = exp(fabs(out->aicc[0] - out->aicc[1]) / 2);
     }
-    if (!a->archive) gd_archive_free(file[0].archive);
-    if (!b->archive) gd_archive_free(file[1].archive);
+    if (!a->texts.archive) gd_archive_free(file[0].archive);
+    if (!b->texts.archive) gd_archive_free(file[1].archive);
     return status;
 }

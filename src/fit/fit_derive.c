@@ -36,7 +36,7 @@ static gd_tensor *value_of(gd_fit *j, gd_expr *e, const gd_derived *d)
 
 static gd_status derive(gd_fit *j, gd_derived *d, double *g)
 {
-    memset(g, 0, (size_t)j->elements * sizeof *g);
+    memset(g, 0, (size_t)j->element.count * sizeof *g);
     gd_expr *e = gd__fit_parse(j, "derive", d->text, j->name, j->names);
     if (!e) return gd_error(j->ctx);
     gd_scope_begin(j->ctx);
@@ -47,7 +47,7 @@ static gd_status derive(gd_fit *j, gd_derived *d, double *g)
     gd_scope_end(j->ctx);
     gd_expr_free(e);
     if (!status)
-        d->error = j->fit.covariance ? gd__fit_error(gd_data(j->fit.covariance), j->elements, g) : NAN;
+        d->error = j->fit.covariance ? gd__fit_error(gd_data(j->fit.covariance), j->element.count, g) : NAN;
     return status;
 }
 
@@ -112,7 +112,7 @@ gd_status gd__fit_read_derived(gd_fit *j)
 
 gd_status gd__fit_derive(gd_fit *j)
 {
-    size_t bytes = (size_t)j->elements * sizeof(double);
+    size_t bytes = (size_t)j->element.count * sizeof(double);
     double *g = j->derived_count ? gd__alloc(j->ctx, bytes) : NULL;
     gd_status status = j->derived_count && !g ? GD_NOMEM : GD_OK;
     for (int i = 0; i < j->derived_count && !status; i++) status = derive(j, &j->derived[i], g);

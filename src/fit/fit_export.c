@@ -210,15 +210,21 @@ static gd_status put_python_constant(export *x, int i, gd_tensor *t)
 
 /* ---- languages ---- */
 
+/* "COMMENT MODEL, fitted to TABLE by gradus fit." */
+static void put_origin(export *x, const char *comment)
+{
+    gd__text_add(&x->text, comment);
+    put_comment(x, x->j->spec.model);
+    gd__text_add(&x->text, ", fitted to ");
+    put_comment(x, first_table(x->j));
+    gd__text_add(&x->text, " by gradus fit.");
+    put_dates(x);
+}
+
 static gd_status write_c(export *x)
 {
     gd_text *out = &x->text;
-    gd__text_add(out, "/* ");
-    put_comment(x, x->j->spec.model);
-    gd__text_add(out, ", fitted to ");
-    put_comment(x, first_table(x->j));
-    gd__text_add(out, " by gradus fit.");
-    put_dates(x);
+    put_origin(x, "/* ");
     gd__text_put(out, " */\n#include <math.h>\n\ndouble %s(", x->function);
     if (!put_columns(x, "double ")) gd__text_add(out, "void");
     gd__text_put(out, ");\n\ndouble %s(", x->function);
@@ -233,12 +239,7 @@ static gd_status write_c(export *x)
 static gd_status write_python(export *x)
 {
     gd_text *out = &x->text;
-    gd__text_add(out, "# ");
-    put_comment(x, x->j->spec.model);
-    gd__text_add(out, ", fitted to ");
-    put_comment(x, first_table(x->j));
-    gd__text_add(out, " by gradus fit.");
-    put_dates(x);
+    put_origin(x, "# ");
     gd__text_put(out, "\nimport math\n\n\ndef %s(", x->function);
     size_t before = out->used;
     (void)put_columns(x, "");
@@ -266,8 +267,8 @@ static gd_status put_latex_constant(export *x, int i, gd_tensor *t)
         gd__text_add(&x->text, "$ & $");
         gd__export_number(&x->text, x->language, v[k]);
         gd__text_add(&x->text, "$ & ");
-        if (i < j->params && j->error && isfinite(j->error[at + k]))
-            gd__text_put(&x->text, "$\\pm %.3g$ ", j->error[at + k]);
+        if (i < j->params && j->element.error && isfinite(j->element.error[at + k]))
+            gd__text_put(&x->text, "$\\pm %.3g$ ", j->element.error[at + k]);
         gd__text_add(&x->text, "\\\\\n");
     }
     gd__free(j->ctx, v, (size_t)count * sizeof *v);
@@ -279,12 +280,7 @@ static gd_status write_latex(export *x)
     gd_text *out = &x->text;
     char name[NAME];
     latex_name(name, x->j->y_name);
-    gd__text_add(out, "% ");
-    put_comment(x, x->j->spec.model);
-    gd__text_add(out, ", fitted to ");
-    put_comment(x, first_table(x->j));
-    gd__text_add(out, " by gradus fit.");
-    put_dates(x);
+    put_origin(x, "% ");
     gd__text_put(out, "\n\\[\n  %s = ", name);
     gd_status status = gd__expr_export(x->j->model, x->language, x->symbol, out);
     gd__text_add(out, "\n\\]\n\\begin{tabular}{lrl}\n");

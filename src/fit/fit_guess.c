@@ -307,7 +307,7 @@ static gd_status consider(search *q)
     gd_fit *j = q->j;
     way w = {.name = q->name};
     for (int i = 0; i < j->params; i++)
-        if (!(q->x[i] >= j->low[i] && q->x[i] <= j->high[i])) return GD_OK;
+        if (!(q->x[i] >= j->element.low[i] && q->x[i] <= j->element.high[i])) return GD_OK;
     q->tries++;
     memcpy(w.x, q->x, sizeof w.x);
     gd_status status = gd__list_write(j->param, j->params, q->x);
@@ -376,16 +376,16 @@ static gd_status choose(search *q, const gd_lsq_options *options)
     if (!q->kept && !status)
         return gd_fail(j->ctx, GD_VALUE,
                        "fit: --guess: the model is finite for none of the shapes: give the starts");
-    j->guessed = q->best[chosen].name;
-    memcpy(j->x, q->best[chosen].x, (size_t)j->params * sizeof *j->x);
+    j->start.guessed = q->best[chosen].name;
+    memcpy(j->element.x, q->best[chosen].x, (size_t)j->params * sizeof *j->element.x);
     return status ? status : gd__list_write(j->param, j->params, q->best[chosen].x);
 }
 
 /* Inside its bounds? */
 static bool allowed(const gd_fit *j, const double *x)
 {
-    for (int64_t i = 0; i < j->elements; i++)
-        if (!(x[i] >= j->low[i] && x[i] <= j->high[i])) return false;
+    for (int64_t i = 0; i < j->element.count; i++)
+        if (!(x[i] >= j->element.low[i] && x[i] <= j->element.high[i])) return false;
     return true;
 }
 
@@ -393,11 +393,11 @@ static bool allowed(const gd_fit *j, const double *x)
  * lead to the lower minimum from a higher cost.  So both are fitted to the end, with the steps that the fit itself has. */
 gd_status gd__fit_better_start(gd_fit *j, const gd_lsq_options *o, const double *given)
 {
-    if (!j->start_given || j->guessed == NULL || !strcmp(j->guessed, GIVEN) || !allowed(j, given))
+    if (!j->start.given || j->start.guessed == NULL || !strcmp(j->start.guessed, GIVEN) || !allowed(j, given))
         return GD_OK;
     bool first = false;
     gd_status status = gd__fit_try_two(j, o, given, &first);
-    if (!status && first) j->guessed = GIVEN;
+    if (!status && first) j->start.guessed = GIVEN;
     return status;
 }
 
@@ -462,10 +462,10 @@ gd_status gd__fit_guess(gd_fit *j, const gd_lsq_options *o, double *given)
     if (x < 0)
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: --guess knows shapes over one column, the model has several or none");
-    if (j->params > GD_GUESS_PARAMS || j->elements != j->params)
+    if (j->params > GD_GUESS_PARAMS || j->element.count != j->params)
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: --guess knows shapes of up to %d parameters, each one number", GD_GUESS_PARAMS);
-    memcpy(given, j->x, (size_t)j->elements * sizeof *given);
+    memcpy(given, j->element.x, (size_t)j->element.count * sizeof *given);
     int64_t all = gd_numel(j->y);
     rows d = {.count = (int)(all < LOOKED_AT ? all : LOOKED_AT)};
     size_t bytes = (size_t)d.count * 8 * sizeof(double);
@@ -473,14 +473,14 @@ gd_status gd__fit_guess(gd_fit *j, const gd_lsq_options *o, double *given)
     d.y = d.x + d.count;
     double *work = d.y + d.count;
     sort_rows(j, x, (pair *)(void *)work, &d);
-    int noisy = j->noisy;
-    j->noisy = 0; /* shapes are found by what lies above and below */
+    int noisy = j->x_errors.count;
+    j->x_errors.count = 0; /* shapes are found by what lies above and below */
     gd_status status = d.count < 3 || !(d.span > 0)
                            ? gd_fail(j->ctx, GD_VALUE,
                                      "fit: --guess wants three rows and more than one value of '%.60s'",
                                      j->name[x])
                            : guess_on_few(j, o, x, &d, work);
-    j->noisy = noisy;
+    j->x_errors.count = noisy;
     gd__free(j->ctx, d.x, bytes);
     return status;
 }

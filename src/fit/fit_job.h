@@ -88,75 +88,120 @@ typedef enum gd_fit_state {
     GD_FIT_LOADED
 } gd_fit_state;
 
-struct gd_fit {
-    gd_fit_spec spec; /* what it points to is interned, or below */
+/* What the fit keeps of the texts and lists of its spec, or of the file it was loaded from. */
+typedef struct gd_fit_texts {
     const char **list[GD_FIT_LISTS];
     size_t list_bytes[GD_FIT_LISTS];
-    gd_fit_param *own_params;
-    gd_text definitions;         /* of the spec, then of tied parameters: for expressions that know these */
-    const char *own_definitions; /* of the spec, where there are tied parameters */
-    gd_fit_state state;
+    gd_fit_param *params;
+    gd_text definitions; /* of the spec, then of tied parameters: for expressions that know these */
+    const char *given;   /* definitions of the spec, if there are tied parameters */
     gd_archive *archive; /* of a fit that was loaded, from `path` */
     char *path;
+} gd_fit_texts;
+
+/* A model that is a function. */
+typedef struct gd_fit_callee {
+    gd_expr **tied; /* parameters that follow from others */
+    int tied_count;
+    gd_tensor **call; /* what it is called with, parameters and columns */
+    size_t call_bytes;
+} gd_fit_callee;
+
+/* Columns with errors. */
+typedef struct gd_fit_noise {
+    int count, at[GD_DISTANCE_COLUMNS]; /* their places among the names */
+    int given; /* by --x-errors, the first ones; others are those of an equation, as large as each other */
+    const char *text[GD_DISTANCE_COLUMNS]; /* a column or a number */
+    gd_tensor *value[GD_DISTANCE_COLUMNS]; /* standard deviations [rows] */
+    const double
+        *distance; /* of each fitted row, while gd__fit_each_row goes over them; NULL: y less fitted */
+} gd_fit_noise;
+
+/* Elements of all parameters, [count] each; intervals: [count, 2]; one block. */
+typedef struct gd_fit_elements {
+    int64_t count;
+    double *x, *low, *high;
+    double *error;  /* standard errors; NaN: none */
+    double *active; /* at a bound */
+    double *flat;   /* not determined */
+    double *interval;
+} gd_fit_elements;
+
+/* Rows of the table that are left out. */
+typedef struct gd_fit_left_out {
+    unsigned char *why; /* of each row, or 0 */
+    int64_t weightless, missing, excluded;
+} gd_fit_left_out;
+
+/* Another loss than squares. */
+typedef struct gd_fit_robust {
+    gd_lsq_loss loss;
+    double scale; /* given; 0: to be found */
+    gd_outlier *outlier;
+    int64_t outliers;
+    size_t outlier_bytes;
+} gd_fit_robust;
+
+/* Where the fit starts. */
+typedef struct gd_fit_start {
+    bool guess;                     /* --guess */
+    bool given;                     /* a parameter has a start beside --guess, so that start is tried too */
+    const char *guessed;            /* the shape whose numbers are the start */
+    double before[GD_GUESS_PARAMS]; /* where parameters started before the guess */
+    int64_t count;                  /* --starts; 0: one */
+    int64_t agreed;                 /* starts that led to the best */
+} gd_fit_start;
+
+/* How intervals are found. */
+typedef struct gd_fit_how {
+    gd_fit_intervals kind;
+    int64_t resamples; /* of a bootstrap */
+    bool of_residuals;
+} gd_fit_how;
+
+struct gd_fit {
     gd_ctx *ctx;
+    gd_fit_spec spec; /* what it points to is interned, or in `texts` */
+    gd_fit_texts texts;
+    gd_fit_state state;
     gd_csv *csv; /* a reference; NULL: the fit was loaded */
     gd_fit_watch *watch, own_watch;
+    /* the model */
     gd_expr *model; /* NULL: a function */
-    gd_expr **tied; /* of a function: parameters that follow from others */
-    int tied_count;
-    gd_tensor **call; /* of a function: what it is called with, parameters and columns */
-    size_t call_bytes;
+    gd_fit_callee function;
     char shown[96];     /* the name that was given last */
     gd_expr_form form;  /* how its text is read */
     const char *y_name; /* the column that it is to give; NULL: it is an equation, and y is 0 */
-    int noisy; /* columns with errors: their places among the names, and standard deviations [rows] */
-    int noisy_at[GD_DISTANCE_COLUMNS];
-    int noisy_given; /* by --x-errors, the first ones; others are those of an equation, as large as each other */
-    const char *noise_text[GD_DISTANCE_COLUMNS]; /* a column or a number */
-    gd_tensor *noise[GD_DISTANCE_COLUMNS];
-    const double
-        *distance;     /* of each fitted row, while gd__fit_each_row goes over them; NULL: y less fitted */
+    gd_fit_noise x_errors;
     const char **name; /* parameters, then columns, then what --fix holds */
     gd_tensor **value; /* what the model sees, in that order */
     gd_tensor **param; /* owned */
+    int params, names;
+    size_t name_bytes;
     bool bounded;
-    int64_t elements; /* of all parameters */
-    /* values, bounds, standard errors (NAN: none), at an active bound, not determined: [elements] each; intervals: [elements,
-     * 2]; one block */
-    double *x, *low, *high, *error, *active, *flat, *interval;
-    gd_fit_date *date;                     /* of each column of the table */
-    unsigned char *drop;                   /* of each row of the table: why it is left out, or 0 */
-    int64_t weightless, missing, excluded; /* rows left out */
+    gd_fit_elements element;
     gd_derived derived[GD_FIT_DERIVED];
     int derived_count;
-    int params, names;
-    const char *set; /* the column that tells sets of rows apart; interned; NULL: none */
-    size_t name_bytes;
+    /* the data */
+    gd_fit_date *date; /* of each column of the table */
+    gd_fit_left_out left_out;
+    const char *set;      /* the column that tells sets of rows apart; interned; NULL: none */
     gd_tensor *y, *scale; /* scale: factor of the residuals, or NULL */
     gd_rows rows;         /* of long tables, whose residuals are made by ranges of rows; else without rows */
     gd_tensor **row_data; /* the columns used, y, scale; borrowed from above */
+    bool absolute;        /* --sigma are standard deviations as they are */
+    /* the method */
+    gd_fit_robust robust;
+    gd_fit_how how;
+    gd_fit_start start;
+    gd_link *chain; /* NULL: Levenberg-Marquardt */
+    bool stopping;  /* the solver has heard that it is to end */
+    /* what was found */
+    double reached; /* the sum of squares where the parameters are; NAN: not known to be finite */
     gd_lsq_result fit;
     double t, r2;
-    bool absolute; /* --sigma are standard deviations as they are */
     gd_fit_numbers numbers;
-    gd_lsq_loss loss;
-    double loss_scale;   /* given; 0: to be found */
-    gd_outlier *outlier; /* of a fit by another loss than squares */
-    int64_t outliers;
-    size_t outlier_bytes;
-    gd_fit_intervals intervals;
-    int64_t resamples; /* of a bootstrap */
-    bool of_residuals;
-    bool guess;          /* --guess */
-    bool start_given;    /* a parameter has a start beside --guess, so that start is tried too */
-    const char *guessed; /* the shape whose numbers are the start */
-    int64_t starts;      /* --starts; 0: one */
-    int64_t agreed;      /* starts that led to the best */
-    bool log[2];         /* axes of the picture that is being drawn */
-    gd_link *chain;      /* NULL: Levenberg-Marquardt */
-    double reached;      /* the sum of squares where the parameters are; NAN: not known to be finite */
-    bool stopping;       /* the solver has heard that it is to end */
-    double given[GD_GUESS_PARAMS]; /* where parameters started before the guess */
+    bool log[2]; /* axes of the picture that is being drawn */
 };
 
 /* gd_fit_new and gd_fit_run, whose errors name the options of gradus fit. */

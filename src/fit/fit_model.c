@@ -21,11 +21,11 @@ static gd_expr_name_kind kind_of(const void *user, const char *name)
 static gd_expr *parse(const gd_fit *j, gd_ctx *ctx, const char *option, const char *text,
                       const char *const *names, int count, gd_expr_form form)
 {
-    gd_expr_options options = {.names = names,
-                               .count = count,
-                               .definitions = names == j->name || !j->tied_count ? j->spec.definitions
-                                                                                 : j->own_definitions,
-                               .file = j->spec.definitions_file};
+    gd_expr_options options = {
+        .names = names,
+        .count = count,
+        .definitions = names == j->name || !j->function.tied_count ? j->spec.definitions : j->texts.given,
+        .file = j->spec.definitions_file};
     gd_expr_advice advice = {
         .option = option, .kind = kind_of, .user = j, .params = true, .constants = "fix"};
     gd_expr *e = gd__expr_parse_form(ctx, text, &options, form);
@@ -71,22 +71,23 @@ static gd_status check_tied(gd_fit *j, const gd_fit_param *p, gd_expr **out)
 gd_status gd__fit_read_tied(gd_fit *j)
 {
     gd_status status = GD_OK;
-    const char *given = j->own_definitions = j->spec.definitions;
+    const char *given = j->texts.given = j->spec.definitions;
     int count = 0;
     for (int i = 0; i < j->spec.param_count; i++) count += j->spec.params[i].tied != NULL;
     if (!count) return GD_OK;
-    j->call_bytes = ((size_t)j->spec.param_count + (size_t)gd__csv_columns(j->csv) + 1) * sizeof(void *);
-    if (!(j->tied = gd__calloc(j->ctx, j->call_bytes))) return GD_NOMEM;
-    if (given) gd__text_put(&j->definitions, "%s\n", given);
+    j->function.call_bytes = ((size_t)j->spec.param_count + (size_t)gd__csv_columns(j->csv) + 1) *
+                             sizeof(void *);
+    if (!(j->function.tied = gd__calloc(j->ctx, j->function.call_bytes))) return GD_NOMEM;
+    if (given) gd__text_put(&j->texts.definitions, "%s\n", given);
     for (int i = 0; i < j->spec.param_count && !status; i++) {
         const gd_fit_param *p = &j->spec.params[i];
         if (!p->tied) continue;
-        status = check_tied(j, p, &j->tied[j->tied_count]);
+        status = check_tied(j, p, &j->function.tied[j->function.tied_count]);
         if (status) break;
-        j->tied_count++;
-        gd__text_put(&j->definitions, "%s = %s;\n", p->name, p->tied);
-        if (j->definitions.failed) return GD_NOMEM;
-        j->spec.definitions = gd__text_string(&j->definitions);
+        j->function.tied_count++;
+        gd__text_put(&j->texts.definitions, "%s = %s;\n", p->name, p->tied);
+        if (j->texts.definitions.failed) return GD_NOMEM;
+        j->spec.definitions = gd__text_string(&j->texts.definitions);
     }
     return status;
 }
@@ -96,15 +97,16 @@ gd_status gd__fit_read_tied(gd_fit *j)
 gd_status gd__fit_read_function(gd_fit *j)
 {
     j->y_name = j->spec.y ? j->spec.y : "y";
-    j->call_bytes = ((size_t)j->spec.param_count + (size_t)gd__csv_columns(j->csv) + 1) * sizeof(void *);
+    j->function.call_bytes = ((size_t)j->spec.param_count + (size_t)gd__csv_columns(j->csv) + 1) *
+                             sizeof(void *);
     int columns = 0;
     for (const char *const *name = j->spec.columns; *name; name++, columns++)
         if (gd__csv_column(j->csv, *name) < 0) return gd_error(j->ctx);
     if (columns > gd__csv_columns(j->csv))
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: --columns: %d of them, the table has %d", columns,
                        gd__csv_columns(j->csv));
-    j->call = gd__calloc(j->ctx, j->call_bytes);
-    return j->call ? GD_OK : GD_NOMEM;
+    j->function.call = gd__calloc(j->ctx, j->function.call_bytes);
+    return j->function.call ? GD_OK : GD_NOMEM;
 }
 
 /* Places of columns among the names, as the function has them. */
@@ -125,20 +127,20 @@ static gd_status fill_call(const gd_fit *j, gd_tensor **value)
     int free = 0, fixed = j->params + gd__csv_columns(j->csv), tied = 0, at = 0;
     for (; at < j->spec.param_count; at++) {
         const gd_fit_param *p = &j->spec.params[at];
-        j->call[at] = p->tied    ? gd_expr_eval(j->tied[tied++], value, GD_F64)
-                      : p->fixed ? value[fixed++]
-                                 : value[free++];
-        if (!j->call[at]) return gd_error(j->ctx);
+        j->function.call[at] = p->tied    ? gd_expr_eval(j->function.tied[tied++], value, GD_F64)
+                               : p->fixed ? value[fixed++]
+                                          : value[free++];
+        if (!j->function.call[at]) return gd_error(j->ctx);
     }
     for (const char *const *name = j->spec.columns; *name; name++)
-        j->call[at++] = value[column_place(j, *name)];
+        j->function.call[at++] = value[column_place(j, *name)];
     return GD_OK;
 }
 
 /* A function's value as that of an expression: one number, or a vector of a number for each row. */
 static gd_tensor *check_value(const gd_fit *j, gd_tensor *t)
 {
-    gd_tensor *column = *j->spec.columns ? j->call[j->spec.param_count] : NULL;
+    gd_tensor *column = *j->spec.columns ? j->function.call[j->spec.param_count] : NULL;
     if (!t) {
         if (!gd_error(j->ctx)) (void)gd_fail(j->ctx, GD_CALLBACK, "fit: the model gives no tensor");
         return NULL;
@@ -155,5 +157,6 @@ gd_tensor *gd__fit_eval(const gd_fit *j, gd_expr *model, gd_tensor **value)
 {
     if (!j->spec.function) return gd_expr_eval(model, value, GD_F64);
     if (fill_call(j, value)) return NULL;
-    return check_value(j, j->spec.function(j->spec.user, j->call, j->call + j->spec.param_count));
+    return check_value(
+        j, j->spec.function(j->spec.user, j->function.call, j->function.call + j->spec.param_count));
 }

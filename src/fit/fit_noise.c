@@ -78,27 +78,27 @@ static gd_tensor *read_deviations(gd_fit *j, const char *name, const char *text)
 
 static gd_status add_noise(gd_fit *j, int place, const char *text)
 {
-    if (j->noisy == GD_DISTANCE_COLUMNS)
+    if (j->x_errors.count == GD_DISTANCE_COLUMNS)
         return gd_fail(j->ctx, GD_ARGUMENT, "--x-errors: more than %d columns", GD_DISTANCE_COLUMNS);
     gd_tensor *t = read_deviations(j, j->name[place], text);
     if (!t) return gd_error(j->ctx);
-    j->noisy_at[j->noisy] = place;
-    j->noise_text[j->noisy] = text;
-    j->noise[j->noisy++] = t;
+    j->x_errors.at[j->x_errors.count] = place;
+    j->x_errors.text[j->x_errors.count] = text;
+    j->x_errors.value[j->x_errors.count++] = t;
     return GD_OK;
 }
 
 bool gd__fit_is_noisy(const gd_fit *j, int place)
 {
-    for (int k = 0; k < j->noisy; k++)
-        if (j->noisy_at[k] == place) return true;
+    for (int k = 0; k < j->x_errors.count; k++)
+        if (j->x_errors.at[k] == place) return true;
     return false;
 }
 
 const double *gd__fit_noise_of(const gd_fit *j, int place)
 {
-    for (int k = 0; k < j->noisy_given; k++)
-        if (j->noisy_at[k] == place) return gd_data(j->noise[k]);
+    for (int k = 0; k < j->x_errors.given; k++)
+        if (j->x_errors.at[k] == place) return gd_data(j->x_errors.value[k]);
     return NULL;
 }
 
@@ -139,9 +139,9 @@ static gd_status read_noise(gd_fit *j, const char *spec)
 /* All exact? */
 static bool is_silent(const gd_fit *j)
 {
-    for (int k = 0; k < j->noisy; k++) {
-        const double *v = gd_data(j->noise[k]);
-        for (int64_t i = 0; i < gd_numel(j->noise[k]); i++)
+    for (int k = 0; k < j->x_errors.count; k++) {
+        const double *v = gd_data(j->x_errors.value[k]);
+        for (int64_t i = 0; i < gd_numel(j->x_errors.value[k]); i++)
             if (v[i] != 0) return false;
     }
     return true;
@@ -153,12 +153,12 @@ gd_status gd__fit_read_noise(gd_fit *j)
     gd_status status = GD_OK;
     for (const char *const *each = j->spec.x_errors; each && *each && !status; each++)
         status = read_noise(j, *each);
-    j->noisy_given = j->noisy;
+    j->x_errors.given = j->x_errors.count;
     for (int i = j->params; i < end && !status && !j->y_name; i++)
         if (gd__fit_uses(j, i) && !gd__fit_is_noisy(j, i) && !(j->set && !strcmp(j->name[i], j->set)))
             status = add_noise(j, i, "1");
-    if (status || (!j->noisy && j->y_name)) return status;
-    if (!j->noisy || is_silent(j))
+    if (status || (!j->x_errors.count && j->y_name)) return status;
+    if (!j->x_errors.count || is_silent(j))
         return gd_fail(j->ctx, GD_ARGUMENT,
                        j->y_name ? "--x-errors: all are 0: leave them out"
                                  : "fit: an equation whose columns are all exact has nothing to fit");
@@ -180,7 +180,7 @@ typedef struct curve {
 static gd_tensor *off_curve(void *user, gd_tensor *const *x)
 {
     const curve *c = user;
-    for (int k = 0; k < c->j->noisy; k++) c->value[c->j->noisy_at[k]] = x[k];
+    for (int k = 0; k < c->j->x_errors.count; k++) c->value[c->j->x_errors.at[k]] = x[k];
     gd_tensor *f = gd__fit_eval(c->j, c->model, c->value);
     if (!c->j->y_name) return f;
     f = gd_sub(f, c->y);
@@ -191,15 +191,15 @@ gd_tensor *gd__fit_off_curve(const gd_fit *j, gd_expr *model, gd_tensor **value,
                              gd_tensor *y, gd_tensor *scale)
 {
     curve c = {j, model, value, y, scale};
-    if (!j->noisy) return off_curve(&c, NULL);
+    if (!j->x_errors.count) return off_curve(&c, NULL);
     gd_tensor *x[GD_DISTANCE_COLUMNS];
-    for (int k = 0; k < j->noisy; k++) x[k] = value[j->noisy_at[k]];
+    for (int k = 0; k < j->x_errors.count; k++) x[k] = value[j->x_errors.at[k]];
     gd_tensor *out = gd_distances(&(gd_distance){.equation = off_curve,
                                                  .user = &c,
                                                  .x = x,
                                                  .sigma = noise,
-                                                 .count = j->noisy,
+                                                 .count = j->x_errors.count,
                                                  .implicit = !j->y_name});
-    for (int k = 0; k < j->noisy; k++) value[j->noisy_at[k]] = x[k];
+    for (int k = 0; k < j->x_errors.count; k++) value[j->x_errors.at[k]] = x[k];
     return !j->y_name && scale ? gd_mul(out, scale) : out;
 }

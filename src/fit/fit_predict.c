@@ -344,12 +344,13 @@ gd_tensor *gd_fit_predict(gd_fit *fit, gd_table *table)
     if (!fit || gd_error(fit->ctx)) return NULL;
     if (!table) return gd__refuse(fit->ctx, GD_ARGUMENT, "gd_fit_predict: no table");
     if (fit->state != GD_FIT_LOADED && gd__fit_check_done(fit)) return NULL;
-    gd_archive *archive = fit->archive ? fit->archive : gd__fit_archive(fit);
-    gd_fit_prediction *p = archive ? gd__fit_predict(fit->ctx, archive, fit->path ? fit->path : "the fit",
-                                                     table, fit->spec.function ? fit : NULL)
+    gd_archive *archive = fit->texts.archive ? fit->texts.archive : gd__fit_archive(fit);
+    gd_fit_prediction *p = archive ? gd__fit_predict(fit->ctx, archive,
+                                                     fit->texts.path ? fit->texts.path : "the fit", table,
+                                                     fit->spec.function ? fit : NULL)
                                    : NULL;
     gd_tensor *t = p && gd__fit_prediction_run(p) == GD_OK ? bands_of(p) : NULL;
     gd__fit_prediction_free(p);
-    if (!fit->archive) gd_archive_free(archive);
+    if (!fit->texts.archive) gd_archive_free(archive);
     return t;
 }

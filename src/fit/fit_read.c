@@ -102,7 +102,7 @@ static gd_status read_param(gd_fit *j, const gd_fit_param *p)
     const char *name = new_name(j, "param", p->name, length);
     gd_tensor *t = !name ? NULL : p->name[length] ? read_sets(j, p, name, open) : start_of(j, p);
     if (!t) return gd_error(j->ctx);
-    j->start_given = j->start_given || !p->open;
+    j->start.given = j->start.given || !p->open;
     j->name[j->params] = name;
     j->param[j->params++] = t;
     return GD_OK;
@@ -127,7 +127,7 @@ static void take_bounds(gd_fit *j)
         if (p->fixed || p->tied) continue;
         for (int64_t end = k + gd_numel(j->param[at]); k < end; k++) {
             if (p->low == 0 && p->high == 0) continue;
-            j->low[k] = p->low, j->high[k] = p->high;
+            j->element.low[k] = p->low, j->element.high[k] = p->high;
             j->bounded = true;
         }
         at++;
@@ -139,14 +139,16 @@ static gd_status read_bounds(gd_fit *j)
     gd_status status = GD_OK;
     take_bounds(j);
     for (const char *const *each = j->spec.bounds; each && *each && !status; each++, j->bounded = true)
-        status = gd__bounds_read(j->ctx, *each, j->name, j->param, j->params, j->low, j->high);
+        status = gd__bounds_read(j->ctx, *each, j->name, j->param, j->params, j->element.low,
+                                 j->element.high);
     int64_t k = 0;
     for (int i = 0; i < j->params && !status; i++) {
-        if (!status) status = gd_read_f64(j->param[i], j->x + k, gd_numel(j->param[i]));
+        if (!status) status = gd_read_f64(j->param[i], j->element.x + k, gd_numel(j->param[i]));
         for (int64_t end = k + gd_numel(j->param[i]); k < end && !status; k++)
-            if (!j->guess && (j->x[k] < j->low[k] || j->x[k] > j->high[k]))
+            if (!j->start.guess &&
+                (j->element.x[k] < j->element.low[k] || j->element.x[k] > j->element.high[k]))
                 status = gd_fail(j->ctx, GD_VALUE, "--bound: %.60s starts at %g, outside its bound",
-                                 j->name[i], j->x[k]);
+                                 j->name[i], j->element.x[k]);
     }
     return status;
 }
@@ -190,17 +192,17 @@ static gd_status read_loss(gd_fit *j)
     if (loss == GD_LSQ_LOSS_COUNT)
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: --loss: '%.60s' is none of squares, huber, soft_l1, cauchy, tukey", text);
-    j->loss = (gd_lsq_loss)loss;
+    j->robust.loss = (gd_lsq_loss)loss;
     const char *scale = text[length] ? text + length + 1 : NULL;
-    if (scale && (!loss || gd__parse_number(scale, strlen(scale), true, &j->loss_scale) != strlen(scale) ||
-                  !*scale || !(j->loss_scale > 0) || isinf(j->loss_scale)))
+    if (scale && (!loss || gd__parse_number(scale, strlen(scale), true, &j->robust.scale) != strlen(scale) ||
+                  !*scale || !(j->robust.scale > 0) || isinf(j->robust.scale)))
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: --loss %.60s: %s", text,
                        loss ? "the scale is a positive number" : "squares have no scale");
     if (loss && j->spec.chain)
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: --chain minimises squares, --loss %.60s is for the method of fit itself",
-                       gd_lsq_loss_name(j->loss));
-    if (loss && !scale && j->spec.absolute_sigma) j->loss_scale = 1;
+                       gd_lsq_loss_name(j->robust.loss));
+    if (loss && !scale && j->spec.absolute_sigma) j->robust.scale = 1;
     return GD_OK;
 }
 
@@ -220,14 +222,14 @@ int gd__fit_only_column(const gd_fit *j)
 /* --starts and --guess */
 static gd_status read_starts(gd_fit *j)
 {
-    j->guess = j->spec.guess;
-    j->starts = j->spec.starts == 1 ? 0 : j->spec.starts; /* the one that is given */
+    j->start.guess = j->spec.guess;
+    j->start.count = j->spec.starts == 1 ? 0 : j->spec.starts; /* the one that is given */
     if (j->spec.starts < 1 || j->spec.starts > MOST_STARTS)
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: --starts: %lld is not between 1 and %d",
                        (long long)j->spec.starts, MOST_STARTS);
-    if (j->spec.chain && (j->starts || j->guess))
+    if (j->spec.chain && (j->start.count || j->start.guess))
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: --%s is for the method of fit itself, not for --chain",
-                       j->guess ? "guess" : "starts");
+                       j->start.guess ? "guess" : "starts");
     return GD_OK;
 }
 
@@ -239,15 +241,15 @@ const char *const gd__fit_intervals[] = {"normal", "profile", "bootstrap", NULL}
 /* :N and :residuals behind bootstrap. */
 static gd_status read_bootstrap(gd_fit *j, const char *text)
 {
-    j->resamples = RESAMPLES;
+    j->how.resamples = RESAMPLES;
     for (bool counted = false; *text;) {
         size_t length = strcspn(++text, ":");
         double number;
-        if (length == 9 && !memcmp(text, "residuals", 9) && !j->of_residuals)
-            j->of_residuals = true;
+        if (length == 9 && !memcmp(text, "residuals", 9) && !j->how.of_residuals)
+            j->how.of_residuals = true;
         else if (!counted && length && gd__parse_number(text, length, true, &number) == length &&
                  number >= 100 && number <= MOST && number == floor(number))
-            j->resamples = (int64_t)number, counted = true;
+            j->how.resamples = (int64_t)number, counted = true;
         else
             return gd_fail(
                 j->ctx, GD_ARGUMENT,
@@ -272,10 +274,10 @@ static gd_status read_intervals(gd_fit *j)
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: --intervals: '%.60s' is none of normal, profile, bootstrap[:N][:residuals]",
                        text);
-    j->intervals = (gd_fit_intervals)which;
-    if (which == GD_INTERVALS_PROFILE && j->loss)
+    j->how.kind = (gd_fit_intervals)which;
+    if (which == GD_INTERVALS_PROFILE && j->robust.loss)
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: --intervals profile is for squares, not for --loss %s",
-                       gd_lsq_loss_name(j->loss));
+                       gd_lsq_loss_name(j->robust.loss));
     return which == GD_INTERVALS_BOOTSTRAP ? read_bootstrap(j, text + length) : GD_OK;
 }
 
@@ -326,21 +328,21 @@ static gd_status make_fit_room(gd_fit *j)
     return j->name && j->value && j->param && j->date ? GD_OK : GD_NOMEM;
 }
 
-static size_t element_bytes(const gd_fit *j) { return (size_t)j->elements * 8 * sizeof(double); }
+static size_t element_bytes(const gd_fit *j) { return (size_t)j->element.count * 8 * sizeof(double); }
 
 gd_status gd__fit_make_elements(gd_fit *j)
 {
-    j->elements = gd__list_numel(j->param, j->params);
-    if (!(j->x = gd__calloc(j->ctx, element_bytes(j)))) return GD_NOMEM;
-    j->low = j->x + j->elements;
-    j->high = j->low + j->elements;
-    j->error = j->high + j->elements;
-    j->active = j->error + j->elements;
-    j->flat = j->active + j->elements;
-    j->interval = j->flat + j->elements;
-    for (int64_t i = 0; i < j->elements; i++) {
-        j->low[i] = -INFINITY;
-        j->high[i] = INFINITY;
+    j->element.count = gd__list_numel(j->param, j->params);
+    if (!(j->element.x = gd__calloc(j->ctx, element_bytes(j)))) return GD_NOMEM;
+    j->element.low = j->element.x + j->element.count;
+    j->element.high = j->element.low + j->element.count;
+    j->element.error = j->element.high + j->element.count;
+    j->element.active = j->element.error + j->element.count;
+    j->element.flat = j->element.active + j->element.count;
+    j->element.interval = j->element.flat + j->element.count;
+    for (int64_t i = 0; i < j->element.count; i++) {
+        j->element.low[i] = -INFINITY;
+        j->element.high[i] = INFINITY;
     }
     return GD_OK;
 }
@@ -377,16 +379,16 @@ void gd__fit_close(gd_fit *j)
     for (int i = j->params; i < j->names; i++) gd_release(j->value[i]);
     gd_release(j->y);
     gd_release(j->scale);
-    for (int k = 0; k < j->noisy; k++) gd_release(j->noise[k]);
-    for (int k = 0; k < j->tied_count; k++) gd_expr_free(j->tied[k]);
-    gd__free(j->ctx, j->tied, j->tied ? j->call_bytes : 0);
-    gd__free(j->ctx, j->call, j->call ? j->call_bytes : 0);
+    for (int k = 0; k < j->x_errors.count; k++) gd_release(j->x_errors.value[k]);
+    for (int k = 0; k < j->function.tied_count; k++) gd_expr_free(j->function.tied[k]);
+    gd__free(j->ctx, j->function.tied, j->function.tied ? j->function.call_bytes : 0);
+    gd__free(j->ctx, j->function.call, j->function.call ? j->function.call_bytes : 0);
     gd__free(j->ctx, j->name, j->name_bytes);
     gd__free(j->ctx, j->value, j->name_bytes);
     gd__free(j->ctx, j->param, j->name_bytes);
     gd__free(j->ctx, j->row_data, j->row_data ? j->name_bytes : 0);
-    if (j->x) gd__free(j->ctx, j->x, element_bytes(j));
+    if (j->element.x) gd__free(j->ctx, j->element.x, element_bytes(j));
     if (j->csv) gd__free(j->ctx, j->date, j->date ? date_bytes(j) : 0);
-    if (j->csv) gd__free(j->ctx, j->drop, j->drop ? (size_t)gd__csv_rows(j->csv) : 0);
-    gd__free(j->ctx, j->outlier, j->outlier_bytes);
+    if (j->csv) gd__free(j->ctx, j->left_out.why, j->left_out.why ? (size_t)gd__csv_rows(j->csv) : 0);
+    gd__free(j->ctx, j->robust.outlier, j->robust.outlier_bytes);
 }

@@ -25,12 +25,12 @@ typedef struct row {
 /* One element; `at` counts elements over all parameters. */
 static row make_row(const gd_fit *j, int param, int64_t element, int64_t at)
 {
-    row out = {.value = j->x[at],
-               .error = j->error[at],
-               .low = j->interval[2 * at],
-               .high = j->interval[2 * at + 1],
-               .active = j->active[at] != 0,
-               .flat = j->flat[at] != 0};
+    row out = {.value = j->element.x[at],
+               .error = j->element.error[at],
+               .low = j->element.interval[2 * at],
+               .high = j->element.interval[2 * at + 1],
+               .active = j->element.active[at] != 0,
+               .flat = j->element.flat[at] != 0};
     gd__fit_element_name(j, param, element, out.name);
     return out;
 }
@@ -98,32 +98,33 @@ static void put_dates_json(const gd_fit *j, gd_text *out)
 static void put_notes(const gd_fit *j, gd_text *out)
 {
     put_dates(j, out);
-    if (j->guess) gd__text_put(out, "start guessed: %s\n", j->guessed);
-    if (j->starts)
-        gd__text_put(out, "best of %lld starts, %lld of them led here\n", (long long)j->starts,
-                     (long long)j->agreed);
-    if (j->noisy) {
+    if (j->start.guess) gd__text_put(out, "start guessed: %s\n", j->start.guessed);
+    if (j->start.count)
+        gd__text_put(out, "best of %lld starts, %lld of them led here\n", (long long)j->start.count,
+                     (long long)j->start.agreed);
+    if (j->x_errors.count) {
         gd__text_add(out, "distances from the curve, with errors in ");
-        for (int k = 0; k < j->noisy; k++) gd__text_put(out, "%s%s", k ? ", " : "", j->name[j->noisy_at[k]]);
+        for (int k = 0; k < j->x_errors.count; k++)
+            gd__text_put(out, "%s%s", k ? ", " : "", j->name[j->x_errors.at[k]]);
         gd__text_char(out, '\n');
     }
-    if (j->intervals == GD_INTERVALS_PROFILE) gd__text_add(out, "intervals by profile\n");
-    if (j->intervals == GD_INTERVALS_BOOTSTRAP)
+    if (j->how.kind == GD_INTERVALS_PROFILE) gd__text_add(out, "intervals by profile\n");
+    if (j->how.kind == GD_INTERVALS_BOOTSTRAP)
         gd__text_put(out, "intervals by %lld resampled %s, BCa, for %lld degrees of freedom\n",
-                     (long long)j->resamples, j->of_residuals ? "sets of residuals" : "sets of rows",
+                     (long long)j->how.resamples, j->how.of_residuals ? "sets of residuals" : "sets of rows",
                      (long long)j->fit.dof);
-    if (j->fit.free < j->elements && j->loss)
+    if (j->fit.free < j->element.count && j->robust.loss)
         gd__text_add(out,
                      "at a bound: nothing is said but the bounds; errors of the others with these held\n");
-    else if (j->fit.free < j->elements)
+    else if (j->fit.free < j->element.count)
         gd__text_add(out, "at a bound: intervals from the bound inwards, by profile; errors of the others "
                           "with these held\n");
     const struct {
         int64_t rows;
         const char *why;
-    } left[] = {{j->weightless, "of weight 0 left out"},
-                {j->missing, "with missing cells left out"},
-                {j->excluded, "excluded"}};
+    } left[] = {{j->left_out.weightless, "of weight 0 left out"},
+                {j->left_out.missing, "with missing cells left out"},
+                {j->left_out.excluded, "excluded"}};
     for (int i = 0; i < 3; i++)
         if (left[i].rows)
             gd__text_put(out, "%lld row%s %s\n", (long long)left[i].rows, left[i].rows > 1 ? "s" : "",
@@ -135,19 +136,20 @@ static void put_notes(const gd_fit *j, gd_text *out)
 /* The loss and the rows that it holds for outliers. */
 static void put_loss(const gd_fit *j, gd_text *out)
 {
-    gd__text_put(out, "loss %s, scale of the residuals %.6g, %lld points\n", gd_lsq_loss_name(j->loss),
+    gd__text_put(out, "loss %s, scale of the residuals %.6g, %lld points\n", gd_lsq_loss_name(j->robust.loss),
                  j->fit.scale, (long long)j->fit.residuals);
-    for (int64_t i = 0; i < j->outliers && i < SHOWN; i++)
+    for (int64_t i = 0; i < j->robust.outliers && i < SHOWN; i++)
         gd__text_put(out, "%sline %lld (%.3g)",
-                     i ? ", " : "more than 3 standard deviations off: ", (long long)j->outlier[i].line,
-                     j->outlier[i].standardized);
-    if (j->outliers > SHOWN) gd__text_put(out, " and %lld more", (long long)(j->outliers - SHOWN));
-    if (j->outliers) gd__text_char(out, '\n');
+                     i ? ", " : "more than 3 standard deviations off: ", (long long)j->robust.outlier[i].line,
+                     j->robust.outlier[i].standardized);
+    if (j->robust.outliers > SHOWN)
+        gd__text_put(out, " and %lld more", (long long)(j->robust.outliers - SHOWN));
+    if (j->robust.outliers) gd__text_char(out, '\n');
 }
 
 static void put_r2(const gd_fit *j, gd_text *out)
 {
-    if (j->noisy) {
+    if (j->x_errors.count) {
         gd__text_put(out, "sum of squared distances %.8g, %lld points\n", j->fit.rss,
                      (long long)j->fit.residuals);
         return;
@@ -162,7 +164,7 @@ static void put_r2(const gd_fit *j, gd_text *out)
 static void put_criteria(const gd_fit *j, gd_text *out)
 {
     const gd_fit_numbers *n = &j->numbers;
-    if (isfinite(n->p) && !j->loss)
+    if (isfinite(n->p) && !j->robust.loss)
         gd__text_put(out, "chi-square %.6g, reduced %.6g, p = %.4g\n", j->fit.rss,
                      j->fit.rss / (double)j->fit.dof, n->p);
     if (isfinite(n->aicc)) gd__text_put(out, "AIC %.6g, AICc %.6g, BIC %.6g\n", n->aic, n->aicc, n->bic);
@@ -174,7 +176,7 @@ static void put_criteria(const gd_fit *j, gd_text *out)
 static double covariance_of(const gd_fit *j, int64_t a, int64_t b, bool correlation)
 {
     const double *c = gd_data(j->fit.covariance);
-    return correlation ? gd__fit_correlation(j, c, a, b) : c[a * j->elements + b];
+    return correlation ? gd__fit_correlation(j, c, a, b) : c[a * j->element.count + b];
 }
 
 #define CORRELATED 0.9 /* pairs from here on are named */
@@ -185,8 +187,8 @@ static void put_correlations(const gd_fit *j, gd_text *out)
 {
     int shown = 0;
     if (!j->fit.covariance) return;
-    for (int64_t a = 0; a < j->elements; a++)
-        for (int64_t b = a + 1; b < j->elements; b++) {
+    for (int64_t a = 0; a < j->element.count; a++)
+        for (int64_t b = a + 1; b < j->element.count; b++) {
             double c = covariance_of(j, a, b, true);
             if (!(fabs(c) >= CORRELATED) || shown == PAIRS) continue;
             char first[96], second[96];
@@ -224,8 +226,8 @@ static void put_matrix(const gd_fit *j, gd_text *out, const char *key, bool corr
         gd__text_add(out, "null");
         return;
     }
-    for (int64_t a = 0; a < j->elements; a++)
-        for (int64_t b = 0; b < j->elements; b++) {
+    for (int64_t a = 0; a < j->element.count; a++)
+        for (int64_t b = 0; b < j->element.count; b++) {
             gd__text_add(out, b ? ", " : a ? "], [" : "[[");
             gd__json_number(out, covariance_of(j, a, b, correlation));
         }
@@ -244,14 +246,14 @@ void gd__fit_put_table(const gd_fit *j, gd_text *out)
         gd__text_put(out, "%-16s %16.8g %14.4g   %.6g .. %.6g\n", d->name, d->value, d->error,
                      d->value - j->t * d->error, d->value + j->t * d->error);
     }
-    if (j->fit.dof > 0 && !j->loss)
+    if (j->fit.dof > 0 && !j->robust.loss)
         gd__text_put(out, "\nresidual standard deviation %.6g with %lld degrees of freedom\n", j->fit.sigma,
                      (long long)j->fit.dof);
     else
         gd__text_add(out, j->fit.dof > 0
                               ? "\n"
                               : "\nno degrees of freedom left: nothing says how sure the values are\n");
-    (j->loss ? put_loss : put_r2)(j, out);
+    (j->robust.loss ? put_loss : put_r2)(j, out);
     put_criteria(j, out);
     put_notes(j, out);
     put_correlations(j, out);
@@ -327,11 +329,11 @@ static void put_outliers(const gd_fit *j, gd_text *out)
 {
     gd__json_put_number(out, "scale", j->fit.scale);
     gd__text_add(out, ", \"outliers\": [");
-    for (int64_t i = 0; i < j->outliers; i++) {
+    for (int64_t i = 0; i < j->robust.outliers; i++) {
         gd__text_add(out, i ? ", {" : "{");
-        gd__json_put_whole(out, "line", j->outlier[i].line);
-        gd__json_put_number(out, "residual", j->outlier[i].residual);
-        gd__json_put_number(out, "standardized", j->outlier[i].standardized);
+        gd__json_put_whole(out, "line", j->robust.outlier[i].line);
+        gd__json_put_number(out, "residual", j->robust.outlier[i].residual);
+        gd__json_put_number(out, "standardized", j->robust.outlier[i].standardized);
         gd__text_char(out, '}');
     }
     gd__text_char(out, ']');
@@ -341,9 +343,9 @@ static void put_outliers(const gd_fit *j, gd_text *out)
 static void put_noisy(const gd_fit *j, gd_text *out)
 {
     gd__json_key(out, "x_errors");
-    for (int k = 0; k < j->noisy; k++) {
+    for (int k = 0; k < j->x_errors.count; k++) {
         gd__text_add(out, k ? ", " : "[");
-        gd__json_string(out, j->name[j->noisy_at[k]]);
+        gd__json_string(out, j->name[j->x_errors.at[k]]);
     }
     gd__text_char(out, ']');
 }
@@ -380,20 +382,20 @@ void gd__fit_put_json(const gd_fit *j, gd_text *out)
                               j->fit.solve.seconds};
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
         gd__json_key(out, names[k]);
-        if (isnan(numbers[k]) &&
-            (j->loss || j->noisy || !strcmp(names[k], "r2") || !strcmp(names[k], "chi_square_p")))
+        if (isnan(numbers[k]) && (j->robust.loss || j->x_errors.count || !strcmp(names[k], "r2") ||
+                                  !strcmp(names[k], "chi_square_p")))
             gd__text_add(out, "null");
         else
             gd__json_number(out, numbers[k]);
     }
     put_dates_json(j, out);
-    if (j->guess) gd__json_put_string(out, "guess", j->guessed);
-    if (j->starts) gd__json_put_whole(out, "starts", j->starts);
-    if (j->starts) gd__json_put_whole(out, "agreed", j->agreed);
-    gd__json_put_string(out, "intervals", gd__fit_intervals[j->intervals]);
-    gd__json_put_string(out, "loss", gd_lsq_loss_name(j->loss));
-    if (j->noisy) put_noisy(j, out);
-    if (j->loss) put_outliers(j, out);
+    if (j->start.guess) gd__json_put_string(out, "guess", j->start.guessed);
+    if (j->start.count) gd__json_put_whole(out, "starts", j->start.count);
+    if (j->start.count) gd__json_put_whole(out, "agreed", j->start.agreed);
+    gd__json_put_string(out, "intervals", gd__fit_intervals[j->how.kind]);
+    gd__json_put_string(out, "loss", gd_lsq_loss_name(j->robust.loss));
+    if (j->x_errors.count) put_noisy(j, out);
+    if (j->robust.loss) put_outliers(j, out);
     gd__json_key(out, "converged");
     gd__text_add(out, j->fit.solve.converged ? "true" : "false");
     gd__json_put_string(out, "stop", gd_stop_name(j->fit.solve.reason));

@@ -51,9 +51,11 @@ static gd_status copy_values(gd_fit *to, const gd_fit *from)
             to->value[i] = copy;
         if (!copy || (i < to->params && !gd_require_grad(copy))) return gd_error(ctx);
     }
-    for (; to->noisy < from->noisy; to->noisy++) {
-        to->noisy_at[to->noisy] = from->noisy_at[to->noisy];
-        if (!(to->noise[to->noisy] = copy_of(ctx, from->noise[to->noisy]))) return gd_error(ctx);
+    for (; to->x_errors.count < from->x_errors.count; to->x_errors.count++) {
+        to->x_errors.at[to->x_errors.count] = from->x_errors.at[to->x_errors.count];
+        if (!(to->x_errors.value[to->x_errors.count] = copy_of(ctx,
+                                                               from->x_errors.value[to->x_errors.count])))
+            return gd_error(ctx);
     }
     if (!(to->y = copy_of(ctx, from->y))) return gd_error(ctx);
     return !from->scale || (to->scale = copy_of(ctx, from->scale)) ? GD_OK : gd_error(ctx);
@@ -72,7 +74,7 @@ static gd_status copy_job(gd_fit *to, const gd_fit *from)
                    .y_name = from->y_name,
                    .params = from->params,
                    .names = from->names,
-                   .elements = from->elements};
+                   .element.count = from->element.count};
     gd__fit_listen(to, ctx, true);
     to->name_bytes = from->name_bytes;
     to->name = gd__calloc(ctx, to->name_bytes);
@@ -96,7 +98,7 @@ static gd_status resample_some(worker *w, int64_t first, int64_t number)
 {
     gd_fit *j = w->job;
     return gd_lsq_resample(j->param, j->params, gd__fit_residuals, j, w->options, &w->fit, w->of_residuals,
-                           w->seed, w->first + first, number, w->out + first * j->elements);
+                           w->seed, w->first + first, number, w->out + first * j->element.count);
 }
 
 /* All of it; the worker of the job's own context shows how far all of them are, about. */
@@ -107,7 +109,7 @@ static void *resample(void *user)
     int64_t some = w->own ? w->number : SOME;
     for (int64_t done = 0; done < w->number && !w->status; done += some) {
         w->status = resample_some(w, done, some < w->number - done ? some : w->number - done);
-        if (!w->own) gd__fit_tell(j, "resample", (done + some) * w->workers, j->resamples, j->fit.rss);
+        if (!w->own) gd__fit_tell(j, "resample", (done + some) * w->workers, j->how.resamples, j->fit.rss);
     }
     if (w->status && w->own) (void)snprintf(w->text, sizeof w->text, "%s", gd_error_text(j->ctx));
     return NULL;
@@ -160,7 +162,7 @@ static gd_status first_failure(gd_ctx *ctx, const worker *w, int count)
 
 gd_status gd__fit_resample(gd_fit *j, const gd_lsq_options *o, double *samples)
 {
-    int64_t most = j->resamples / WORTH;
+    int64_t most = j->how.resamples / WORTH;
     int count = (int)fmin(fmin(gd_ctx_threads(j->ctx), MOST_WORKERS), fmax((double)most, 1));
     worker *w = gd__calloc(j->ctx, MOST_WORKERS * sizeof *w);
     if (!w) return GD_NOMEM;
@@ -169,22 +171,22 @@ gd_status gd__fit_resample(gd_fit *j, const gd_lsq_options *o, double *samples)
     if (gd_tensor_device(j->y) != gd_device_get(j->ctx, "cpu")) count = 1;
     w[0].job = j;
     w[0].fit = j->fit;
-    gd__fit_tell(j, "resample", 0, j->resamples, NAN);
+    gd__fit_tell(j, "resample", 0, j->how.resamples, NAN);
     for (int i = 1; i < count; i++) {
         w[i].own = true;
         w[i].job = &w[i].copy;
         if (copy_job(&w[i].copy, j) ||
             !(w[i].fit.active = gd_from_f64(
-                  w[i].copy.ctx, GD_F64, 1, &j->elements,
-                  j->active))) { /* too little memory for more: those that are there do all */
+                  w[i].copy.ctx, GD_F64, 1, &j->element.count,
+                  j->element.active))) { /* too little memory for more: those that are there do all */
             end_worker(&w[i]);
             count = i;
         }
     }
-    share(w, count, j->resamples, j->elements, samples);
+    share(w, count, j->how.resamples, j->element.count, samples);
     for (int i = 0; i < count; i++)
         w[i].workers = count, w[i].options = o, w[i].fit.scale = j->fit.scale, w[i].seed = j->spec.seed,
-        w[i].of_residuals = j->of_residuals;
+        w[i].of_residuals = j->how.of_residuals;
     run_all(w, count);
     gd__fit_tell_end(j);
     gd_status status = first_failure(j->ctx, w, count);

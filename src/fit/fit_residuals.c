@@ -17,13 +17,14 @@ static void put_names(const gd_fit *j, gd_text *out)
         gd__csv_put(out, j->y_name);
         gd__text_add(out, ",fitted,residual,");
     }
-    gd__text_put(out, "%sstandardized%s\n", j->noisy ? "distance," : "", j->loss ? ",weight" : "");
+    gd__text_put(out, "%sstandardized%s\n", j->x_errors.count ? "distance," : "",
+                 j->robust.loss ? ",weight" : "");
 }
 
 double gd__fit_standardized(const gd_fit *j, int64_t i, double fitted)
 {
     const double *y = gd_data(j->y), *scale = j->scale ? gd_data(j->scale) : NULL;
-    if (j->distance) return -j->distance[i] / (j->absolute ? 1 : j->fit.sigma);
+    if (j->x_errors.distance) return -j->x_errors.distance[i] / (j->absolute ? 1 : j->fit.sigma);
     return (y[i] - fitted) * (scale ? scale[i] : 1) / (j->absolute ? 1 : j->fit.sigma);
 }
 
@@ -46,11 +47,11 @@ static void put_row(gd_fit *j, void *user, int64_t line, int64_t i, double fitte
     for (int k = j->params; k < j->params + gd__csv_columns(j->csv); k++)
         if (j->value[k]) put_value(j, out, k, ((const double *)gd_data(j->value[k]))[i]);
     if (j->y_name) gd__text_put(out, "%.17g,%.17g,%.17g,", y, fitted, y - fitted);
-    if (j->distance) gd__text_put(out, "%.17g,", -j->distance[i]);
+    if (j->x_errors.distance) gd__text_put(out, "%.17g,", -j->x_errors.distance[i]);
     if (isfinite(standardized)) gd__text_put(out, "%.17g", standardized);
-    if (j->loss)
+    if (j->robust.loss)
         gd__text_put(out, ",%.17g",
-                     gd_lsq_loss_weight(j->loss, standardized * (j->absolute ? 1 / j->fit.scale : 1)));
+                     gd_lsq_loss_weight(j->robust.loss, standardized * (j->absolute ? 1 / j->fit.scale : 1)));
     gd__text_char(out, '\n');
 }
 
@@ -68,13 +69,13 @@ gd_status gd__fit_each_row(gd_fit *j, void *user,
     gd_scope_begin(j->ctx);
     gd_tensor *fitted = gd__fit_fitted(j);
     gd_no_grad_begin(j->ctx);
-    gd_tensor *distance = fitted && j->noisy ? gd_copy(gd__fit_residuals(j)) : NULL;
+    gd_tensor *distance = fitted && j->x_errors.count ? gd_copy(gd__fit_residuals(j)) : NULL;
     gd_no_grad_end(j->ctx);
-    const double *f = fitted && (distance || !j->noisy) ? gd_data(fitted) : NULL;
-    j->distance = distance ? gd_data(distance) : NULL;
+    const double *f = fitted && (distance || !j->x_errors.count) ? gd_data(fitted) : NULL;
+    j->x_errors.distance = distance ? gd_data(distance) : NULL;
     for (int64_t row = 0, i = 0; f && row < gd__csv_rows(j->csv); row++)
-        if (!j->drop[row]) see(j, user, gd__csv_line(j->csv, row), i, f[i]), i++;
-    j->distance = NULL;
+        if (!j->left_out.why[row]) see(j, user, gd__csv_line(j->csv, row), i, f[i]), i++;
+    j->x_errors.distance = NULL;
     gd_scope_end(j->ctx);
     return f ? GD_OK : gd_error(j->ctx);
 }

@@ -27,7 +27,7 @@ static gd_status check_known(gd_fit *j)
 
 /* ---- estimates ---- */
 
-int64_t gd_fit_count(const gd_fit *fit) { return fit ? fit->elements : 0; }
+int64_t gd_fit_count(const gd_fit *fit) { return fit ? fit->element.count : 0; }
 int64_t gd_fit_derived(const gd_fit *fit) { return fit ? fit->derived_count : 0; }
 
 void gd__fit_element_name(const gd_fit *j, int param, int64_t element, char out[96])
@@ -65,23 +65,23 @@ gd_status gd_fit_get(gd_fit *j, int64_t i, gd_fit_estimate *out)
     gd_status status = check_known(j);
     if (status) return status;
     if (!out) return gd__null(j->ctx, "gd_fit_get");
-    if (i < 0 || i >= j->elements + j->derived_count)
+    if (i < 0 || i >= j->element.count + j->derived_count)
         return gd_fail(j->ctx, GD_INDEX, "fit: there is no estimate %lld of %lld", (long long)i,
-                       (long long)(j->elements + j->derived_count));
-    if (i >= j->elements) {
-        get_derived(j, i - j->elements, out);
+                       (long long)(j->element.count + j->derived_count));
+    if (i >= j->element.count) {
+        get_derived(j, i - j->element.count, out);
     } else {
         int64_t element = i;
         int param = 0;
         for (; element >= gd_numel(j->param[param]); param++) element -= gd_numel(j->param[param]);
         gd__fit_element_name(j, param, element, j->shown);
         *out = (gd_fit_estimate){.name = j->shown,
-                                 .value = j->x[i],
-                                 .error = j->active[i] != 0 ? NAN : j->error[i],
-                                 .low = j->interval[2 * i],
-                                 .high = j->interval[2 * i + 1],
-                                 .active = (int)j->active[i],
-                                 .undetermined = j->flat[i] != 0};
+                                 .value = j->element.x[i],
+                                 .error = j->element.active[i] != 0 ? NAN : j->element.error[i],
+                                 .low = j->element.interval[2 * i],
+                                 .high = j->element.interval[2 * i + 1],
+                                 .active = (int)j->element.active[i],
+                                 .undetermined = j->element.flat[i] != 0};
     }
     test_zero(j, out);
     return GD_OK;
@@ -106,9 +106,9 @@ gd_status gd_fit_summarise(gd_fit *j, gd_fit_summary *out)
                             .bic = n->bic,
                             .chi_square_p = n->p,
                             .scale = j->fit.scale,
-                            .missing = j->missing,
-                            .excluded = j->excluded,
-                            .weightless = j->weightless,
+                            .missing = j->left_out.missing,
+                            .excluded = j->left_out.excluded,
+                            .weightless = j->left_out.weightless,
                             .steps = j->fit.solve.steps,
                             .evals = j->fit.solve.evals,
                             .seconds = j->fit.solve.seconds,
@@ -129,7 +129,7 @@ static gd_status check_covariance(gd_fit *j)
 static gd_tensor *matrix(gd_fit *j, double (*of)(const gd_fit *j, const double *c, int64_t a, int64_t b))
 {
     if (check_covariance(j)) return NULL;
-    int64_t n = j->elements, size[] = {n, n};
+    int64_t n = j->element.count, size[] = {n, n};
     gd_tensor *out = gd_empty(j->ctx, GD_F64, 2, size);
     const double *c = gd_data(j->fit.covariance);
     double *to = out ? gd_data_mut(out) : NULL;
@@ -139,12 +139,12 @@ static gd_tensor *matrix(gd_fit *j, double (*of)(const gd_fit *j, const double *
 
 static double as_it_is(const gd_fit *j, const double *c, int64_t a, int64_t b)
 {
-    return c[a * j->elements + b];
+    return c[a * j->element.count + b];
 }
 
 double gd__fit_correlation(const gd_fit *j, const double *c, int64_t a, int64_t b)
 {
-    int64_t n = j->elements;
+    int64_t n = j->element.count;
     double value = c[a * n + b];
     if (a == b) return isfinite(value) && value > 0 ? 1 : NAN;
     double scale = sqrt(c[a * n + a]) * sqrt(c[b * n + b]);
@@ -169,7 +169,7 @@ static void take_row(gd_fit *j, void *user, int64_t line, int64_t i, double fitt
     (void)line;
     double y = ((const double *)gd_data(j->y))[i];
     r->out[i] = r->what == FITTED     ? fitted
-                : r->what == RESIDUAL ? (j->distance ? -j->distance[i] : y - fitted)
+                : r->what == RESIDUAL ? (j->x_errors.distance ? -j->x_errors.distance[i] : y - fitted)
                                       : gd__fit_standardized(j, i, fitted);
 }
 
@@ -205,7 +205,7 @@ int64_t gd_fit_report(gd_fit *fit, bool json, char *out, size_t size)
 
 static double saved_number(const gd_fit *j, const char *key)
 {
-    const char *text = gd_archive_get_meta(j->archive, key);
+    const char *text = gd_archive_get_meta(j->texts.archive, key);
     double value;
     return text && gd__parse_number(text, strlen(text), true, &value) == strlen(text) ? value : NAN;
 }
@@ -228,10 +228,10 @@ static gd_status take_params(gd_fit *j)
     if (!j->name || !j->value || !j->param) return GD_NOMEM;
     for (; j->params < GD_FIT_PARAMS; j->names = ++j->params) {
         (void)snprintf(key, sizeof key, "fit.param.%d", j->params);
-        if (!(name = gd_archive_get_meta(j->archive, key))) break;
-        gd_tensor *t = gd_archive_find(j->archive, name);
+        if (!(name = gd_archive_get_meta(j->texts.archive, key))) break;
+        gd_tensor *t = gd_archive_find(j->texts.archive, name);
         if (!t || gd_tensor_dtype(t) != GD_F64)
-            return gd_fail(j->ctx, GD_FORMAT, "%.200s: parameter '%.60s' is missing", j->path, name);
+            return gd_fail(j->ctx, GD_FORMAT, "%.200s: parameter '%.60s' is missing", j->texts.path, name);
         j->name[j->params] = name;
         if (!(j->param[j->params] = gd_copy(t))) return gd_error(j->ctx);
     }
@@ -241,26 +241,27 @@ static gd_status take_params(gd_fit *j)
 /* Numbers that a tensor of the file has, if it has as many. */
 static gd_status take_numbers(const gd_fit *j, const char *name, int64_t count, double *out)
 {
-    gd_tensor *t = gd_archive_find(j->archive, name);
+    gd_tensor *t = gd_archive_find(j->texts.archive, name);
     return t && gd_numel(t) == count ? gd_read_f64(t, out, count) : GD_OK;
 }
 
 static gd_status take_spread(gd_fit *j)
 {
-    int64_t n = j->elements;
+    int64_t n = j->element.count;
     j->t = saved_number(j, "fit.t");
     gd_status status = GD_OK;
     for (int64_t i = 0, k = 0; i < j->params && !status; k += gd_numel(j->param[i++]))
-        status = gd_read_f64(j->param[i], j->x + k, gd_numel(j->param[i]));
-    for (int64_t i = 0; i < n; i++) j->error[i] = NAN;
-    if (!status) status = take_numbers(j, "fit.standard_errors", n, j->error);
+        status = gd_read_f64(j->param[i], j->element.x + k, gd_numel(j->param[i]));
+    for (int64_t i = 0; i < n; i++) j->element.error[i] = NAN;
+    if (!status) status = take_numbers(j, "fit.standard_errors", n, j->element.error);
     for (int64_t i = 0; i < n; i++) {
-        double half = isfinite(j->t * j->error[i]) ? j->t * j->error[i] : INFINITY;
-        j->interval[2 * i] = j->x[i] - half, j->interval[2 * i + 1] = j->x[i] + half;
+        double half = isfinite(j->t * j->element.error[i]) ? j->t * j->element.error[i] : INFINITY;
+        j->element.interval[2 * i] = j->element.x[i] - half,
+                                j->element.interval[2 * i + 1] = j->element.x[i] + half;
     }
-    if (!status) status = take_numbers(j, "fit.interval", 2 * n, j->interval);
-    if (!status) status = take_numbers(j, "fit.at_bound", n, j->active);
-    gd_tensor *c = gd_archive_find(j->archive, "fit.covariance");
+    if (!status) status = take_numbers(j, "fit.interval", 2 * n, j->element.interval);
+    if (!status) status = take_numbers(j, "fit.at_bound", n, j->element.active);
+    gd_tensor *c = gd_archive_find(j->texts.archive, "fit.covariance");
     if (c && gd_tensor_dtype(c) == GD_F64 && gd_ndim(c) == 2 && gd_size(c, 0) == n && gd_size(c, 1) == n)
         j->fit.covariance = gd_copy(c);
     return status ? status : gd_error(j->ctx);
@@ -268,7 +269,7 @@ static gd_status take_spread(gd_fit *j)
 
 static void take_summary(gd_fit *j)
 {
-    j->absolute = gd_archive_get_meta(j->archive, "fit.known_sigma") != NULL;
+    j->absolute = gd_archive_get_meta(j->texts.archive, "fit.known_sigma") != NULL;
     j->fit.rss = saved_number(j, "fit.rss");
     j->fit.sigma = saved_number(j, "fit.sigma");
     j->fit.scale = NAN;
@@ -281,7 +282,7 @@ static void take_summary(gd_fit *j)
                                  (double)j->fit.residuals, j->absolute);
     j->numbers.p = NAN;
     j->fit.solve.reason = GD_STOP_CALLER;
-    const char *stop = gd_archive_get_meta(j->archive, "fit.stop");
+    const char *stop = gd_archive_get_meta(j->texts.archive, "fit.stop");
     for (int i = 0; stop && i < GD_STOP_COUNT; i++)
         if (!strcmp(gd_stop_name((gd_stop)i), stop)) j->fit.solve.reason = (gd_stop)i;
 }
@@ -296,10 +297,10 @@ gd_fit *gd_fit_load(gd_ctx *ctx, const char *path)
         gd_archive_free(archive);
         return NULL;
     }
-    j->archive = archive;
+    j->texts.archive = archive;
     j->state = GD_FIT_LOADED;
-    j->path = gd__strdup(ctx, path);
-    gd_status status = !j->path ? GD_NOMEM
+    j->texts.path = gd__strdup(ctx, path);
+    gd_status status = !j->texts.path ? GD_NOMEM
                        : gd__fit_is_saved(archive)
                            ? take_params(j)
                            : gd_fail(ctx, GD_FORMAT, "%.200s: a file that a fit was saved in is needed",

@@ -61,7 +61,7 @@ static gd_status exclude(gd_fit *j, const char *text)
         status = gd_fail(j->ctx, GD_ARGUMENT, "--exclude: '%.60s' is not one condition a row", text);
     const double *holds = status ? NULL : gd_data(t);
     for (int64_t i = 0; i < rows && holds; i++)
-        if (holds[i] != 0) hit++, j->drop[i] |= GD_ROW_EXCLUDED;
+        if (holds[i] != 0) hit++, j->left_out.why[i] |= GD_ROW_EXCLUDED;
     gd_no_grad_end(j->ctx);
     gd_scope_end(j->ctx);
     gd__free(j->ctx, value, bytes);
@@ -75,7 +75,7 @@ static void mark(gd_fit *j, const gd_tensor *t, unsigned char reason, bool (*is)
 {
     const double *v = t ? gd_data(t) : NULL;
     for (int64_t i = 0; v && i < gd_numel(t); i++)
-        if (is(v[i])) j->drop[i] |= reason;
+        if (is(v[i])) j->left_out.why[i] |= reason;
 }
 
 static bool is_nan(double v) { return isnan(v); }
@@ -89,7 +89,7 @@ static gd_status keep_rows(const gd_fit *j, gd_tensor **t, int64_t rows)
     const double *from = gd_data(*t);
     double *to = gd_data_mut(out);
     for (int64_t i = 0; i < gd_numel(*t); i++)
-        if (!j->drop[i]) *to++ = from[i];
+        if (!j->left_out.why[i]) *to++ = from[i];
     gd_release(*t);
     *t = out;
     return GD_OK;
@@ -100,11 +100,11 @@ static int64_t count_rows(gd_fit *j)
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < gd__csv_rows(j->csv); i++) {
-        int reason = j->drop[i];
+        int reason = j->left_out.why[i];
         kept += !reason;
-        j->missing += reason & GD_ROW_MISSING ? 1 : 0;
-        j->excluded += (reason & (GD_ROW_MISSING | GD_ROW_EXCLUDED)) == GD_ROW_EXCLUDED;
-        j->weightless += reason == GD_ROW_WEIGHTLESS;
+        j->left_out.missing += reason & GD_ROW_MISSING ? 1 : 0;
+        j->left_out.excluded += (reason & (GD_ROW_MISSING | GD_ROW_EXCLUDED)) == GD_ROW_EXCLUDED;
+        j->left_out.weightless += reason == GD_ROW_WEIGHTLESS;
     }
     return kept;
 }
@@ -112,23 +112,24 @@ static int64_t count_rows(gd_fit *j)
 gd_status gd__fit_choose_rows(gd_fit *j)
 {
     gd_status status = GD_OK;
-    if (!(j->drop = gd__calloc(j->ctx, (size_t)gd__csv_rows(j->csv)))) return GD_NOMEM;
+    if (!(j->left_out.why = gd__calloc(j->ctx, (size_t)gd__csv_rows(j->csv)))) return GD_NOMEM;
     for (const char *const *each = j->spec.exclude; each && *each && !status; each++)
         status = exclude(j, *each);
     if (status) return status;
     mark(j, j->y, GD_ROW_MISSING, is_nan);
     mark(j, j->scale, GD_ROW_MISSING, is_nan);
     mark(j, j->scale, GD_ROW_WEIGHTLESS, is_zero);
-    for (int k = 0; k < j->noisy; k++) mark(j, j->noise[k], GD_ROW_MISSING, is_nan);
+    for (int k = 0; k < j->x_errors.count; k++) mark(j, j->x_errors.value[k], GD_ROW_MISSING, is_nan);
     int columns = gd__csv_columns(j->csv);
     for (int i = 0; i < columns; i++) mark(j, j->value[j->params + i], GD_ROW_MISSING, is_nan);
     int64_t rows = count_rows(j);
     if (rows == gd__csv_rows(j->csv)) return GD_OK;
     if (!rows)
         return gd_fail(j->ctx, GD_FORMAT, "%s: %s", gd__csv_source(j->csv),
-                       j->missing || j->excluded ? "no row is left to fit" : "all weights are 0");
+                       j->left_out.missing || j->left_out.excluded ? "no row is left to fit"
+                                                                   : "all weights are 0");
     status = keep_rows(j, &j->y, rows);
     for (int i = 0; i < columns && !status; i++) status = keep_rows(j, &j->value[j->params + i], rows);
-    for (int k = 0; k < j->noisy && !status; k++) status = keep_rows(j, &j->noise[k], rows);
+    for (int k = 0; k < j->x_errors.count && !status; k++) status = keep_rows(j, &j->x_errors.value[k], rows);
     return status ? status : keep_rows(j, &j->scale, rows);
 }

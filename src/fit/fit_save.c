@@ -15,7 +15,7 @@ static gd_status save_numbers(const gd_fit *j, gd_archive *archive)
                    {"fit.dof", (double)j->fit.dof},
                    {"fit.points", (double)j->fit.residuals},
                    {"fit.free", (double)j->fit.free},
-                   {"fit.active", (double)(j->elements - j->fit.free)},
+                   {"fit.active", (double)(j->element.count - j->fit.free)},
                    {"fit.log_likelihood", j->numbers.log_likelihood},
                    {"fit.r2", j->r2},
                    {"fit.rank", (double)j->fit.rank}};
@@ -69,7 +69,7 @@ static gd_status save_noise(const gd_fit *j, gd_archive *archive, int k)
     char key[40];
     gd_text text = gd__text(j->ctx);
     (void)snprintf(key, sizeof key, "fit.noise.%d", k);
-    gd__text_put(&text, "%s=%s", j->name[j->noisy_at[k]], j->noise_text[k]);
+    gd__text_put(&text, "%s=%s", j->name[j->x_errors.at[k]], j->x_errors.text[k]);
     gd_status status = text.failed ? GD_NOMEM : gd_archive_set_meta(archive, key, text.data);
     gd__text_free(&text);
     return status;
@@ -91,8 +91,9 @@ static gd_status save_model(const gd_fit *j, gd_archive *archive)
     if (!status) status = save_names(archive, "column", j->name + j->params, columns, j->value + j->params);
     if (!status && j->y_name) status = gd_archive_set_meta(archive, "fit.y", j->y_name);
     if (!status) status = save_dates(j, archive);
-    for (int k = 0; k < j->noisy && !status; k++) status = save_noise(j, archive, k);
-    if (!status && j->loss) status = gd_archive_set_meta(archive, "fit.loss", gd_lsq_loss_name(j->loss));
+    for (int k = 0; k < j->x_errors.count && !status; k++) status = save_noise(j, archive, k);
+    if (!status && j->robust.loss)
+        status = gd_archive_set_meta(archive, "fit.loss", gd_lsq_loss_name(j->robust.loss));
     if (!status && spec->weights) status = gd_archive_set_meta(archive, "fit.weights", spec->weights);
     if (!status && spec->sigma) status = gd_archive_set_meta(archive, "fit.deviations", spec->sigma);
     const double number[] = {j->t, j->absolute ? 1 : j->fit.sigma};
@@ -106,9 +107,9 @@ static gd_status save_model(const gd_fit *j, gd_archive *archive)
 /* The interval of each element, and which of its bounds is active. */
 static gd_status save_intervals(const gd_fit *j, gd_archive *archive)
 {
-    int64_t size[] = {j->elements, 2};
-    gd_tensor *interval = gd_from_f64(j->ctx, GD_F64, 2, size, j->interval),
-              *active = gd_from_f64(j->ctx, GD_F64, 1, size, j->active);
+    int64_t size[] = {j->element.count, 2};
+    gd_tensor *interval = gd_from_f64(j->ctx, GD_F64, 2, size, j->element.interval),
+              *active = gd_from_f64(j->ctx, GD_F64, 1, size, j->element.active);
     gd_status status = interval && active ? gd_archive_put(archive, "fit.interval", interval)
                                           : gd_error(j->ctx);
     return status ? status : gd_archive_put(archive, "fit.at_bound", active);
@@ -139,7 +140,7 @@ gd_status gd_fit_save(gd_fit *fit, const char *path)
     if (!fit) return GD_ARGUMENT;
     if (gd_error(fit->ctx)) return gd_error(fit->ctx);
     if (!path) return gd__null(fit->ctx, "gd_fit_save");
-    if (fit->archive) return gd_archive_save(fit->archive, path);
+    if (fit->texts.archive) return gd_archive_save(fit->texts.archive, path);
     if (fit->spec.function)
         return gd_fail(fit->ctx, GD_VALUE, "fit: the model is a function, which no file can have");
     if (fit->state != GD_FIT_DONE && !isfinite(fit->reached))

@@ -33,7 +33,8 @@ static gd_status move(gd_fit *j, const char *name)
     gd_status status = device ? GD_OK : gd_error(j->ctx);
     for (int i = 0; i < j->params && !status; i++) status = move_one(&j->param[i], device, true);
     for (int i = j->params; i < j->names && !status; i++) status = move_one(&j->value[i], device, false);
-    for (int k = 0; k < j->noisy && !status; k++) status = move_one(&j->noise[k], device, false);
+    for (int k = 0; k < j->x_errors.count && !status; k++)
+        status = move_one(&j->x_errors.value[k], device, false);
     if (!status) status = move_one(&j->y, device, false);
     return status ? status : move_one(&j->scale, device, false);
 }
@@ -52,7 +53,7 @@ gd_tensor *gd__fit_residuals(void *user)
     if (!j->spec.world && !j->stopping && gd__fit_interrupted(j))
         return gd__refuse(j->ctx, GD_INTERRUPTED, "fit: interrupted");
     for (int i = 0; i < j->params; i++) j->value[i] = j->param[i];
-    return gd__fit_off_curve(j, j->model, j->value, j->noise, j->y, j->scale);
+    return gd__fit_off_curve(j, j->model, j->value, j->x_errors.value, j->y, j->scale);
 }
 
 /* The caller may save the point of a step. */
@@ -121,7 +122,8 @@ static gd_status fit_by_chain(gd_fit *j, gd_lsq_options *o)
                               .user = j,
                               .rows = o->rows};
     o->solve.gradient_tol = gd_solve_defaults().gradient_tol;
-    if (j->bounded) j->chain = gd__bounds_chain(j->ctx, j->chain, j->param, j->params, j->low, j->high);
+    if (j->bounded)
+        j->chain = gd__bounds_chain(j->ctx, j->chain, j->param, j->params, j->element.low, j->element.high);
     if (!j->chain) return gd_error(j->ctx);
     gd_status status = gd_minimize_link(j->param, j->params, &objective, j->chain, &o->solve, &solved);
     j->chain = NULL;
@@ -149,17 +151,17 @@ static gd_status fit_by_chain(gd_fit *j, gd_lsq_options *o)
 /* Value plus and minus t standard errors, inside the bounds; at an active bound the profile interval. */
 static gd_status make_interval(gd_fit *j, const gd_lsq_options *o, int64_t at, bool *better)
 {
-    double *ends = j->interval + 2 * at;
-    if (j->active[at] != 0 && j->loss) { /* nothing is known but the bounds */
-        ends[0] = j->low[at], ends[1] = j->high[at];
+    double *ends = j->element.interval + 2 * at;
+    if (j->element.active[at] != 0 && j->robust.loss) { /* nothing is known but the bounds */
+        ends[0] = j->element.low[at], ends[1] = j->element.high[at];
         return GD_OK;
     }
     bool determined = j->fit.solve.reason != GD_STOP_UNDETERMINED;
-    if (j->active[at] != 0 || (j->intervals == GD_INTERVALS_PROFILE && determined))
+    if (j->element.active[at] != 0 || (j->how.kind == GD_INTERVALS_PROFILE && determined))
         return gd_lsq_profile(j->param, j->params, gd__fit_residuals, j, o, &j->fit, at, j->t, ends, better);
-    double margin = isfinite(j->t * j->error[at]) ? j->t * j->error[at] : INFINITY;
-    ends[0] = fmax(j->x[at] - margin, j->low[at]);
-    ends[1] = fmin(j->x[at] + margin, j->high[at]);
+    double margin = isfinite(j->t * j->element.error[at]) ? j->t * j->element.error[at] : INFINITY;
+    ends[0] = fmax(j->element.x[at] - margin, j->element.low[at]);
+    ends[1] = fmin(j->element.x[at] + margin, j->element.high[at]);
     return GD_OK;
 }
 
@@ -167,30 +169,33 @@ static gd_status make_interval(gd_fit *j, const gd_lsq_options *o, int64_t at, b
 static gd_status read_spread(gd_fit *j)
 {
     const gd_lsq_result *r = &j->fit;
-    gd_status status = gd__list_read(j->param, j->params, j->x);
-    for (int64_t i = 0; i < j->elements; i++) j->error[i] = NAN, j->active[i] = j->flat[i] = 0;
-    if (!status && r->standard_errors) status = gd_read_f64(r->standard_errors, j->error, j->elements);
-    if (!status && r->active) status = gd_read_f64(r->active, j->active, j->elements);
-    if (!status && r->undetermined) status = gd_read_f64(r->undetermined, j->flat, j->elements);
+    gd_status status = gd__list_read(j->param, j->params, j->element.x);
+    for (int64_t i = 0; i < j->element.count; i++)
+        j->element.error[i] = NAN, j->element.active[i] = j->element.flat[i] = 0;
+    if (!status && r->standard_errors)
+        status = gd_read_f64(r->standard_errors, j->element.error, j->element.count);
+    if (!status && r->active) status = gd_read_f64(r->active, j->element.active, j->element.count);
+    if (!status && r->undetermined) status = gd_read_f64(r->undetermined, j->element.flat, j->element.count);
     return status;
 }
 
 /* Those of elements that no bound holds, by fits of resampled rows. */
 static gd_status bootstrap(gd_fit *j, const gd_lsq_options *o)
 {
-    size_t bytes = (size_t)((j->resamples + 2) * j->elements) * sizeof(double);
+    size_t bytes = (size_t)((j->how.resamples + 2) * j->element.count) * sizeof(double);
     if (j->fit.dof <= 0)
         return gd_fail(j->ctx, GD_VALUE, "fit: --intervals bootstrap wants more rows than parameters");
-    double *samples = gd__alloc(j->ctx, bytes), *ends = samples ? samples + j->resamples * j->elements : NULL;
+    double *samples = gd__alloc(j->ctx, bytes),
+           *ends = samples ? samples + j->how.resamples * j->element.count : NULL;
     gd_lsq_options each = *o; /* on threads, where a process asks nobody else */
     each.solve.callback = go_on;
     each.solve.callback_user = j;
     gd_status status = samples ? gd__fit_resample(j, &each, samples) : GD_NOMEM;
     if (!status)
-        status = gd_lsq_bca(j->param, j->params, gd__fit_residuals, j, o, &j->fit, samples, j->resamples,
-                            gd_lsq_bca_level(&j->fit, j->of_residuals, j->spec.level), ends);
-    for (int64_t i = 0; i < 2 * j->elements && !status; i++)
-        if (j->active[i / 2] == 0) j->interval[i] = ends[i];
+        status = gd_lsq_bca(j->param, j->params, gd__fit_residuals, j, o, &j->fit, samples, j->how.resamples,
+                            gd_lsq_bca_level(&j->fit, j->how.of_residuals, j->spec.level), ends);
+    for (int64_t i = 0; i < 2 * j->element.count && !status; i++)
+        if (j->element.active[i / 2] == 0) j->element.interval[i] = ends[i];
     gd__free(j->ctx, samples, bytes);
     return status;
 }
@@ -202,13 +207,13 @@ static gd_status make_intervals(gd_fit *j, gd_lsq_options *o, bool *better)
     o->solve = gd_lsq_defaults().solve;
     o->solve.callback = all_go_on;
     o->solve.callback_user = j;
-    gd__fit_tell(j, "intervals", 0, j->elements, NAN);
-    for (int64_t at = 0; at < j->elements && !status && !*better; at++) {
+    gd__fit_tell(j, "intervals", 0, j->element.count, NAN);
+    for (int64_t at = 0; at < j->element.count && !status && !*better; at++) {
         status = make_interval(j, o, at, better);
-        gd__fit_tell(j, "intervals", at + 1, j->elements, NAN);
+        gd__fit_tell(j, "intervals", at + 1, j->element.count, NAN);
     }
     gd__fit_tell_end(j);
-    bool resampled = j->intervals == GD_INTERVALS_BOOTSTRAP && j->fit.solve.reason != GD_STOP_UNDETERMINED;
+    bool resampled = j->how.kind == GD_INTERVALS_BOOTSTRAP && j->fit.solve.reason != GD_STOP_UNDETERMINED;
     return resampled && !status && !*better ? bootstrap(j, o) : status;
 }
 
@@ -247,12 +252,12 @@ static gd_status solve(gd_fit *j, gd_lsq_options *o)
 gd_lsq_options gd__fit_options(const gd_fit *j)
 {
     gd_lsq_options o = gd_lsq_defaults();
-    o.low = j->bounded ? j->low : NULL;
-    o.high = j->bounded ? j->high : NULL;
+    o.low = j->bounded ? j->element.low : NULL;
+    o.high = j->bounded ? j->element.high : NULL;
     o.names = j->name;
     o.sigma = j->absolute ? 1 : 0;
-    o.loss = j->loss;
-    o.loss_scale = j->loss_scale;
+    o.loss = j->robust.loss;
+    o.loss_scale = j->robust.scale;
     o.rows = j->rows.count ? &j->rows : NULL;
     /* a linear model of a solution soon loses its phase: a first step across the whole leads into other valleys */
     if (gd__expr_has_ode(j->model)) o.first_radius = FIRST_OF_ODE;
@@ -264,7 +269,7 @@ gd_status gd__fit_prepare(gd_fit *j)
     const char *chain = j->spec.chain;
     if (chain && !(j->chain = gd_chain(j->ctx, chain))) return gd_error(j->ctx);
     gd_lsq_options o = gd__fit_options(j);
-    gd_status status = j->guess ? gd__fit_guess(j, &o, j->given) : GD_OK;
+    gd_status status = j->start.guess ? gd__fit_guess(j, &o, j->start.before) : GD_OK;
     if (status) return status;
     return j->spec.device ? move(j, j->spec.device) : gd__fit_by_rows(j);
 }
@@ -276,8 +281,8 @@ static gd_status run(gd_fit *j)
     set_budget(j, &o);
     o.solve.callback = all_go_on;
     o.solve.callback_user = j;
-    gd_status status = j->guess ? gd__fit_better_start(j, &o, j->given) : GD_OK;
-    if (j->starts && !status) status = gd__fit_try_starts(j, &o);
+    gd_status status = j->start.guess ? gd__fit_better_start(j, &o, j->start.before) : GD_OK;
+    if (j->start.count && !status) status = gd__fit_try_starts(j, &o);
     bool better = true;
     for (int again = 0; again < RESTARTS && better && !status; again++) {
         better = false;

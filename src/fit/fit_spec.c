@@ -34,14 +34,14 @@ static gd_status keep_list(gd_fit *j, int k, const char *const **list)
 {
     size_t count = 0;
     while (*list && (*list)[count]) count++;
-    j->list_bytes[k] = (count + 1) * sizeof(char *);
-    if (!(j->list[k] = gd__calloc(j->ctx, j->list_bytes[k]))) return GD_NOMEM;
+    j->texts.list_bytes[k] = (count + 1) * sizeof(char *);
+    if (!(j->texts.list[k] = gd__calloc(j->ctx, j->texts.list_bytes[k]))) return GD_NOMEM;
     gd_status status = GD_OK;
     for (size_t i = 0; i < count && !status; i++) {
-        j->list[k][i] = (*list)[i];
-        status = keep_text(j, &j->list[k][i]);
+        j->texts.list[k][i] = (*list)[i];
+        status = keep_text(j, &j->texts.list[k][i]);
     }
-    *list = j->list[k];
+    *list = j->texts.list[k];
     return status;
 }
 
@@ -51,10 +51,10 @@ static gd_status keep_params(gd_fit *j)
     gd_status status = GD_OK;
     if (s->param_count < 0 || (s->param_count && !s->params))
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: --param: %d of them, but no list", s->param_count);
-    if (!(j->own_params = gd__alloc_array(j->ctx, (size_t)s->param_count + 1, sizeof *j->own_params)))
+    if (!(j->texts.params = gd__alloc_array(j->ctx, (size_t)s->param_count + 1, sizeof *j->texts.params)))
         return GD_NOMEM;
     for (int i = 0; i < s->param_count && !status; i++) {
-        j->own_params[i] = s->params[i];
+        j->texts.params[i] = s->params[i];
         if (!s->params[i].name || !*s->params[i].name)
             return gd_fail(j->ctx, GD_ARGUMENT, "fit: --param: number %d has no name", i + 1);
         if (s->params[i].fixed && s->params[i].tied)
@@ -63,10 +63,10 @@ static gd_status keep_params(gd_fit *j)
         if (!(s->params[i].low <= s->params[i].high))
             return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: no number is between %g and %g",
                            s->params[i].name, s->params[i].low, s->params[i].high);
-        status = keep_text(j, &j->own_params[i].name);
-        if (!status) status = keep_text(j, &j->own_params[i].tied);
+        status = keep_text(j, &j->texts.params[i].name);
+        if (!status) status = keep_text(j, &j->texts.params[i].tied);
     }
-    s->params = j->own_params;
+    s->params = j->texts.params;
     return status;
 }
 
@@ -98,7 +98,7 @@ gd_fit *gd__fit_make(gd_ctx *ctx)
     if (!j) return NULL;
     j->ctx = ctx;
     j->reached = j->fit.rss = j->numbers.aic = NAN;
-    j->definitions = gd__text(ctx);
+    j->texts.definitions = gd__text(ctx);
     gd__fit_watch(j);
     return j;
 }
@@ -134,12 +134,13 @@ void gd_fit_free(gd_fit *j)
 {
     if (!j) return;
     gd__fit_close(j);
-    for (int k = 0; k < GD_FIT_LISTS; k++) gd__free(j->ctx, j->list[k], j->list[k] ? j->list_bytes[k] : 0);
-    gd__free(j->ctx, j->own_params,
-             j->own_params ? ((size_t)j->spec.param_count + 1) * sizeof *j->own_params : 0);
-    gd__text_free(&j->definitions);
-    gd_archive_free(j->archive);
-    gd__strfree(j->ctx, j->path);
+    for (int k = 0; k < GD_FIT_LISTS; k++)
+        gd__free(j->ctx, j->texts.list[k], j->texts.list[k] ? j->texts.list_bytes[k] : 0);
+    gd__free(j->ctx, j->texts.params,
+             j->texts.params ? ((size_t)j->spec.param_count + 1) * sizeof *j->texts.params : 0);
+    gd__text_free(&j->texts.definitions);
+    gd_archive_free(j->texts.archive);
+    gd__strfree(j->ctx, j->texts.path);
     gd__csv_free(j->csv);
     gd__free(j->ctx, j, sizeof *j);
 }

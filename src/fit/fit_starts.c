@@ -24,7 +24,7 @@ static double draw_number(const gd_fit *j, int64_t i, int64_t k)
 /* Where element i is at part u of its range. */
 static double spread_out(const gd_fit *j, int64_t i, double u)
 {
-    double low = j->low[i], high = j->high[i], x = j->x[i];
+    double low = j->element.low[i], high = j->element.high[i], x = j->element.x[i];
     if (isfinite(low) && isfinite(high))
         return low > 0 && high > POWERS * low ? low * pow(high / low, u) : low + u * (high - low);
     x = x == 0 ? 2 * u - 1 : x * pow(10, 2 * u - 1);
@@ -34,7 +34,7 @@ static double spread_out(const gd_fit *j, int64_t i, double u)
 /* Points 1, 2, ... of the hypercube, [starts - 1, elements]. */
 static void fill_points(const gd_fit *j, double *points)
 {
-    int64_t n = j->elements, count = j->starts - 1;
+    int64_t n = j->element.count, count = j->start.count - 1;
     for (int64_t i = 0; i < n; i++) {
         for (int64_t k = 0; k < count; k++) points[k * n + i] = (double)k;
         for (int64_t k = count - 1; k > 0; k--) { /* parts in an order by chance */
@@ -59,7 +59,7 @@ static gd_status try_start(gd_fit *j, const gd_lsq_options *o, double *cost)
     if (fit.solve.reason == GD_STOP_CALLER) status = gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
     /* losses of other scales are not to be compared, their scales are */
     if (fit.solve.reason != GD_STOP_NOT_FINITE)
-        *cost = j->loss && !(j->loss_scale > 0) ? fit.scale : fit.solve.loss;
+        *cost = j->robust.loss && !(j->robust.scale > 0) ? fit.scale : fit.solve.loss;
     gd_lsq_result_clear(&fit);
     return status;
 }
@@ -69,18 +69,19 @@ static gd_status try_all(gd_fit *j, const gd_lsq_options *o, const double *point
                          double *costs)
 {
     double least = INFINITY;
-    int64_t n = j->elements;
+    int64_t n = j->element.count;
     gd_status status = GD_OK;
-    memcpy(best, j->x, (size_t)n * sizeof *best);
-    for (int64_t k = 0; k < j->starts && !status; k++) {
-        status = gd__list_write(j->param, j->params, k ? points + (k - 1) * n : j->x);
+    memcpy(best, j->element.x, (size_t)n * sizeof *best);
+    for (int64_t k = 0; k < j->start.count && !status; k++) {
+        status = gd__list_write(j->param, j->params, k ? points + (k - 1) * n : j->element.x);
         if (!status) status = try_start(j, o, &costs[k]);
-        gd__fit_tell(j, "start", k + 1, j->starts, costs[k]);
+        gd__fit_tell(j, "start", k + 1, j->start.count, costs[k]);
         if (status || !(costs[k] < least)) continue;
         least = costs[k];
         status = gd__list_read(j->param, j->params, best);
     }
-    for (int64_t k = 0; k < j->starts && !status; k++) j->agreed += costs[k] <= least + SAME * fabs(least);
+    for (int64_t k = 0; k < j->start.count && !status; k++)
+        j->start.agreed += costs[k] <= least + SAME * fabs(least);
     /* also where it was interrupted: the best so far is what there is */
     gd_trouble why = {.status = GD_OK};
     gd__put_aside(j->ctx, status, &why);
@@ -94,7 +95,7 @@ static gd_status try_points(gd_fit *j, const gd_lsq_options *o, const double *po
                             double cost[2])
 {
     gd_status status = GD_OK;
-    int64_t n = j->elements;
+    int64_t n = j->element.count;
     for (int k = 0; k < 2 && !status; k++) {
         status = gd__list_write(j->param, j->params, points + k * n);
         if (!status) status = try_start(j, o, &cost[k]);
@@ -107,7 +108,7 @@ static gd_status try_points(gd_fit *j, const gd_lsq_options *o, const double *po
 gd_status gd__fit_try_two(gd_fit *j, const gd_lsq_options *options, const double *one, bool *first)
 {
     gd_lsq_options o = *options;
-    int64_t n = j->elements;
+    int64_t n = j->element.count;
     size_t bytes = (size_t)(4 * n) * sizeof(double);
     double *points = gd__alloc(j->ctx, bytes), cost[2] = {NAN, NAN};
     if (!points) return GD_NOMEM;
@@ -131,15 +132,15 @@ gd_status gd__fit_try_two(gd_fit *j, const gd_lsq_options *options, const double
 gd_status gd__fit_try_starts(gd_fit *j, const gd_lsq_options *options)
 {
     gd_lsq_options o = *options;
-    size_t bytes = (size_t)(j->starts * (j->elements + 1)) * sizeof(double);
+    size_t bytes = (size_t)(j->start.count * (j->element.count + 1)) * sizeof(double);
     double *points = gd__alloc(j->ctx, bytes);
     if (!points) return GD_NOMEM;
-    double *best = points + (j->starts - 1) * j->elements, *costs = best + j->elements;
+    double *best = points + (j->start.count - 1) * j->element.count, *costs = best + j->element.count;
     o.polish = o.covariance = false;
-    gd_status status = gd__list_read(j->param, j->params, j->x);
+    gd_status status = gd__list_read(j->param, j->params, j->element.x);
     if (!status) {
         fill_points(j, points);
-        gd__fit_tell(j, "start", 0, j->starts, NAN);
+        gd__fit_tell(j, "start", 0, j->start.count, NAN);
         status = try_all(j, &o, points, best, costs);
         gd__fit_tell_end(j);
     }

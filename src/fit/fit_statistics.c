@@ -62,17 +62,18 @@ static void note_outlier(gd_fit *j, void *user, int64_t line, int64_t i, double 
     bool *failed = user;
     double z = gd__fit_standardized(j, i, fitted);
     if (!(fabs(z) > FAR) || *failed) return;
-    *failed = !gd__grow(j->ctx, &j->outlier, &j->outlier_bytes,
-                        (size_t)(j->outliers + 1) * sizeof *j->outlier);
+    *failed = !gd__grow(j->ctx, &j->robust.outlier, &j->robust.outlier_bytes,
+                        (size_t)(j->robust.outliers + 1) * sizeof *j->robust.outlier);
     if (!*failed)
-        j->outlier[j->outliers++] = (gd_outlier){
-            line, j->distance ? -j->distance[i] : ((const double *)gd_data(j->y))[i] - fitted, z};
+        j->robust.outlier[j->robust.outliers++] = (gd_outlier){
+            line,
+            j->x_errors.distance ? -j->x_errors.distance[i] : ((const double *)gd_data(j->y))[i] - fitted, z};
 }
 
 gd_status gd__fit_judge(gd_fit *j)
 {
     bool failed = false;
-    if (j->loss) { /* no likelihood of normal errors, and nothing that comes from it */
+    if (j->robust.loss) { /* no likelihood of normal errors, and nothing that comes from it */
         j->r2 = NAN;
         j->numbers = (gd_fit_numbers){NAN, NAN, NAN, NAN, NAN, rows_hash(j)};
         gd_status status = gd__fit_each_row(j, &failed, note_outlier);
@@ -80,7 +81,8 @@ gd_status gd__fit_judge(gd_fit *j)
     }
     j->numbers = (gd_fit_numbers){NAN, NAN, NAN, NAN, NAN, rows_hash(j)};
     j->numbers.p = j->absolute && j->fit.dof > 0 ? gd__chi_square_tail(j->fit.rss, (double)j->fit.dof) : NAN;
-    if (j->noisy) { /* the points are unknowns too: no likelihood that others could be compared with */
+    if (j->x_errors
+            .count) { /* the points are unknowns too: no likelihood that others could be compared with */
         j->r2 = NAN;
         return GD_OK;
     }

@@ -2,6 +2,7 @@
 #include "gradus/search.h"
 
 #include "base/ctx.h"
+#include "optim/step/objective/bounds.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 
@@ -39,35 +40,10 @@ gd_status gd_search_keep(gd_search *s, const char *name, int64_t count, const do
     return t ? gd_link_set_global_tensor(s->link, name, t) : gd_error(ctx_of(s));
 }
 
-/* A bound of one parameter as numbers; of one element it is that of all. */
-static gd_status read_bound(gd_tensor *t, int64_t n, double none, double *out)
-{
-    double one = none;
-    if (t && gd_numel(t) == n) return gd_read_f64(t, out, n);
-    gd_status status = t ? gd_read_f64(t, &one, 1) : GD_OK;
-    for (int64_t i = 0; i < n; i++) out[i] = one;
-    return status;
-}
-
-static gd_status read_bounds(gd_search *s)
-{
-    gd_status status = GD_OK;
-    int64_t at = 0;
-    for (int i = 0; i < gd_var_count(s->var) && !status; i++) {
-        int64_t n = gd_numel(gd_var_params(s->var)[i]);
-        gd_tensor *low, *high;
-        (void)gd_var_bounds(s->var, i, &low, &high);
-        status = read_bound(low, n, -INFINITY, s->low + at);
-        if (!status) status = read_bound(high, n, INFINITY, s->high + at);
-        at += n;
-    }
-    return status;
-}
-
 gd_status gd_search_refresh(gd_search *s)
 {
     if (!begun(s)) return no_search(s);
-    gd_status status = read_bounds(s);
+    gd_status status = gd__var_bound_numbers(s->var, s->low, s->high);
     for (int64_t i = 0; i < s->n && !status; i++)
         s->x[i] = s->x[i] < s->low[i] ? s->low[i] : s->x[i] > s->high[i] ? s->high[i] : s->x[i];
     return status;
@@ -131,7 +107,7 @@ static gd_status begin_search(gd_search *s, gd_link *link, gd_var *var, bool con
     s->start = s->high + s->n;
     s->best = s->start + s->n;
     status = gd__list_read(gd_var_params(var), gd_var_count(var), s->x);
-    if (!status) status = read_bounds(s);
+    if (!status) status = gd__var_bound_numbers(s->var, s->low, s->high);
     if (!status) read_kept(s);
     return status ? status : gd_error(gd_link_ctx(link));
 }

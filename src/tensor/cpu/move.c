@@ -228,25 +228,8 @@ static void add_items(int type, char *acc, const char *x, int64_t n)
             ((uint64_t *)(void *)acc)[i] += ((const uint64_t *)(const void *)x)[i];
 }
 
-gd_status gd__cpu_index_add(gd_device *device, const gd_call *call)
-{
-    gd_tensor *x = call->in[0], *index = call->in[1], *values = call->in[2], *out = call->out[0];
-    split s = split_at(x, (int)call->attrs->i[0]);
-    gd_status status = check_index(device, call->op, index, s.axis);
-    if (status) return status;
-    const int64_t *at = (const int64_t *)(const void *)index->data;
-    size_t bytes = (size_t)s.inner * gd__item_size(x);
-    memcpy(out->data, x->data, (size_t)x->numel * gd__item_size(x));
-    const char *from = values->data;
-    int type = gd__compute_type(x->dtype);
-    for (int64_t o = 0; o < s.outer; o++)
-        for (int64_t k = 0; k < index->numel; k++, from += bytes)
-            add_items(type, out->data + (size_t)(o * s.axis + at[k]) * bytes, from, s.inner);
-    return GD_OK;
-}
-
-/* Of values for one place the last counts.  The result may be x itself. */
-gd_status gd__cpu_index_put(gd_device *device, const gd_call *call)
+/* The pieces of `values` take the places in x that the index says, or are added there. */
+static gd_status index_into(gd_device *device, const gd_call *call, bool adds)
 {
     gd_tensor *x = call->in[0], *index = call->in[1], *values = call->in[2], *out = call->out[0];
     split s = split_at(x, (int)call->attrs->i[0]);
@@ -256,10 +239,24 @@ gd_status gd__cpu_index_put(gd_device *device, const gd_call *call)
     size_t bytes = (size_t)s.inner * gd__item_size(x);
     if (out->data != x->data) memcpy(out->data, x->data, (size_t)x->numel * gd__item_size(x));
     const char *from = values->data;
+    int type = gd__compute_type(x->dtype);
     for (int64_t o = 0; o < s.outer; o++)
-        for (int64_t k = 0; k < index->numel; k++, from += bytes)
-            memcpy(out->data + (size_t)(o * s.axis + at[k]) * bytes, from, bytes);
+        for (int64_t k = 0; k < index->numel; k++, from += bytes) {
+            char *to = out->data + (size_t)(o * s.axis + at[k]) * bytes;
+            if (adds)
+                add_items(type, to, from, s.inner);
+            else
+                memcpy(to, from, bytes);
+        }
     return GD_OK;
+}
+
+gd_status gd__cpu_index_add(gd_device *device, const gd_call *call) { return index_into(device, call, true); }
+
+/* Of values for one place the last counts.  The result may be x itself. */
+gd_status gd__cpu_index_put(gd_device *device, const gd_call *call)
+{
+    return index_into(device, call, false);
 }
 
 gd_status gd__cpu_gather(gd_device *device, const gd_call *call)

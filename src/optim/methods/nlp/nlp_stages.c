@@ -8,6 +8,7 @@
 
 #include "optim/methods/nlp/restoration.h"
 #include "optim/methods/nlp/sqp.h"
+#include "optim/step/objective/bounds.h"
 #include "optim/step/objective/lagrangian.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
@@ -125,27 +126,9 @@ static gd_status second(void *user, const double *x, double weight, const double
 
 /* ---- opening it ---- */
 
-static gd_status read_bound(gd_tensor *t, int64_t n, double none, double *out)
-{
-    double one = none;
-    if (t && gd_numel(t) == n) return gd_read_f64(t, out, n);
-    gd_status status = t ? gd_read_f64(t, &one, 1) : GD_OK;
-    for (int64_t i = 0; i < n; i++) out[i] = one;
-    return status;
-}
-
 static gd_status read_bounds(nlp *s)
 {
-    gd_status status = GD_OK;
-    int64_t at = 0;
-    for (int i = 0; i < gd_var_count(s->var) && !status; i++) {
-        int64_t n = gd_numel(gd_var_params(s->var)[i]);
-        gd_tensor *low, *high;
-        (void)gd_var_bounds(s->var, i, &low, &high);
-        status = read_bound(low, n, -INFINITY, s->low_all + at);
-        if (!status) status = read_bound(high, n, INFINITY, s->high_all + at);
-        at += n;
-    }
+    gd_status status = gd__var_bound_numbers(s->var, s->low_all, s->high_all);
     for (int64_t i = 0; i < s->all; i++) {
         if (!(s->low_all[i] < s->high_all[i])) continue;
         s->low[s->n] = s->low_all[i];

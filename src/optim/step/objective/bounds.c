@@ -572,3 +572,30 @@ gd_status gd__bounds_residual(gd_optimizer *o, gd_tensor *const *params, gd_tens
     }
     return status;
 }
+
+/* ---- as numbers ---- */
+
+/* A bound of one parameter; one of one element is that of all. */
+static gd_status read_bound(gd_tensor *t, int64_t n, double none, double *out)
+{
+    double one = none;
+    if (t && gd_numel(t) == n) return gd_read_f64(t, out, n);
+    gd_status status = t ? gd_read_f64(t, &one, 1) : GD_OK;
+    for (int64_t i = 0; i < n; i++) out[i] = one;
+    return status;
+}
+
+gd_status gd__var_bound_numbers(const gd_var *var, double *low, double *high)
+{
+    gd_status status = GD_OK;
+    int64_t at = 0;
+    for (int i = 0; i < gd_var_count(var) && !status; i++) {
+        int64_t n = gd_numel(gd_var_params(var)[i]);
+        gd_tensor *least, *most;
+        (void)gd_var_bounds(var, i, &least, &most);
+        status = read_bound(least, n, -INFINITY, low + at);
+        if (!status) status = read_bound(most, n, INFINITY, high + at);
+        at += n;
+    }
+    return status;
+}

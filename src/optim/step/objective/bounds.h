@@ -52,5 +52,7 @@ GD_NODISCARD gd_status gd__bounds_centre(gd_var *var, gd_tensor *const *v, doubl
 /* x - P(x - g) for each parameter: in out, new. */
 GD_NODISCARD gd_status gd__bounds_residual(gd_optimizer *optimizer, gd_tensor *const *params,
                                            gd_tensor *const *grads, int count, gd_tensor **out);
+/* The bounds of all elements of the parameters, one after the other; infinite where there is none. */
+GD_NODISCARD gd_status gd__var_bound_numbers(const gd_var *var, double *low, double *high);
 
 #endif
