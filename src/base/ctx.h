@@ -40,7 +40,7 @@ struct gd_ctx {
     uint64_t input_limit; /* bytes that one input of a program may have in memory; 0: what fits the machine */
     gd_pool_block *pool[GD_POOL_CLASSES];
     struct {
-        gd_large_block item[GD_LARGE_BLOCKS]; /* the one freed first stands first */
+        gd_large_block item[GD_LARGE_BLOCKS]; /* in the order of their release */
         int count;
         size_t bytes;
     } large; /* freed blocks with their pages: a fresh one would cost a page fault every 4 KiB */
@@ -58,10 +58,9 @@ struct gd_ctx {
     uint64_t layouts;  /* changes of dtype, device and order of elements of the memory that a tensor has */
     uint64_t changes;  /* of gradients on leaves, of who wants them, of the memory of tensors; from 1 */
     uint64_t
-        structure; /* changes of what stands in modules, and of which memory a tensor has; see trace/trace_internal.h */
-    uint64_t storages; /* made while something is recorded: their serials */
-    struct gd_recorder
-        *recorder; /* who writes down what is computed, see tensor/tensor_internal.h; NULL: nobody */
+        structure; /* changes of the attributes of modules and of the memory of tensors; see trace/trace_internal.h */
+    uint64_t storages;            /* made while something is recorded: their serials */
+    struct gd_recorder *recorder; /* the recorder of operators, see tensor/tensor_internal.h; NULL: none */
     gd_rng rng;
     gd_thread_pool *workers;
     void *cpu; /* the CPU gd_device, made on first use */
@@ -83,7 +82,7 @@ struct gd_ctx {
     char warning[512];
 };
 
-/* An error recorded since `before` was GD_OK is told in the name of `what`: "gather: index 7 ..." inside cross_entropy
+/* An error recorded since `before` was GD_OK is prefixed with `what`: "gather: index 7 ..." inside cross_entropy
  * becomes "cross_entropy: index 7 ...".  Out of memory stays what it is. */
 void gd__blame(gd_ctx *ctx, gd_status before, const char *what);
 

@@ -16,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LEFTOVER 3600 /* seconds after which a file in the making is nobody's, where there are no locks */
+#define LEFTOVER 3600 /* seconds after which an unfinished file counts as abandoned, if there are no locks */
 #define LONGEST  (16 << 20)
 #define TRIES    10
-#define NAMES    4096 /* the most of a folder that is looked at for what was left */
+#define NAMES    4096 /* most names of a folder that are checked for leftovers */
 #define PASSING  "gradus-kernels-"
 
 /* ---- digests: two lanes of multiply and rotate, mixed at the end of every piece ---- */
@@ -80,7 +80,7 @@ static DIR *list_folder(int folder)
  * A lock goes with its process, whatever it dies of, and holds across machines and containers that share a disk, where the
  * number of a process says nothing.  Where there are no locks, age must do. */
 
-/* Locks what was just made.  False: somebody who cleaned up came in between and has removed it. */
+/* Locks a new file.  False: a concurrent cleanup has removed it. */
 static bool lock_new(int fd)
 {
     struct stat s;
@@ -88,7 +88,7 @@ static bool lock_new(int fd)
     return fstat(fd, &s) != 0 || s.st_nlink > 0;
 }
 
-/* Is this ours, and does nobody make anything with it?  Then a descriptor that holds its lock, else -1. */
+/* If the file is ours and not in use, a descriptor that holds its lock, else -1. */
 static int take_left_over(int folder, const char *name, int flags)
 {
     struct stat s;
@@ -102,7 +102,7 @@ static int take_left_over(int folder, const char *name, int flags)
     return -1;
 }
 
-/* The object of a source that is gone or nobody's, and everything else that has no lock. */
+/* Objects whose source is missing or abandoned, and all other files without a lock. */
 static void remove_left_over(int folder, const char *name)
 {
     char source[256];
@@ -268,7 +268,7 @@ static bool digest_file(int fd, uint64_t length, int copy, gd_digest *digest)
     return true;
 }
 
-/* The digest is of the bytes as they were copied: nobody can change the file between the check and the use. */
+/* The digest is of the copied bytes, so the file cannot change between the check and the use. */
 static bool copy_checked(int fd, uint64_t size, const gd_digest *key, int copy)
 {
     seal found;

@@ -5,7 +5,7 @@
  *   FOLDER/tmp-XXXXXX.c, .so                          being made; the first is locked by its maker until they are renamed or
  *                                                     deleted, so what is not locked was left by one that died
  *
- * What lies in the folder is executed, so it must be ours alone and stay where it is (base/safe_folder.h).  It is held by a
+ * The contents of the folder are executed, so only we may own it and its path must be safe (base/safe_folder.h).  It is held by a
  * descriptor, and a file is loaded from the copy in memory that was checked.  The seal shows damage and mix-ups, not malice:
  * whoever can write into the folder is us. */
 #ifndef GD_BASE_KERNEL_CACHE_H
@@ -43,8 +43,8 @@ void gd__cache_close(gd_cache *cache);
  * errno when there is none. */
 int gd__cache_temporary(const gd_cache *cache, const char *ending, char path[GD_PATH + 16]);
 
-/* A copy in memory of a sealed, undamaged file of ours that nobody else may write and that was made for `key`; the file
- * then counts as used just now.  Returns a descriptor of the copy, without the seal, which nobody can change any more;
+/* A copy in memory of a sealed, undamaged file that only we may write and that was made for `key`; the file
+ * then counts as just used.  Returns a descriptor of the copy, without the seal, which cannot be changed any more;
  * -1 when there is no such file. */
 int gd__cache_copy(const gd_cache *cache, const char *name, const gd_digest *key);
 /* Makes a fresh file private and appends the seal. */

@@ -1,7 +1,7 @@
 /* Numbers kept in fewer bits than they are computed in: halves rounded by chance, and codes of eight bits.
  *
  * Rounding by chance: up with the probability of the part that is cut off, so that the mean stays what it was and an
- * average goes on moving by steps far smaller than its last digit.  A finite number never becomes infinite.
+ * average still changes by steps far smaller than its last digit.  A finite number never becomes infinite.
  *
  * Codes of eight bits (Dettmers, Lewis, Shleifer and Zettlemoyer, 8-bit optimizers via block-wise quantization, ICLR 2022):
  * blocks of 256 numbers are divided by the largest of them, its sign included, which becomes the code of 1; the
@@ -109,7 +109,7 @@ static inline float gd__code_inverse(float scale) { return scale == 0.0f ? 0.0f 
  * decades meet where these do, each less steep than the one before, so the place is the least of all lines.  What is beyond 1 stays
  * at the end, NaN is 0.
  *
- * Where tables can be looked up, two lines suffice: the square of two that a number lies in, from [2^-31, 2^-29) to [1/2, 2),
+ * Where tables can be looked up, two lines suffice: the square of two that contains a number, from [2^-31, 2^-29) to [1/2, 2),
  * contains no more than two decades.  X(n, slope, start): n squares begin in the decade of this line. */
 #define GD_LINES_SIGNED(X)            \
     X(6, 1.11111111e6f, 0.888888889f) \

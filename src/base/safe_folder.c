@@ -1,4 +1,4 @@
-/* The path is walked by hand, one name at a time, from a descriptor to the next: what was looked at is what is held, and
+/* The path is walked by hand, one name at a time, from a descriptor to the next: the checked folder is the one that is held, and
  * whoever renames something meanwhile changes nothing.  Who may rename an entry: those who may write the folder it is in
  * (in a sticky one only the owners of folder and entry).  So when every folder and every link on the way is root's or
  * ours and not writable for others, or sticky, the same path also leads there the next time. */
@@ -35,7 +35,7 @@ static bool is_steady(const struct stat *s)
     return S_ISDIR(s->st_mode) && is_trusted(s->st_uid) && (!(s->st_mode & 022) || s->st_mode & S_ISVTX);
 }
 
-/* Goes on from another folder; takes the descriptor. */
+/* Continues from a different folder; takes the descriptor. */
 static bool move_to(walk *w, int folder)
 {
     struct stat s;
@@ -64,7 +64,7 @@ static bool is_near_end(const walk *w)
     return !strchr(w->rest + from, '/');
 }
 
-/* What the link says comes before the rest.  It is the one that was looked at: only those who are trusted may rename it. */
+/* The target of the link comes before the rest.  It is the link that was checked, since only trusted users may rename it. */
 static bool follow(walk *w, const char *link)
 {
     char target[PATH_MAX], path[PATH_MAX];

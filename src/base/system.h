@@ -1,4 +1,4 @@
-/* What one operating system tells or does and another does not, or otherwise.  Calls that only one C library has stay in this
+/* Differences between operating systems.  Calls that only one C library has stay in this
  * folder (tools/check_portable). */
 #ifndef GD_BASE_SYSTEM_H
 #define GD_BASE_SYSTEM_H
@@ -75,7 +75,7 @@ uintptr_t gd__stack_floor(size_t reserve);
 void gd__patient_cond_init(pthread_cond_t *cond);
 void gd__cond_wait_for(pthread_cond_t *cond, pthread_mutex_t *lock, double seconds);
 
-/* The file that something lies in, a library's or the program's, without symbolic links.  false: it is not known. */
+/* The file of a library or of the program that contains an address, without symbolic links.  false: unknown. */
 bool gd__file_of(const void *something, char *out, size_t size);
 
 /* Is all there that the loader will map?  It dies of a file that was cut off.  Where libraries are not ELF files: there is one. */
@@ -88,7 +88,7 @@ uint64_t gd__memory_bytes(void);
 /* A file in memory that has no name; -1 where the system has none. */
 int gd__memory_file(void);
 bool gd__has_memory_files(void);
-/* From here on nobody can change it. */
+/* It cannot be changed from here on. */
 bool gd__freeze(int memory_file);
 /* Loads a library from a descriptor, which may be closed then; as dlopen.  No other library may have the same key. */
 void *gd__load_library(int fd, const uint64_t key[2]);

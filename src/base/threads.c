@@ -30,7 +30,7 @@ typedef void (*task_fn)(void *, int64_t);
 
 typedef struct post {
     _Atomic uint64_t
-        left; /* number of the job << 32 | tasks that nobody has taken yet, the last of which ends at */
+        left; /* number of the job << 32 | tasks that no thread has taken yet, the last of which ends at */
     _Atomic int64_t end;
     _Atomic task_fn fn;
     _Atomic(void *) arg;
@@ -128,7 +128,7 @@ static int64_t clock_ns(void)
 
 static uint32_t job_at(post *own) { return (uint32_t)(atomic_load(&own->left) >> 32); }
 
-/* Has another job than that one come? */
+/* Is there a job other than that one? */
 static bool look_out(post *own, uint32_t seen)
 {
     int64_t end = clock_ns() + SPIN_NS;
@@ -141,7 +141,7 @@ static bool look_out(post *own, uint32_t seen)
     return false;
 }
 
-/* Until another job comes; false: there will be none.  The owner writes the job and then looks who sleeps, a worker says that it
+/* Waits for a new job; false: there will be none.  The owner writes the job and then checks which workers sleep, a worker says that it
  * sleeps and then looks for a job: one of them sees the other. */
 static bool sleep_for_job(gd_thread_pool *pool, post *own, uint32_t seen)
 {
@@ -201,7 +201,7 @@ void gd__threads_stop(gd_ctx *ctx)
     gd_thread_pool *pool = ctx->workers;
     if (!pool) return;
     ctx->workers = NULL;
-    if (is_orphan(pool)) { /* nobody to join; lock and condition are as the parent's threads left them */
+    if (is_orphan(pool)) { /* no thread to join; lock and condition are as the parent's threads left them */
         free_pool(ctx, pool);
         return;
     }

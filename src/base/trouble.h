@@ -15,7 +15,7 @@ typedef struct gd_trouble {
     char text[1024];
 } gd_trouble;
 
-/* Keeps the first failure, and clears the context's error so that work can go on. */
+/* Keeps the first failure, and clears the context's error so that work can continue. */
 void gd__put_aside(gd_ctx *ctx, gd_status status, gd_trouble *trouble);
 /* Records it again, with the file that has `what` (NULL: the parameters); file NULL: none has.  Its status. */
 GD_NODISCARD gd_status gd__tell(gd_ctx *ctx, const gd_trouble *trouble, const char *file, const char *what);

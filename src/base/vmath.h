@@ -68,7 +68,7 @@ static inline double gd__copysign_f64(double x, double y) { return __builtin_cop
 static inline float gd__fma_f32(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 static inline double gd__fma_f64(double x, double y, double z) { return __builtin_fma(x, y, z); }
 
-/* exp(x) = 2^n exp(r), |r| <= ln 2 / 2: Taylor to r^7.  Adding 3/2 2^23 rounds to an integer, which then stands in the lowest
+/* exp(x) = 2^n exp(r), |r| <= ln 2 / 2: Taylor to r^7.  Adding 3/2 2^23 rounds to an integer, which is then in the lowest
  * bits; with 254 more those are the exponents of two powers of two whose product is 2^n, so that subnormals come out. */
 static inline float gd__exp_f32(float x)
 {
@@ -86,7 +86,7 @@ static inline float gd__exp_f32(float x)
     return x != x ? x : e;
 }
 
-/* x = 2^k (1 + f), log(1 + f) by s = f / (2 + f).  What is no positive normal number is told by its bits, by masks: of choices
+/* x = 2^k (1 + f), log(1 + f) by s = f / (2 + f).  Numbers that are not positive and normal are detected by their bits, with masks: of choices
  * compilers make both sides. */
 static inline float gd__log_f32(float x)
 {

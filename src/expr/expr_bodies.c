@@ -14,7 +14,7 @@ static bool count_copy(gd_expr_parser *p, size_t at)
                            MAX_COPIES) >= 0;
 }
 
-/* An end of a range a..b: digits, a name or what stands in parentheses; "1..5" must not be read as 1. and .5 */
+/* An end of a range a..b: digits, a name or a parenthesised expression; "1..5" must not be read as 1. and .5 */
 static bool range_end(gd_expr_parser *p, int64_t *value)
 {
     bool negative = gd__parser_accept(p, '-');
@@ -46,13 +46,13 @@ bool gd__parser_range_name(gd_expr_parser *p, const char **name, size_t *length)
     return false;
 }
 
-/* The body once for every k; p stands before it, and after it in the end. */
+/* Reads the body once for every k; p is before it, and finally after it. */
 static int body_over(gd_expr_parser *p, size_t at, char op, gd_expr_binding k, int64_t first, int64_t last)
 {
     size_t body = p->at;
     int sum = gd__expr_number(p->e, (int)at, op == '*');
     int64_t i = first;
-    do { /* an empty range is read once, too: what stands after it must be found */
+    do { /* an empty range is read once too, to find the text after it */
         p->at = body;
         k.node = gd__expr_number(p->e, (int)at, (double)i);
         if (k.node < 0 || !count_copy(p, at) || !gd__parser_bind(p, k.name, k.length, k.node)) return -1;
@@ -116,7 +116,7 @@ static int expand(gd_expr_parser *p, size_t at, const gd_expr_definition *f, con
     return value;
 }
 
-/* The first letter of the name of a variable that stands for the definition at the place which follows. */
+/* The first letter of a variable's name that represents the definition at the place that follows. */
 #define OUTSIDE '\1'
 
 /* The value of the definition that begins at `start`. */
@@ -197,7 +197,7 @@ size_t gd__parser_body_end(const char *text, size_t at, size_t size)
     return at;
 }
 
-/* A body is read once where it stands, so that what is wrong in it is said even if nobody calls it. */
+/* A body is read once at its definition, so that errors in it are reported even if it is never called. */
 static bool try_body(gd_expr_parser *p, size_t at, const gd_expr_definition *f)
 {
     int node[GD_EXPR_MAX_CALL];

@@ -70,7 +70,7 @@ int gd__expr_add(gd_expr *e, gd_expr_node node, const int *operand, int operands
 gd_expr_node gd__expr_node(gd_expr_op op, int at)
 {
     gd_expr_node node;
-    memset(&node, 0, sizeof node); /* also what lies between: nodes are compared as bytes */
+    memset(&node, 0, sizeof node); /* padding too: nodes are compared as bytes */
     node.op = (uint8_t)op;
     node.at = at;
     return node;

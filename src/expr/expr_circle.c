@@ -121,7 +121,7 @@ static void put_circle(gd_text *out, const book *b, int defined, int end, int *p
     put_name(out, &b->of[defined]);
 }
 
-/* Says what is wrong with the use of one definition in another that is before it, or the same. */
+/* Reports the use of a definition in an earlier definition, or in itself. */
 static void say(gd_expr_parser *p, size_t at, book *b, int defined, int needed)
 {
     size_t bytes = (size_t)b->count * sizeof(int);

@@ -418,7 +418,7 @@ static gd_status carry(flow *w, gd_tensor *y, double *out)
     return status;
 }
 
-/* Point `next` lies at y, whose sensitivities are `from`, or are found. */
+/* Point `next` is at y, with sensitivities `from`, or computed ones. */
 static gd_status note_point(flow *w, gd_tensor *y, const double *from)
 {
     int64_t states = w->o->states, place = w->next * states;
@@ -451,7 +451,7 @@ static gd_status note_points(flow *w, gd_tensor *y, gd_tensor *stages, double en
     return status;
 }
 
-/* One attempt; true where there is no sense in another.  A stiff step ends at every point. */
+/* One attempt; true if a further attempt makes no sense.  A stiff step ends at every point. */
 static gd_status attempt(flow *w, bool *hopeless)
 {
     double error = INFINITY, there[STATES], target = w->o->stiff ? w->point[w->next].time : w->end;

@@ -27,7 +27,7 @@ int GD_PRINTF(3, 4) gd__parser_fail(gd_expr_parser *p, size_t at, const char *fo
     return -1;
 }
 
-/* "'+'", or "the end": what stands at the current place. */
+/* "'+'", or "the end": the token at the current place. */
 static const char *found(const gd_expr_parser *p, char buf[32])
 {
     if (p->at >= p->size) return "the end";
@@ -198,7 +198,7 @@ static bool read_place(gd_expr_parser *p, int64_t place[PLACE_SIZE])
     return false;
 }
 
-/* x[k] for an array k; 0 where the index is another, and p is as it was. */
+/* x[k] for an array k; 0 if the index is of a different form; p is then unchanged. */
 static int element_of_each(gd_expr_parser *p, int x, size_t at)
 {
     size_t before = p->at;
@@ -369,7 +369,7 @@ static int call_node(gd_expr_parser *p, const gd_expr_call *call, int at, gd_exp
     case CALL_TRANSPOSE: node.op = EXPR_TRANSPOSE; return gd__expr_add(p->e, node, a->node, 1, NULL, 0);
     case CALL_RESHAPE: return reshape_node(p, node, a);
     case CALL_BESSEL: return bessel_node(p, at, a);
-    case CALL_ODE: break; /* read in another way */
+    case CALL_ODE: break; /* read separately */
     case CALL_WHERE: node.op = EXPR_WHERE; return gd__expr_add(p->e, node, a->node, 3, NULL, 0);
     }
     return -1;

@@ -112,7 +112,7 @@ gd_expr *gd__parser_inside(gd_expr_parser *outer, const char *text);
 
 /* ---- expr_circle.c ---- */
 
-/* Is a name that is not known here that of a definition which comes later, or of the one that is being read?  Then says so, with
+/* If an unknown name is that of a later definition, or of the one being read, reports that, with
  * the circle where there is one, and is true. */
 bool gd__parser_circle(gd_expr_parser *p, size_t at, const char *name, size_t length);
 

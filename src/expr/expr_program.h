@@ -118,7 +118,7 @@ typedef struct gd_expr_call {
     char over; /* sum(k = 1..5, ...): how terms are joined; 0: it takes no range */
 } gd_expr_call;
 
-/* ---- building; a node number, or -1 with the error recorded (which an operand of -1 stands for too) ---- */
+/* ---- building; a node number, or -1 with the error recorded (an operand of -1 means the same) ---- */
 
 gd_expr_node gd__expr_node(gd_expr_op op, int at);
 int gd__expr_number(gd_expr *e, int at, double value);
@@ -149,7 +149,7 @@ bool gd__expr_truth(const gd_expr *e, const gd_expr_node *node, const int *opera
 
 /* ---- element-wise operators ---- */
 
-/* How tightly a text in another language binds. */
+/* The precedence of a text in the target language. */
 enum {
     GD_EXPR_LOOSE,
     GD_EXPR_COMPARED,

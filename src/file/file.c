@@ -124,8 +124,8 @@ static pid_t maker_of(const char *name)
     return (pid_t)pid;
 }
 
-/* Removes a temporary file that nobody holds.  The number alone does not tell: on a shared disk its process may run on
- * another machine, but then it holds the lock. */
+/* Removes a temporary file that is not locked.  The process number alone is not enough: on a shared disk the process may run on
+ * a different machine, but then it holds the lock. */
 static void remove_left_over(int folder, const char *name)
 {
     struct stat info;
@@ -137,7 +137,7 @@ static void remove_left_over(int folder, const char *name)
     (void)close(fd);
 }
 
-/* Of a large folder only the first names are looked at: a save must not become slow for it. */
+/* Only the first names of a large folder are checked, to keep saves fast. */
 static void remove_left_overs(const char *folder)
 {
     DIR *dir = opendir(*folder ? folder : ".");
@@ -150,7 +150,7 @@ static void remove_left_overs(const char *folder)
     (void)closedir(dir);
 }
 
-/* Locks a file just made.  False: somebody who cleaned up came in between and has removed it. */
+/* Locks a new file.  False: a concurrent cleanup has removed it. */
 static bool lock_temp(int fd)
 {
     struct stat info;
@@ -178,7 +178,7 @@ static gd_status open_temp(gd_file_writer *writer)
 }
 
 /* Gives the new file owner and permissions of the one it replaces, before there is anything in it.  Where the group cannot
- * be kept, another one must not read more than everybody may. */
+ * be kept, a different group must not get more than the permissions for others. */
 static void keep_permissions(int fd, const struct stat *old)
 {
     struct stat now;

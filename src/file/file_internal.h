@@ -8,7 +8,7 @@
  *
  * Until the rename the old file is untouched; after it the new one is complete.  A symbolic link is followed: what it leads to
  * is replaced.  The new file has the permissions of the old one.  Temporary files in a/ whose process has died are removed on
- * the way: nobody holds their lock, and there is no process of that number. */
+ * the way: they are not locked, and there is no process of that number. */
 #ifndef GD_FILE_FILE_INTERNAL_H
 #define GD_FILE_FILE_INTERNAL_H
 
@@ -45,7 +45,7 @@ void gd__file_discard(gd_file_writer *writer);
 #define GD_FILE_TEMP_NAME 80
 /* What the file is called meanwhile, in its folder; zeros behind it. */
 void gd__file_temp_name(const gd_file_writer *writer, char out[GD_FILE_TEMP_NAME]);
-/* A writer at the beginning of a file that another process creates for the same path.  IO where it is not there. */
+/* A writer at the start of a file that a different process creates for the same path.  IO if there is no such file. */
 GD_NODISCARD gd_status gd__file_join(gd_ctx *ctx, const char *path, const char *temp_name,
                                      gd_file_writer *writer);
 /* Goes on without writing: others do. */

@@ -5,7 +5,7 @@
 #include "file/input.h"
 
 /* Unpacks gzip of at most `limit` bytes, and with `need` (NULL: none) of no more than the header wants, so that a few bytes
- * cannot become gigabytes that nobody asked for.  *out is new and has a NUL behind its last byte:
+ * cannot become unexpected gigabytes.  *out is new and has a NUL behind its last byte:
  * gd__free(ctx, *out, *block).  FORMAT: damaged, cut off or larger. */
 GD_NODISCARD gd_status gd__gunzip(gd_ctx *ctx, const char *source, const void *data, size_t size,
                                   size_t limit, gd_need_fn *need, char **out, size_t *out_size,

@@ -174,7 +174,7 @@ static gd_status write_lines(gd_run_writer *t)
     return GD_OK;
 }
 
-/* The line that is held gets its loss; NAN: nobody knows it. */
+/* Sets the loss of the pending line; NAN: unknown. */
 static gd_status release_line(gd_run_writer *t, double loss)
 {
     if (!t->held.used) return GD_OK;

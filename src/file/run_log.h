@@ -1,6 +1,6 @@
 /* Traces: one JSON object a line and step, {"step":1,"loss":L,"loss_after":M,"evals":E,"params":{"p":[...]}}.
  *
- * loss is where the step began, loss_after and params are where it ended; loss_after is left out where nobody ever knew it.
+ * loss is that of the start of the step, loss_after and params are those of its end; loss_after is left out if it is unknown.
  * Step 0 is the start, with its loss. */
 #ifndef GD_FILE_RUN_LOG_H
 #define GD_FILE_RUN_LOG_H
@@ -37,7 +37,7 @@ GD_NODISCARD gd_status gd__run_writer_step(gd_run_writer *t, const gd_run_number
 /* The end of a run: what waits gets the loss, if the parameters are still those of its line. */
 GD_NODISCARD gd_status gd__run_writer_last(gd_run_writer *t, double loss, const char *const *names,
                                            gd_tensor *const *params, int count);
-/* Opens a trace to go on after a step: lines of later steps, and half a line at the end, are dropped.  A file that is not
+/* Opens a trace to continue after a step: lines of later steps, and half a line at the end, are dropped.  A file that is not
  * there is made.  FORMAT for a file that is no trace. */
 gd_run_writer *gd__run_writer_resume(gd_ctx *ctx, const char *path, int64_t step);
 /* A line of one's own: append it, with its line end, to what gd__run_writer_begin gives (borrowed), then gd__run_writer_end. */

@@ -5,7 +5,7 @@
  *            "w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...}
  *
  * Offsets count from the start of the data; together the tensors cover it without a hole or an overlap.  The
- * header may list them in another order than they lie in: gradus lists them in the order of the archive and
+ * header may list them in a different order than that of their data: gradus lists them in the order of the archive and
  * lays large items first, so that each is aligned to its item size.
  *
  * What gradus adds, in keys that start with "gradus." (a file without any is a foreign one, and loads without

@@ -229,7 +229,7 @@ gd_status gd_archive_save(const gd_archive *archive, const char *path)
 typedef struct place {
     uint64_t data_at;  /* the first byte behind the header */
     uint64_t contents; /* a number that tells other names and shapes */
-    uint64_t target;   /* and one that tells another name of the file */
+    uint64_t target;   /* and one for a different name of the file */
     char name[GD_FILE_TEMP_NAME];
 } place;
 

@@ -1,6 +1,6 @@
 /* Contour lines by marching squares.
  *
- * The curve z == level crosses an edge of the grid where the level lies between its two ends.  Each cell joins the edges it
+ * The curve z == level crosses an edge of the grid where the level is between the values at its ends.  Each cell joins the edges it
  * crosses in pairs, so every crossed edge has at most two partners, one on either side, and the curves are found by walking
  * from partner to partner.  Edges: 2 * (row * columns + column) + 0 to the right, + 1 downwards. */
 #include "plot/plot_internal.h"

@@ -225,7 +225,7 @@ static const struct {
     /* line below */ {{0x0331, GD_ACCENT_BELOW, "02 62"}, "ḆBḇbḎDḏdḴKḵkḺLḻlṈNṉnṞRṟrṮTṯtẔZẕzẖh"},
 };
 
-/* A letter and what it stands for. */
+/* A letter and its replacement. */
 static const struct {
     const char *letter, *text;
 } words[] = {
@@ -266,7 +266,7 @@ uint32_t gd__letter_code(const char *utf8, size_t length)
     return code;
 }
 
-/* What stands behind a letter in pairs; 0: it is not among them. */
+/* The second member of a letter's pair; 0: it has none. */
 static uint32_t find_pair(const char *pairs, uint32_t code)
 {
     for (const char *s = pairs; *s;) {

@@ -15,7 +15,7 @@ typedef struct gd_letter {
     uint32_t base;           /* drawn in its place, or 0 */
     const gd_accent *accent; /* on the base, or NULL */
     int small;               /* the base is small: 1 above the line, -1 below it */
-    const char *text;        /* several letters that it stands for, or NULL */
+    const char *text;        /* the letters that replace it, or NULL */
 } gd_letter;
 
 /* The number of a character of UTF-8; U+FFFD if it is none. */

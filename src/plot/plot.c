@@ -17,7 +17,7 @@
 
 #define WIDTH       800.0
 #define HEIGHT      500.0
-#define PANEL       150.0 /* of a plot below another */
+#define PANEL       150.0 /* of a panel below a plot */
 #define MARGIN      18.0
 #define TITLE_SIZE  18.0
 #define LABEL_SIZE  15.0
@@ -306,7 +306,7 @@ static void spaced_ticks(gd_plot_axis *a, double width)
     }
 }
 
-/* The foot of a logarithmic axis with zeros says so; ticks that would be too near to it go. */
+/* A logarithmic axis with zeros has a tick 0 at its bottom; ticks too near to it are dropped. */
 static void mark_zero(gd_plot_axis *a)
 {
     gd_ticks all = a->ticks;

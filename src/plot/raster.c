@@ -1,6 +1,6 @@
 /* Drawing a picture into pixels, for PNG.
  *
- * A line is drawn by distance: a pixel is covered as far as it lies within half the width of the nearest point of the line,
+ * A line is drawn by distance: a pixel is covered as far as it is within half the width of the nearest point of the line,
  * with a soft edge of one pixel.  The pieces of one line go into a mask by maximum, and the mask is laid onto the image once, so
  * joints are neither doubled nor open.  Ends and joints come out round. */
 #include "plot/picture.h"

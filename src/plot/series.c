@@ -72,7 +72,7 @@ static void flush_line(gd_plot *p, int ink, double width)
     p->points = 0;
 }
 
-/* One segment after another; those outside the frame are left out, those across its edge are cut. */
+/* All segments in order; those outside the frame are left out, those across its edge are clipped. */
 static void draw_segment(gd_plot *p, int ink, double width, const double *from, const double *to)
 {
     double a[2] = {from[0], from[1]}, b[2] = {to[0], to[1]};

@@ -63,7 +63,7 @@ static bool read_indices(reader *r, gd_bound *b)
     return r->text[r->at++] == ']';
 }
 
-/* The number behind a sign, or the value that stands in its place. */
+/* The number behind a sign, or the value in its place. */
 static bool read_limit(reader *r, bool only, gd_bound *b, double *value)
 {
     skip(r);

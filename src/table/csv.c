@@ -28,7 +28,7 @@ typedef struct scan {
     int64_t line;
     char separator;
     bool ascii;       /* all of it */
-    bool more;        /* another cell follows on the line */
+    bool more;        /* one more cell follows on the line */
     gd_widths widths; /* of a separator GD_CSV_WIDTHS */
 } scan;
 
@@ -182,7 +182,7 @@ static gd_status read_fixed_row(scan *s)
     pass_line_end(s); /* a NUL may fall on it */
     csv->columns = s->widths.columns;
     for (int i = 0; i < csv->columns && !status; i++) status = add_cell(csv, from);
-    /* from the right: a NUL stands behind what is still to be found */
+    /* from the right, so that a NUL ends the remaining text */
     for (int i = csv->columns; i-- > 0 && !status;) {
         size_t begin = from + gd__widths_cell(&s->widths, i, s->data + from, size, &length);
         csv->cell[first + (size_t)i] = begin;

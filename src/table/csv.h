@@ -28,7 +28,7 @@ typedef struct gd_csv_options {
     char decimal;   /* ',': decimals are written 1,5; 0: with a point */
     bool no_header; /* the columns are called c1, c2, ... */
     gd_encoding encoding;
-    const char *const *missing; /* what else stands for a missing cell; NULL: nothing */
+    const char *const *missing; /* more texts for missing cells; NULL: none */
     int missing_count;
     const char *const *words; /* names of columns that are words; NULL: none */
     int words_count;
@@ -50,7 +50,7 @@ int64_t gd__csv_rows(const gd_csv *csv);
 int gd__csv_columns(const gd_csv *csv);
 const char *gd__csv_name(const gd_csv *csv, int column); /* borrowed */
 const char *gd__csv_source(const gd_csv *csv);           /* borrowed */
-/* The name without its unit: S of "S [mM]", unless another column is S too; gd__csv_find knows both.  Borrowed. */
+/* The name without its unit: S of "S [mM]", unless a second column is S too; gd__csv_find accepts both.  Borrowed. */
 const char *gd__csv_word(const gd_csv *csv, int column);
 /* The file that a row is from; borrowed. */
 const char *gd__csv_source_of(const gd_csv *csv, int64_t row);
@@ -84,7 +84,7 @@ int gd__csv_number(const gd_csv *csv, int64_t row, int column, double *value);
 bool gd__csv_ready_number(const gd_csv *csv, int64_t row, int column, double *value);
 /* Does a cell stand for nothing: empty, NA, NaN, null? */
 bool gd__csv_is_missing(const char *cell);
-/* The same with what else stands for nothing there; NULL: nothing else. */
+/* The same with more texts for missing cells; NULL: none. */
 bool gd__is_missing(const gd_words *own, const char *cell);
 /* Columns (NULL: the first `count`) as an f64 matrix [rows, count].  New. */
 gd_tensor *gd__csv_tensor(const gd_csv *csv, const int *columns, int count);

@@ -4,7 +4,7 @@
  *            then columns of numbers are stored, and cells as text are found when they are asked for
  *   stored   columns of numbers, words and dates in memory
  *   parts    tables one after the other
- *   base     some rows or columns of another table, which has text, columns or parts */
+ *   base     some rows or columns of a table that has text, columns or parts */
 #ifndef GD_TABLE_CSV_INSIDE_H
 #define GD_TABLE_CSV_INSIDE_H
 
@@ -47,7 +47,7 @@ struct gd_table {
     int columns;
     int unnamed; /* columns without a name in the file: c1 for the first */
     char separator, decimal;
-    gd_words missing; /* what else stands for a missing cell of the text */
+    gd_words missing; /* more texts for missing cells */
     /* Of each column, owned.  A table of nothing else has its cells here; in others these are columns that were read once, or of
      * which it was said that they are words.  NULL: none. */
     gd_stored *stored;

@@ -16,7 +16,7 @@ typedef struct gd_frame_column {
     gd_tensor *lent; /* whose memory `value` is, which is then only read; NULL: it is the column's own */
     gd_words words;
     bool day, clock;         /* of dates: what they have */
-    const gd_words *missing; /* what else stands for a missing cell while it is read; NULL: nothing */
+    const gd_words *missing; /* more texts for missing cells while it is read; NULL: none */
 } gd_frame_column;
 
 typedef struct gd_frame {
@@ -41,7 +41,7 @@ void gd__frame_close(gd_frame *frame);
 /* Columns of those kinds with room for so many rows. */
 GD_NODISCARD gd_status gd__frame_new(gd_ctx *ctx, int64_t rows, const gd_cells *kind, int count,
                                      gd_frame *out);
-/* A cell of a column of words, of dates: *out is what the column has for it.  False: it is no date, or of another kind than those
+/* A cell of a column of words, of dates: *out is what the column has for it.  False: it is no date, or of a different kind than those
  * before. */
 GD_NODISCARD gd_status gd__frame_word(gd_ctx *ctx, gd_word_places *places, gd_frame_column *column,
                                       const char *cell, double *out);

@@ -2,7 +2,7 @@
  *
  * Text is cut at line ends into pieces.  A piece is read without asking for memory and without a word to the context, so pieces run
  * side by side: numbers go where they belong, words and dates stay places in the text, and the first thing that is wrong is
- * remembered.  Then one thread goes over words and dates in the order of the rows, and the first fault of all is told.
+ * remembered.  Then one thread goes over words and dates in the order of the rows, and the first error of all is reported.
  *
  * Within a piece, 64 bytes at a time, a bit for every byte at which a cell may end comes first.  Where the next cell begins is known
  * before this one's digits are read, so the processor reads several at once. */
@@ -37,12 +37,12 @@ typedef struct table {
     const gd_table_layout *layout;
     const char *text, *end;
     const char *plain; /* the end, where digits are always a number and never stand for a missing one */
-    char separator, second, point; /* second: another byte between cells, or the first again */
+    char separator, second, point; /* second: a second separator, or the first again */
     bool blanks, quotes;
     bool lax; /* a cell that is no number ends its column, not the reading */
     gd_frame_column *
         *column; /* of each column of a row: where it goes, NULL: nowhere; NULL: only rows are looked for */
-    size_t *row_at; /* where rows begin, and their lines; NULL: nobody asks */
+    size_t *row_at; /* offsets of rows, and their lines; NULL: not needed */
     int64_t *row_line;
 } table;
 
@@ -153,7 +153,7 @@ static const char *pass_quotes(const table *t, const char *at, int64_t *line)
     return NULL;
 }
 
-/* A cell in quotes; its text is what lies between blanks. */
+/* A cell in quotes; blanks around its text are dropped. */
 static bool find_quoted(piece *p, cell *c, int64_t *line)
 {
     const table *t = p->t;
@@ -316,7 +316,7 @@ static inline __attribute__((always_inline)) bool short_number(const char *s, co
 static inline __attribute__((always_inline)) bool plain_number(const char *s, const char *end, char point,
                                                                double *out)
 {
-    static const double signs[] = {1, -1}; /* no branch: nobody can tell which comes next */
+    static const double signs[] = {1, -1}; /* no branch, as the sign is unpredictable */
     size_t minus = *s == '-';
     s += minus;
     double value;
@@ -559,7 +559,7 @@ static gd_status name_cell(namer *n, int column, int64_t row, fault *f)
     return GD_OK;
 }
 
-/* All words and dates in the order of the rows; those in front of the first fault, or up to another. */
+/* All words and dates in the order of the rows; those in front of the first error, or up to a given row. */
 static gd_status name_cells(namer *n, int64_t rows, fault *first)
 {
     gd_status status = GD_OK;

@@ -13,7 +13,7 @@ typedef struct gd_table_layout {
     char separator, decimal;
     int columns;             /* of a row */
     const char *const *name; /* theirs */
-    const gd_words *missing; /* what else stands for a missing cell; NULL: nothing */
+    const gd_words *missing; /* more texts for missing cells; NULL: none */
 } gd_table_layout;
 
 /* Reads the rows of text[0..size), which a NUL follows: `wanted[i]` of `count` columns, of that kind (never FOUND), in any order, none twice.  first_line is
@@ -41,7 +41,7 @@ void gd__scan_find_one(const gd_table_layout *layout, const char *text, size_t s
 /* The text of a cell without its quotes and with a NUL: at most length + 1 bytes. */
 void gd__scan_copy(const char *cell, size_t length, char *out);
 
-/* How much of text[0..size) is whole rows, each with its line end: 0 where the first one goes on.  *lines: theirs. */
+/* The length of the complete rows in text[0..size), each with its line end: 0 if the first row is incomplete.  *lines: their number. */
 size_t gd__scan_whole_rows(const gd_table_layout *layout, const char *text, size_t size, int64_t *lines);
 
 #endif

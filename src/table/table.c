@@ -204,7 +204,7 @@ gd_tensor *gd_table_matrix(gd_table *table, const char *const *names, int count)
 
 /* ---- parts ---- */
 
-/* Rows and columns of a table, which may itself be a part of another.  pick is consumed; NULL: all rows. */
+/* Rows and columns of a table, which may itself be a part of a table.  pick is consumed; NULL: all rows. */
 static gd_table *part_of_table(gd_table *table, int64_t *pick, int64_t rows, const int *place, int columns)
 {
     gd_ctx *ctx = table->ctx;

@@ -83,7 +83,7 @@ static bool add_item(reader *r, double value)
     return true;
 }
 
-/* The items of a list that lies `depth` lists deep; all lists of one depth have one length. */
+/* The items of a list nested `depth` lists deep; all lists of one depth have one length. */
 static bool read_list(reader *r, int depth)
 {
     size_t begin = r->at - 1;

@@ -18,10 +18,10 @@ typedef struct gd_value_tables {
 gd_tensor *gd__value_parse(gd_ctx *ctx, const char *what, const char *text, gd_dtype dtype,
                            gd_value_tables *tables);
 
-/* How much of what stands behind the @ is the file's name; *part: what of it is meant ("mass"), NULL: all. */
+/* The length of the file's name behind the @; *part: the part of the file ("mass"), NULL: all. */
 size_t gd__value_file(const char *path, const char **inner);
 
-/* What stands behind the @.  Its own dtype is kept.  New. */
+/* The value behind the @.  Its own dtype is kept.  New. */
 gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path, gd_value_tables *tables);
 
 #endif

@@ -1,7 +1,7 @@
 /* A text that is all in memory, by the reader that is fast (scan_rows.h).
  *
  * Every column is read as numbers on all threads, and stays one of numbers if all of its cells are.  Of other columns nothing is kept
- * but the text: their cells are found when somebody asks for them.  Where a row is wrong, or a cell is not UTF-8, nothing is read here,
+ * but the text: their cells are found on first use.  If a row is wrong, or a cell is not UTF-8, nothing is read here,
  * and the slower reader (csv.c) says what it is; both take the same texts (tests/table/test_readers.c). */
 #include "base/object.h"
 #include "base/observer.h"

@@ -12,7 +12,7 @@ typedef struct places {
     unsigned char *seen; /* of each place: TOP, BELOW */
     size_t bytes, widest;
     size_t words; /* of the first line */
-    bool ragged;  /* another line has more or less */
+    bool ragged;  /* some line has more or fewer */
     bool asked;   /* for this kind of table; then nothing speaks against it */
     bool
         others; /* the first line is one word, has separators or quotes, or a line has a tab or is too long */
@@ -79,7 +79,7 @@ static gd_status see_all(gd_ctx *ctx, places *p, const char *text, size_t size)
     return status;
 }
 
-/* The runs of places that some line fills; `hollow` where one has nothing below the first line: with `join` it is another word of
+/* The runs of places that some line fills; `hollow` where one has nothing below the first line: with `join` it is one more word of
  * the name before it, like a unit. */
 static gd_status cut(gd_ctx *ctx, const places *p, bool join, gd_widths *out, bool *hollow)
 {

@@ -27,7 +27,7 @@ void gd__widths_free(gd_ctx *ctx, gd_widths *w);
 /* The cell of a column in a line of that many bytes, without blanks around it: where it begins; its length. */
 size_t gd__widths_cell(const gd_widths *w, int column, const char *line, size_t size, size_t *length);
 
-/* The words of a first line between blanks; what stands in brackets is the unit of the word before it: two in "t [s] S [mol / l]". */
+/* The words of a first line between blanks; text in brackets is the unit of the word before it: two in "t [s] S [mol / l]". */
 size_t gd__header_words(const char *line, size_t size);
 
 #endif

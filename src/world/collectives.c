@@ -434,7 +434,7 @@ static bool lies_in(const gd_tensor *t, const char *at)
     return t && at >= t->data && at < t->data + (size_t)t->numel * gd__item_size(t);
 }
 
-/* A slice lies in the inbox or in one of this rank's sums. */
+/* A slice is in the inbox or in one of this rank's sums. */
 static gd_tensor slice_at(const gd_exchange *k, char *at, int64_t count)
 {
     const gd_tensor *whole = k->inbox;
@@ -615,7 +615,7 @@ gd_status gd__exchange_post(gd_exchange *k)
 
 /* ---- after ---- */
 
-/* The result goes to another device than messages find their bytes on; one of the two is the CPU. */
+/* The result is on a different device than the data of messages; one of the two is the CPU. */
 static gd_status carry(gd_exchange *k, gd_tensor *to, const gd_tensor *host)
 {
     gd_device *device = to->storage->device;

@@ -9,7 +9,7 @@
 
 #define IDLE_SECONDS   0.05 /* between two looks at the clock */
 #define SAY_SECONDS    2.5  /* between two messages to the others that this rank waits */
-#define REMARK_SECONDS 10   /* of waiting, after which the caller is told who is missing */
+#define REMARK_SECONDS 10   /* of waiting, after which a message names the missing rank */
 
 /* ---- making ---- */
 
@@ -136,7 +136,7 @@ static bool given_up(gd_world *w)
 gd_status gd__transport_status(gd_exchange *work, gd_status status)
 {
     gd_world *w = work->world;
-    bool usage = status == GD_DTYPE || status == GD_OVERFLOW; /* every rank is told that alike */
+    bool usage = status == GD_DTYPE || status == GD_OVERFLOW; /* every rank gets this error itself */
     if (!status || usage) return status;
     if (given_up(w)) return over(w);
     (void)snprintf(w->why, sizeof w->why, "%s: rank %d: %.400s", gd__collective_name((int)work->what.kind),
@@ -228,7 +228,7 @@ static bool is_speaker(gd_exchange *work)
     return true;
 }
 
-/* Long before the time-out, who waits is told for whom. */
+/* Long before the timeout, a waiting rank reports which rank it waits for. */
 static bool remark(gd_exchange *work, double waited)
 {
     gd_world *w = work->world;
@@ -390,7 +390,7 @@ static void advance(gd_exchange *work, bool *moved)
     bool all = true;
     while (work->stage < GD_FINISHED && all) {
         work->status = test_messages(work, &all, moved);
-        if (work->stage == GD_COUNT && is_filling(work->world)) return; /* for another one still */
+        if (work->stage == GD_COUNT && is_filling(work->world)) return; /* for a different one still */
         if (!work->status && all) work->status = next_stage(work);
         if (work->status) work->stage = GD_FINISHED;
     }
@@ -481,7 +481,7 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Rank 0 speaks first: one sentence is enough.  Where all that it waits for wait themselves, who misses somebody is given the time. */
+/* Rank 0 reports first, so that there is one message.  If all ranks that it waits for wait themselves, they get time to report. */
 static double patience(gd_exchange *work)
 {
     double timeout = work->world->timeout;
@@ -528,7 +528,7 @@ gd_status gd_world_wait(gd_exchange *work)
 {
     if (!work) return GD_ARGUMENT;
     gd_status status = work->world->over && work->stage < GD_FINISHED ? over(work->world) : wait_for(work);
-    /* what others have started is over for them before this rank goes on, or leaves */
+    /* collectives that others have started are over for them before this rank continues or leaves */
     if (work->world->unseen == work && is_filling(work->world) && !work->world->over)
         (void)!wait_for(work->world->filler);
     if (work->mine.failed) status = (gd_status)work->mine.failed;

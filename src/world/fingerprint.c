@@ -14,7 +14,7 @@ const char *gd__collective_name(int kind)
 
 static bool sums(const gd_sheet *s) { return s->kind == GD_ALL_REDUCE || s->kind == GD_REDUCE_SCATTER; }
 
-/* A number for so many elements from one rank to another. */
+/* A hash of the number of elements from one rank to a second. */
 static uint64_t passage(int from, int to, int64_t count)
 {
     uint64_t h = ((uint64_t)from << 32 | (uint64_t)to) * 0x9E3779B97F4A7C15u + (uint64_t)count;
@@ -114,7 +114,7 @@ static void compare(const gd_sheet *a, const gd_sheet *b, int rank, gd_verdict *
               rank, b->machine, a->machine);
 }
 
-/* A barrier that is told of a failure is asked for it: what it says is not about the barrier. */
+/* A barrier that receives a failure returns that error, which is not about the barrier. */
 static void judge_failure(const gd_sheet *s, int rank, gd_verdict *v)
 {
     if (s->fills)
@@ -151,7 +151,7 @@ gd_status gd__world_same(gd_world *w, const char *who, const char *text)
 {
     if (!w) return GD_OK;
     gd_status status = gd__world_call(w, &(gd_collective){.kind = GD_BARRIER, .name = text});
-    /* that another rank has failed elsewhere is said as it is */
+    /* a failure of a different rank elsewhere is reported unchanged */
     if (!strncmp(gd_error_text(w->ctx), "barrier: ", 9)) gd__blame(w->ctx, GD_OK, who);
     return status;
 }

@@ -8,7 +8,7 @@ static bool is_root(const gd_subtree *n, int64_t total)
     return n->index == 0 && total <= (int64_t)1 << n->level;
 }
 
-/* Nothing stands to the right of a left child that ends where the microbatches end. */
+/* A left child that ends where the microbatches end has no right sibling. */
 static bool has_no_sibling(const gd_subtree *n, int64_t total)
 {
     return n->index % 2 == 0 && (n->index + 1) > (total - 1) >> n->level;

@@ -4,8 +4,8 @@
  *     level 1   (1,0)       (1,1)       (1,2)          its parents as it is
  *     level 0   0     1     2     3     4
  *
- * A process has the largest subtrees that its microbatches fill, from left to right; another goes on with them.  The value of a
- * node is left + right, never in another order, so that it does not matter who computes it. */
+ * A process has the largest subtrees that its microbatches fill, from left to right; the next process continues with them.  The value of a
+ * node is left + right, never in a different order, so that it does not matter which process computes it. */
 #ifndef GD_WORLD_SUM_TREE_H
 #define GD_WORLD_SUM_TREE_H
 
@@ -27,7 +27,7 @@ typedef struct gd_tree {
 /* left + right, and where that is: in the place of one of them, whose other is not needed any more, or elsewhere. */
 typedef void *(*gd_join_fn)(void *user, void *left, void *right);
 
-/* Puts a subtree behind those that are there, and joins what are siblings.  join NULL: sums are not looked at. */
+/* Appends a subtree, and joins siblings.  join NULL: sums are not computed. */
 void gd__tree_push(gd_tree *tree, int64_t total, gd_subtree node, gd_join_fn join, void *user);
 /* The subtrees that microbatches first ... first + count - 1 fill, without sums. */
 void gd__tree_of(gd_tree *tree, int64_t total, int64_t first, int64_t count);

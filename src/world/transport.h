@@ -1,4 +1,4 @@
-/* What moves the bytes of a world: messages from one rank to another, nothing else.  Collectives are made of these in
+/* The transport of a world: messages between ranks, nothing else.  Collectives are made of these in
  * collectives.c, so that every transport gives the same bits; a plugin fills the same table.
  *
  * A message and its bytes stay where they are from post until it is done or cancelled.  A send meets the receive that has its
@@ -40,13 +40,13 @@ typedef struct gd_transport {
     bool (*reaches)(gd_endpoint *e, const gd_device *device);
     bool in_order; /* messages have no names there: one collective after the other */
     void (*idle)(gd_endpoint *e, double seconds); /* until something has happened, or that long */
-    /* Who waits long says so now and then: it is not the one that is missing.  Seconds since another has, INFINITY: it has not.
+    /* A rank that waits long reports it repeatedly, as it is not the missing one.  Seconds since a rank's report, INFINITY: none.
      * NULL, both: nobody can know. */
     void (*say_waiting)(gd_endpoint *e);
     double (*heard)(gd_endpoint *e, int rank);
-    /* Nobody can go on: tells the others why.  May end the process. */
+    /* The world fails: sends the reason to the others.  May end the process. */
     void (*give_up)(gd_endpoint *e, const char *text);
-    /* Why somebody else has given up; NULL: nobody has. */
+    /* The reason why a different rank has failed; NULL: none has. */
     const char *(*given_up)(gd_endpoint *e);
     void (*close)(gd_endpoint *e);
 } gd_transport;
@@ -58,7 +58,7 @@ struct gd_endpoint {
     const gd_host *host; /* for plugins: fail, alloc, free */
     uint64_t layout;     /* GD_WORLD_LAYOUT of the library */
     double timeout;      /* seconds that joining may take */
-    /* For plugins that stand on another: joins the world of that name in `other`; and gd_world_describe. */
+    /* For plugins on top of a different transport: joins the world of that name in `other`; and gd_world_describe. */
     gd_status (*join)(gd_endpoint *other, gd_ctx *ctx, const char *name);
     bool (*describe)(gd_ctx *ctx, const char *name, char *text, size_t size);
     int rank, size;

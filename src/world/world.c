@@ -38,7 +38,7 @@ gd_world *gd__world_over(const gd_endpoint *end, const char *name, const gd_worl
 
 /* ---- plugins ---- */
 
-/* Records what is missing; a plugin may ask for another. */
+/* Records which plugin is missing; a plugin may need a second one. */
 static gd_status join_plugin(gd_endpoint *end, gd_ctx *ctx, const char *name)
 {
     gd_plugin_found found = gd__plugin_symbol(ctx, GD_PLUGIN_WORLD, name, "gd_plugin_join");
@@ -81,7 +81,7 @@ bool gd_world_describe(gd_ctx *ctx, const char *name, char *text, size_t size)
 
 /* ---- names ---- */
 
-/* The number behind "threads:"; 0: it is another name, -1: no number that can be. */
+/* The number behind "threads:"; 0: a different name, -1: an invalid number. */
 static int threads_of(const char *name)
 {
     char *end = NULL;

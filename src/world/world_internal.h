@@ -1,10 +1,10 @@
 /* The inside of a world.
  *
- * A collective is a gd_exchange that goes through stages; in each it posts messages and goes on when all are done:
+ * A collective is a gd_exchange that goes through stages; in each it posts messages and continues when all are done:
  *
  *     QUEUED    it waits for its turn
  *     FINGERPRINT      every rank sends its sheet (what it is about to do) to all, in large worlds to rank 0
- *     VERDICT   who has all sheets compares them, rank 0 of a large world tells all: go on, or who disagrees
+ *     VERDICT   ranks with all sheets compare them, rank 0 of a large world replies to all: continue, or the ranks that differ
  *     COUNT     only where they are at different things: how many each has started
  *     FIRST     bytes move (slices of sums to their owners, pieces, down the tree of a broadcast)
  *     SECOND    finished slices go to all; a broadcast goes further down
@@ -12,14 +12,14 @@
  * A few numbers travel on the sheets themselves, and nothing moves after the fingerprint: small sums, gathers and broadcasts take one message
  * from each to each.
  *
- * All memory is there before the fingerprint, and a rank that cannot take part says so on its sheet: nobody waits for it in vain.
+ * All memory is there before the fingerprint, and a rank that cannot take part reports it on its sheet, so that no rank waits for it in vain.
  *
- * A rank that has failed elsewhere says so in place of what the others do next, and these may have started more after it:
+ * A rank that has failed elsewhere reports it instead of the next collective, after which the others may have started more:
  *
  *     others    [ 7 all_reduce ][ 8 all_reduce ][ 9 all_reduce ]
  *     rank 2    [ 7 I failed   ]                                   all count: 10, 10, 8; rank 2 says the same at 8 and 9
  *
- * and all go on with number 10.  What a rank would start before its caller has seen the end of 7 is refused. */
+ * and all continue with number 10.  Starting a collective before the caller has waited for 7 is an error. */
 #ifndef GD_WORLD_WORLD_INTERNAL_H
 #define GD_WORLD_WORLD_INTERNAL_H
 
@@ -67,7 +67,7 @@ struct gd_exchange {
     gd_stage stage;
     gd_status status; /* what it ended with */
     bool spare;       /* part of the world */
-    int64_t end;      /* of a filler: it stands for numbers op ... end - 1 */
+    int64_t end;      /* of a filler: it replaces numbers op ... end - 1 */
     bool small;       /* its data are on the sheets */
     gd_collective what;
     gd_sheet mine, *sheet; /* all of them, at rank 0 */
@@ -78,7 +78,7 @@ struct gd_exchange {
     gd_device *at;   /* where messages find their bytes: the CPU, or a device that the transport reaches */
     gd_tensor *host; /* `tensor` in row-major order there: itself, or a copy */
     gd_tensor *host_out; /* the same of `out` */
-    gd_tensor *staging;  /* beside a result that has its elements in another order or place */
+    gd_tensor *staging;  /* for a result with its elements in a different order or memory */
     gd_tree own;         /* sums of this rank's microbatches, gd_tensor */
     gd_tensor *inbox;    /* slices of the others' sums */
     gd_dtype partial;    /* dtype of partial sums */
@@ -95,7 +95,7 @@ struct gd_world {
     int reserved;               /* how many at most */
     gd_exchange *spare;         /* for telling that there is no memory */
     gd_exchange *filler;        /* for those that others have started and this rank has not; of the world */
-    gd_exchange *unseen;        /* has ended because of such a rank, and nobody has waited for it yet */
+    gd_exchange *unseen;        /* ended because of such a rank, and not waited for yet */
     double said;                /* when it told others that it waits */
     bool failed;                /* the last collective ended with an error that all ranks have; */
     uint64_t told;              /* its number in the context */
@@ -174,9 +174,9 @@ void gd__exchange_free(gd_exchange *work);
 /* From now on so many collectives at a time, whose tensors are where messages find their bytes and which are no sums, can be started
  * without memory.  NOMEM, with fewer; 0 always succeeds. */
 gd_status gd__world_reserve(gd_world *world, int count);
-/* What a transport answers: where it has failed, ranks are at different places of a collective, and nobody can go on. */
+/* The result of a transport: after a failure ranks are at different stages of a collective, and none can continue. */
 gd_status gd__transport_status(gd_exchange *work, gd_status status);
-/* Takes collectives under way a little further: need nobody wait for this one any more? */
+/* Advances pending collectives: is this one complete? */
 bool gd__exchange_is_over(gd_exchange *work);
 gd_status gd__message(gd_exchange *work, int peer, bool sends, int part, void *data, size_t bytes);
 
@@ -197,7 +197,7 @@ gd_microbatches *gd__microbatches_of(gd_world *world, gd_dtype dtype, gd_device 
 GD_NODISCARD gd_status gd__microbatches_take(gd_microbatches *microbatches, gd_tensor *value);
 /* Joins what waits. */
 gd_status gd__microbatches_settle(gd_microbatches *microbatches);
-/* Where a sum over microbatches of the dtype of partial sums may go without another copy: into this rank's first subtree; NULL: it has
+/* The memory for a sum over microbatches of the dtype of partial sums without one more copy: this rank's first subtree; NULL: it has
  * none.  Borrowed; once all microbatches are there. */
 gd_tensor *gd__microbatches_room(gd_microbatches *microbatches);
 /* All microbatches of this rank at once: the sums of its subtrees (gd__tree_of) in their order, as above.  Consumed. */

@@ -24,7 +24,7 @@ typedef struct meeting {
     pthread_cond_t changed;
     uint64_t changes;
     int size;
-    char why[512]; /* somebody has given up; "": nobody has */
+    char why[512]; /* the failure of a rank; "": none */
     seat seat[];
 } meeting;
 

@@ -1,4 +1,4 @@
-/* From addresses to numbers: where a parameter stands in a list. */
+/* A map from addresses to numbers, such as the position of a parameter in a list. */
 #ifndef GD_BASE_ADDRESS_MAP_H
 #define GD_BASE_ADDRESS_MAP_H
 

@@ -49,7 +49,7 @@ static uint32_t code_of(const char *text, size_t length)
     return code;
 }
 
-/* Ranges that end a line, change the direction of writing, or show nothing at all: what hides a name inside another. */
+/* Ranges that end a line, change the direction of writing, or are invisible: they could hide one name inside a second. */
 static const uint32_t controls[][2] = {{0x00, 0x1F},     {0x7F, 0x9F},      {0xAD, 0xAD},
                                        {0x061C, 0x061C}, {0x180E, 0x180E},  {0x200B, 0x200F},
                                        {0x2028, 0x202E}, {0x2060, 0x206F},  {0xFEFF, 0xFEFF},

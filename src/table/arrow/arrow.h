@@ -1,5 +1,5 @@
 /* Arrow's C data interface, version 1: three structs by which programs lend columns to each other.  The layout is that of the
- * specification (https://arrow.apache.org/docs/format/CDataInterface.html); the names are ours, so that the header of another program
+ * specification (https://arrow.apache.org/docs/format/CDataInterface.html); the names are ours, so that Arrow's own header
  * may be included beside this one. */
 #ifndef GD_TABLE_ARROW_H
 #define GD_TABLE_ARROW_H

@@ -1,4 +1,4 @@
-/* Tables over the columns of another program; see gradus/table.h and arrow.h.
+/* Tables over columns of Arrow streams; see gradus/table.h and arrow.h.
  *
  * All batches of the stream are fetched, then each column is made.  One that is f64, without missing cells and in one batch is lent:
  * the batch stays until the last of its columns goes.  Others are converted. */
@@ -153,12 +153,12 @@ static gd_status read_word(importer *m, const column *c, int k, const gd_arrow_c
 }
 
 typedef struct coded {
-    double *value; /* of each entry of the dictionary; a signalling place: not looked at yet */
+    double *value; /* of each entry of the dictionary; signalling NaN: not read yet */
     bool *known;
     size_t count;
 } coded;
 
-/* The cell that a place in a dictionary stands for; entries that no row has do not become words. */
+/* The cell of a dictionary index; entries that no row uses do not become words. */
 static gd_status read_coded(importer *m, const column *c, int k, const gd_arrow_cells *entries, int64_t code,
                             coded *d, gd_word_places *places, gd_frame_column *words, double *out)
 {
