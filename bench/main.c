@@ -1,8 +1,10 @@
 /* gradus_bench [--json] [NAME...]: runs the named benchmarks, or all, with the comparisons that this machine has libraries
- * for.  Exit 1 when a limit is missed.  (`gradus bench` is the same without those libraries: command.c.) */
+ * for.  With --count CASE REPEATS: a case of trace_cases.c, which bench trace has callgrind count.  Exit 1 when a limit is missed.  (`gradus bench` is the same without those libraries: command.c.) */
 #include "bench.h"
+#include "trace_cases.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int usage(FILE *out)
@@ -24,6 +26,7 @@ int main(int argc, char **argv)
 {
     bench_run run = {.line = print_line};
     int named = 0;
+    if (argc == 4 && !strcmp(argv[1], "--count")) return bench_count_case(argv[2], atol(argv[3]));
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--help")) return usage(stdout);
         if (!strcmp(argv[i], "--json"))

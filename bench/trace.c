@@ -1,113 +1,195 @@
-/* Traced functions against the same functions run each time. */
+/* Traced functions: instructions by callgrind, where valgrind is installed, and times beside jax.jit, where Python has JAX
+ * (GRADUS_TORCH_PYTHON).  "At most" is what the library promises. */
 #include "bench.h"
-#include "gradus/optim.h"
-#include "gradus/trace.h"
+#include "trace_cases.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- instructions ---- */
+
+/* Instructions of a run of a case with so many repeats; 0: it cannot be counted here. */
+static double instructions(const char *program, const char *name, long repeats)
+{
+    char command[1200], line[256];
+    double count = 0;
+    (void)snprintf(command, sizeof command,
+                   "valgrind --tool=callgrind --callgrind-out-file=/dev/null '%s' --count %s %ld 2>&1",
+                   program, name, repeats);
+    FILE *out = popen(command, "r");
+    if (!out) return 0;
+    while (fgets(line, sizeof line, out)) {
+        const char *at = strstr(line, "Collected :");
+        if (at) count = strtod(at + strlen("Collected :"), NULL);
+    }
+    return pclose(out) == 0 ? count : 0;
+}
+
+static void report_count(const char *program, const char *name, const char *text, long repeats, double most)
+{
+    double few = instructions(program, name, repeats), many = instructions(program, name, 3 * repeats);
+    if (few > 0 && many > few)
+        bench_report((report){.name = text,
+                              .value = (many - few) / (2 * (double)repeats),
+                              .unit = "instructions",
+                              .limit = most});
+}
+
+#define AROUND 12 /* instructions of the loop that calls the replay */
+
+/* Cases are counted by the program of the benchmarks itself. */
+static void report_counts(void)
+{
+    char path[512];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0) return;
+    path[n] = 0;
+    const char *name = strrchr(path, '/');
+    if (!name || strcmp(name, "/gradus_bench") != 0 || strchr(path, '\'')) return;
+    report_count(path, "valley", "rosenbrock, value + gradient, compiled", 5000, 100 + AROUND);
+    report_count(path, "valley-interpreted", "the same, interpreted", 5000, 300 + AROUND);
+    report_count(path, "rollout", "200 Runge-Kutta steps + gradient, compiled", 20, 60e3);
+    report_count(path, "rollout-interpreted", "the same, interpreted", 20, 350e3);
+    report_count(path, "adam", "step of adam on rosenbrock, traced", 400, 3e3);
+    report_count(path, "lbfgs", "step of lbfgs | strong_wolfe, traced", 400, 25e3);
+}
+
+/* ---- times ---- */
 
 typedef struct subject {
-    gd_ctx *ctx;
-    gd_tensor *x, *value, *grad;
+    gd_tensor *x, *v, *value, *grad;
     gd_traced *f;
-    gd_optimizer *optimizer;
-    gd_objective objective;
 } subject;
 
-static gd_tensor *valley(void *user, gd_tensor *const *in, int count)
-{
-    (void)user;
-    (void)count;
-    gd_tensor *x = gd_index(in[0], "0", 0), *y = gd_index(in[0], "0", 1);
-    gd_tensor *a = gd_add_scalar(gd_neg(x), 1), *b = gd_sub(y, gd_square(x));
-    return gd_add(gd_square(a), gd_mul_scalar(gd_square(b), 100));
-}
-
-static gd_tensor *chained(void *user, gd_tensor *const *in, int count)
-{
-    (void)user;
-    (void)count;
-    int64_t n = gd_size(in[0], 0);
-    gd_tensor *x = gd_slice(in[0], "0", 0, n - 1, 1), *y = gd_slice(in[0], "0", 1, n, 1);
-    gd_tensor *a = gd_add_scalar(gd_neg(x), 1), *b = gd_sub(y, gd_square(x));
-    return gd_sum(gd_add(gd_square(a), gd_mul_scalar(gd_square(b), 100)), NULL, false);
-}
-
-static void replay(void *arg)
+static void run_gradient(void *arg)
 {
     subject *s = arg;
     (void)!gd_traced_gradient(s->f, &s->x, 1, &s->value, &s->grad);
 }
 
-/* The same by operators: GRADUS_TRACE does not matter, and nothing is recorded. */
-static void run_function(void *arg)
+static void run_product(void *arg)
 {
     subject *s = arg;
-    gd_tensor *grad;
-    gd_function function = gd_size(s->x, 0) == 2 ? valley : chained;
-    gd_scope_begin(s->ctx);
-    gd_tensor *x = gd_require_grad(gd_detach(s->x));
-    (void)!gd_grad(function(NULL, &x, 1), NULL, &x, 1, 0, &grad);
-    gd_scope_end(s->ctx);
+    (void)!gd_traced_hvp(s->f, &s->x, 1, &s->v, &s->grad);
 }
 
-static void report_function(gd_ctx *ctx, const char *name, int64_t n)
+#define MOST_PEERS 8
+
+typedef struct peers {
+    char name[MOST_PEERS][40];
+    double time[MOST_PEERS]; /* milliseconds */
+    int count;
+} peers;
+
+static void ask_jax(peers *p)
 {
-    static const struct {
-        gd_trace_compile compile;
-        const char *name;
-    } ways[] = {{GD_TRACE_INTERPRET, "interpreted"}, {GD_TRACE_AT_ONCE, "compiled"}};
-    subject s = {.ctx = ctx, .x = gd_full(ctx, GD_F64, 1, &n, 0.7)};
-    char line[96];
-    double eager = bench_time(run_function, &s);
-    (void)snprintf(line, sizeof line, "%s, value + gradient by operators", name);
-    bench_report((report){.name = line, .value = 1e9 * eager, .unit = "ns"});
-    for (int i = 0; i < 2; i++) {
-        gd_trace_options o = gd_trace_defaults();
-        o.compile = ways[i].compile;
-        s.f = gd_trace(ctx, n == 2 ? valley : chained, NULL, &o);
-        for (int call = 0; call < 4; call++) replay(&s);
-        (void)snprintf(line, sizeof line, "%s, replayed, %s", name, ways[i].name);
-        bench_report((report){.name = line, .value = 1e9 * bench_time(replay, &s), .unit = "ns"});
-        gd_traced_free(s.f);
+    FILE *out = bench_python("trace_jax.py", bench_threads());
+    if (!out) return;
+    while (p->count < MOST_PEERS && fscanf(out, "%39s %lf", p->name[p->count], &p->time[p->count]) == 2)
+        p->count++;
+    (void)pclose(out);
+}
+
+static double peer_time(const peers *p, const char *name)
+{
+    for (int i = 0; i < p->count; i++)
+        if (!strcmp(p->name[i], name)) return p->time[i];
+    return 0;
+}
+
+static subject subject_of(gd_ctx *ctx, gd_function function, gd_dtype dtype, int64_t n)
+{
+    gd_trace_options o = gd_trace_defaults();
+    o.compile = GD_TRACE_AT_ONCE;
+    return (subject){.x = gd_full(ctx, dtype, 1, &n, 0.7),
+                     .v = gd_full(ctx, dtype, 1, &n, 0.7),
+                     .f = gd_trace(ctx, function, NULL, &o)};
+}
+
+static void end_subject(subject *s)
+{
+    gd_traced_free(s->f);
+    gd_release(s->x);
+    gd_release(s->v);
+}
+
+static double settled_time(bench_fn run, subject *s)
+{
+    for (int i = 0; i < 5; i++) run(s);
+    return bench_time(run, s);
+}
+
+/* ratio: JAX's time over ours must be at least this. */
+static void report_beside(const peers *p, const char *text, const char *name, double seconds, double ratio)
+{
+    double other = peer_time(p, name);
+    bench_report((report){.name = text,
+                          .value = 1e3 * seconds,
+                          .unit = "ms",
+                          .against = other > 0 ? "jax.jit:" : NULL,
+                          .other = other,
+                          .ratio_limit = other > 0 ? ratio : 0});
+}
+
+static void report_chained(gd_ctx *ctx, const peers *p)
+{
+    static const int64_t sizes[] = {1000, 100000, 1000000, 10000000};
+    char text[80], name[40];
+    for (int i = 0; i < 4; i++) {
+        subject s = subject_of(ctx, bench_chained, GD_F64, sizes[i]);
+        (void)snprintf(text, sizeof text, "chained rosenbrock, gradient, n = %lld", (long long)sizes[i]);
+        (void)snprintf(name, sizeof name, "chained-%lld", (long long)sizes[i]);
+        report_beside(p, text, name, settled_time(run_gradient, &s), 2);
+        if (sizes[i] == 1000000)
+            report_beside(p, "its Hessian product, n = 1000000", "product-1000000",
+                          settled_time(run_product, &s), 1);
+        end_subject(&s);
     }
-    gd_release(s.x);
 }
 
-static gd_tensor *loss(void *user)
+typedef struct bytes {
+    plain_pool *pool;
+    float *from, *to;
+    long n;
+} bytes;
+
+static void move_bytes(void *arg)
 {
-    subject *s = user;
-    return valley(NULL, &s->x, 1);
+    bytes *b = arg;
+    plain_run(b->pool, PLAIN_ADD, b->to, b->from, b->from, b->n);
 }
 
-static void step(void *arg)
+/* Against a loop that reads as many floats and writes as many. */
+static void report_ten(gd_ctx *ctx)
 {
-    subject *s = arg;
-    (void)!gd_optimizer_step(s->optimizer, &s->objective, NULL);
-}
-
-static void report_step(gd_ctx *ctx, const char *chain, bool traced)
-{
-    subject s = {.ctx = ctx,
-                 .x = gd_require_grad(gd_full(ctx, GD_F64, 1, (int64_t[]){2}, 0.7)),
-                 .optimizer = gd_optimizer_new(ctx, gd_chain(ctx, chain))};
-    s.objective = (gd_objective){.loss = loss, .user = &s, .traced = traced};
-    char line[96];
-    (void)!gd_optimizer_add(s.optimizer, "x", s.x);
-    for (int i = 0; i < 5; i++) step(&s);
-    (void)snprintf(line, sizeof line, "step of %s%s", chain, traced ? ", traced" : "");
-    bench_report((report){.name = line, .value = 1e9 * bench_time(step, &s), .unit = "ns"});
-    gd_optimizer_free(s.optimizer);
-    gd_release(s.x);
+    const long n = 10000000;
+    subject s = subject_of(ctx, bench_ten, GD_F32, n);
+    bytes b = {plain_start(bench_threads()), calloc((size_t)n, sizeof(float)),
+               calloc((size_t)n, sizeof(float)), n};
+    double ours = settled_time(run_gradient, &s), floor = ours;
+    if (b.from && b.to) bench_compare(run_gradient, &s, move_bytes, &b, &ours, &floor);
+    bench_report((report){.name = "ten operators over 1e7 f32, with gradient",
+                          .value = 1e3 * ours,
+                          .unit = "ms",
+                          .against = "a loop over its bytes:",
+                          .other = 1e3 * floor,
+                          .ratio_limit = 1 / 1.3});
+    plain_stop(b.pool);
+    free(b.from);
+    free(b.to);
+    end_subject(&s);
 }
 
 void bench_trace(void)
 {
-    gd_ctx *ctx = bench_context(1);
-    report_function(ctx, "rosenbrock", 2);
-    report_function(ctx, "chained rosenbrock, n = 10", 10);
-    report_function(ctx, "chained rosenbrock, n = 1000", 1000);
-    report_step(ctx, "adam | lr(1e-6)", false);
-    report_step(ctx, "adam | lr(1e-6)", true);
+    peers p = {.count = 0};
+    report_counts();
+    ask_jax(&p);
+    gd_ctx *ctx = bench_context(bench_threads());
+    report_chained(ctx, &p);
+    report_ten(ctx);
     bench_check(ctx);
     gd_ctx_free(ctx);
 }

@@ -49,6 +49,7 @@ gd_objective gd__problem_objective(gd_problem *p)
                           .value = none ? number_of : NULL,
                           .batch = by_rows ? &p->rows->batch : NULL,
                           .user = p,
+                          .traced = true,
                           .equal = p->equal.count ? equal_values : NULL,
                           .below = p->below.count ? below_values : NULL};
 }

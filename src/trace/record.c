@@ -43,9 +43,10 @@ static void say_why_not(gd_recording *r, const char *format, const char *name)
 
 /* ---- buffers ---- */
 
-static size_t hash_of(const gd_storage *storage)
+/* By the serial too: a long function has many storages at few addresses. */
+static size_t hash_of(const gd_storage *storage, uint64_t serial)
 {
-    uint64_t h = (uint64_t)(uintptr_t)storage * 0x9e3779b97f4a7c15u;
+    uint64_t h = ((uint64_t)(uintptr_t)storage + serial * 0xff51afd7ed558ccdu) * 0x9e3779b97f4a7c15u;
     return (size_t)(h >> 32);
 }
 
@@ -59,7 +60,7 @@ static bool grow_places(gd_recording *r)
     }
     memset(place, 0, (size_t)room * sizeof *place);
     for (int k = 0; k < r->buffers; k++) {
-        size_t at = hash_of(r->buffer[k].storage) & (size_t)(room - 1);
+        size_t at = hash_of(r->buffer[k].storage, r->buffer[k].serial) & (size_t)(room - 1);
         while (place[at]) at = (at + 1) & (size_t)(room - 1);
         place[at] = k + 1;
     }
@@ -73,7 +74,7 @@ static bool grow_places(gd_recording *r)
 static int find_buffer(const gd_recording *r, const gd_storage *storage)
 {
     if (!r->place_room) return -1;
-    for (size_t at = hash_of(storage) & (size_t)(r->place_room - 1); r->place[at];
+    for (size_t at = hash_of(storage, storage->serial) & (size_t)(r->place_room - 1); r->place[at];
          at = (at + 1) & (size_t)(r->place_room - 1)) {
         const gd_buffer *b = &r->buffer[r->place[at] - 1];
         if (b->storage == storage && b->serial == storage->serial) return r->place[at] - 1;
@@ -86,7 +87,7 @@ static int add_buffer(gd_recording *r, const gd_buffer *b)
     if (2 * (r->buffers + 1) > r->place_room && !grow_places(r)) return -1;
     if (!gd__record_reserve(r, &r->buffer, r->buffers, &r->buffer_room, sizeof *b)) return -1;
     r->buffer[r->buffers] = *b;
-    size_t at = hash_of(b->storage) & (size_t)(r->place_room - 1);
+    size_t at = hash_of(b->storage, b->serial) & (size_t)(r->place_room - 1);
     while (r->place[at]) at = (at + 1) & (size_t)(r->place_room - 1);
     r->place[at] = r->buffers + 1;
     return r->buffers++;

@@ -212,9 +212,37 @@ static void many_names_are_listed_in_part(void **state)
           "a_column_with_a_long_name_11 and 1988 more; --param q=1 makes it a parameter");
 }
 
+/* ---- replayed ---- */
+
+/* Expressions are recorded once and replayed: the same numbers as without, in as many evaluations. */
+static void a_replayed_run_has_the_numbers_of_one_that_is_not(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {
+        ROSENBROCK "--json",
+        "minimize 'log(cosh(x - y)) + (x + 0.3)^2 + exp(-y)' --param x=2 --param y=-1 --json",
+        "minimize '[x - 1, 10*(y - x^2), sin(x)*y]' --param x=-1.2 --param y=1 --json",
+        "minimize 'sum((x[1:] - x[:-1]^2)^2) + sum(tanh(x)^2)' --param x='0.3*ones(300)' --steps 20 --json"};
+    static const char *const ways[] = {"off", "check", "on"};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        double loss = 0, evaluations = 0;
+        for (int way = 0; way < 3; way++) {
+            assert_int_equal(setenv("GRADUS_TRACE", ways[way], 1), 0);
+            (void)gradus(commands[i]);
+            assert_int_equal(unsetenv("GRADUS_TRACE"), 0);
+            if (!*out || strstr(err, "trace")) fail_msg("gradus %s: %s", commands[i], err);
+            if (way && (json_number("loss") != loss || json_number("evals") != evaluations))
+                fail_msg("gradus %s: GRADUS_TRACE=%s differs", commands[i], ways[way]);
+            loss = json_number("loss");
+            evaluations = json_number("evals");
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        PROGRAM_TEST(a_replayed_run_has_the_numbers_of_one_that_is_not),
         PROGRAM_TEST(lines_of_a_trace_belong_together),
         PROGRAM_TEST(the_condition_is_that_of_the_hessian),
         PROGRAM_TEST(a_saddle_is_not_called_a_minimum),

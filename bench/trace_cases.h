@@ -1,0 +1,17 @@
+/* Functions that the benchmarks of traced functions measure. */
+#ifndef GD_BENCH_TRACE_CASES_H
+#define GD_BENCH_TRACE_CASES_H
+
+#include "gradus/trace.h"
+
+/* Rosenbrock's function of two numbers; the chained one of many; 200 Runge-Kutta steps of a predator-prey model from a start and
+ * four rates, the loss at the end; ten element-wise operators. */
+gd_tensor *bench_valley(void *user, gd_tensor *const *in, int count);
+gd_tensor *bench_chained(void *user, gd_tensor *const *in, int count);
+gd_tensor *bench_rollout(void *user, gd_tensor *const *in, int count);
+gd_tensor *bench_ten(void *user, gd_tensor *const *in, int count);
+
+/* Runs the named case so many times, for callgrind to count; 2: there is no such case. */
+int bench_count_case(const char *name, long repeats);
+
+#endif
