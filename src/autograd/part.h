@@ -44,7 +44,7 @@ gd_tensor *gd__part_look(const gd_part *p, gd_tensor *x);
 
 /* t = x[start + i step] on one axis, which t may have left out. */
 GD_NODISCARD gd_status gd__part_of_slice(gd_part *p, int axis, int64_t start, int64_t step, bool left_out);
-/* x lies in t at start + i step, i < count, on one axis. */
+/* x is at start + i step of t, i < count, on one axis. */
 GD_NODISCARD gd_status gd__part_of_embed(gd_part *p, const gd_tensor *t, int axis, int64_t start,
                                          int64_t count, int64_t step);
 /* Axis i of t is axis order[i] of x. */

@@ -1,4 +1,4 @@
-/* Who is told that gradients of leaves are complete. */
+/* Callbacks for complete gradients of leaves. */
 #include "autograd/ready.h"
 #include "base/text/address_map.h"
 

@@ -1,5 +1,5 @@
 /* Being told in gd_backward that the gradient of a leaf is complete: nothing more of this pass arrives at it, while other
- * leaves still wait for theirs.  Whoever is told may take the gradient away. */
+ * leaves still wait for theirs.  The callback may take the gradient away. */
 #ifndef GD_AUTOGRAD_READY_H
 #define GD_AUTOGRAD_READY_H
 

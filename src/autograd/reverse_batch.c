@@ -2,7 +2,7 @@
  *
  * What has arrived at a tensor is a list of parts of the matrix of derivatives (part.h).  An element-wise operator multiplies
  * entries by its derivative at their places, operators that move or add elements move the places: a diagonal stays one as
- * long as single elements are looked at, and only what mixes elements makes the matrix dense.
+ * long as single elements are used, and only operators that mix elements make the matrix dense.
  *
  *   p [200] -> slice [199] -> square -> ... -> sum      Hessian: 199 entries a use of p, not 200 * 199
  *

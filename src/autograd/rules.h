@@ -17,7 +17,7 @@ typedef struct gd_pullback {
     const bool *need; /* which inputs want a gradient */
     gd_tensor **set;  /* to be filled: gradient of each input */
     struct gd_walk *walk;
-    gd_tensor *room; /* split: where its pieces' gradients were asked to go; NULL: nobody asked */
+    gd_tensor *room; /* split: memory for the gradients of its pieces; NULL: any */
 } gd_pullback;
 
 typedef void (*gd_rule_fn)(gd_pullback *p);

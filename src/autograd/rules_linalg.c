@@ -69,7 +69,7 @@ RULE(matmul)
     if (both && g->ndim > 2 && !gd__matrix_in_place(g, false)) g = gd_contiguous(g); /* once for both */
     if (gd__need(p, 0)) gd__set(p, 0, product_there(gd__room(p, 0), g, T(b)));
     if (!gd__need(p, 1)) return;
-    /* the gradient of a transposed operand lies in memory as the operand does */
+    /* the gradient of a transposed operand has the operand's strides */
     bool turned = columns_of(b) > 1 && b->stride[b->ndim - 2] == 1;
     gd_tensor *room = gd__room(p, 1);
     gd__set(p, 1, turned ? T(product_there(room ? T(room) : NULL, T(g), a)) : product_there(room, T(a), g));

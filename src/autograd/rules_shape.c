@@ -52,7 +52,7 @@ RULE(prod)
     gd_tensor *x = gd__in(p, 0);
     gd_tensor *zeros = gd_any(gd_eq(x, gd_zeros_like(x)), NULL, false);
     if (!zeros) return;
-    /* a recording must hold with zeros and without: both, and a choice by operators.  Not where somebody differentiates the
+    /* a recording must hold with zeros and without: both, and a choice by operators.  Not if the caller differentiates the
      * gradient again: the way that is not taken would have NaN in its derivatives. */
     if (p->node->ctx->recorder && !gd_grad_enabled(p->node->ctx) && gd__attr(p, 1) <= MOST_BOTH)
         gd__set(p, 0, gd_where(zeros, prod_with_zeros(p, x), prod_without_zeros(p, x)));
@@ -256,7 +256,7 @@ static bool same_place(const gd_tensor *a, const gd_tensor *b)
     return same;
 }
 
-/* Pieces put side by side where they lie in x, which may be a view: what looked at x that way sees them in order again.
+/* Joins pieces with the strides of x, which may be a view: views of x in that order are contiguous again.
  * Most were written there by the rules that made them. */
 static gd_tensor *joined(const gd_pullback *p)
 {

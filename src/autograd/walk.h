@@ -24,11 +24,10 @@ typedef struct gd_walk {
     gd_tensor **result;
     int inputs;
     int flags; /* of gd_backward */
-    /* takes each of the results when it is complete; NULL: nobody does */
+    /* takes each of the results when it is complete; NULL: none */
     gd_status (*each)(void *user, int input, gd_tensor *grad);
     void *user;
-    struct gd_waiting
-        *waiting; /* where somebody wants to know when leaves are complete, see ready.c; else NULL */
+    struct gd_waiting *waiting; /* for callbacks on complete leaves, see ready.c; else NULL */
 } gd_walk;
 
 /* Finds the nodes.  One whose graph was freed stops it: *spent, and GD_GRAPH without a message. */

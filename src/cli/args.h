@@ -89,23 +89,23 @@ struct gd_args {
     int arguments;
     const gd_option **option; /* in the order given */
     const char **value;       /* NULL for a switch */
-    bool *asked;              /* somebody wanted to know: what nobody asks for has no effect */
+    bool *asked;              /* the option was read: unread options have no effect */
     int options;
     size_t bytes;
     bool help;
-    const gd_observer *observer; /* what long work of the command tells; NULL: nobody */
+    const gd_observer *observer; /* callbacks of long work of the command; NULL: none */
 };
 
 /* Reads argv[0..argc), the words behind the command's name.  ARGUMENT: the text names command and option. */
 GD_NODISCARD gd_status gd__args_parse(gd_ctx *ctx, const gd_command *command, int argc, char *const *argv,
                                       gd_args *out);
 void gd__args_free(gd_args *args);
-/* After a run that went well: a warning for each option that nobody asked for. */
+/* After a successful run: a warning for each option that was not read. */
 void gd__args_warn(const gd_args *args);
-/* Forgets the options that name outputs, but those that may go on from what they read. */
+/* Clears the options that name outputs, except those that may continue from their file. */
 void gd__args_drop_outputs(gd_args *args);
 
-/* Refuses (ARGUMENT) an output that is the same file as an input or as another output: by another name, a symbolic or a hard
+/* Refuses (ARGUMENT) an output that is the same file as an input or as a second output: by a different name, a symbolic or a hard
  * link, or not there yet.  Opens nothing.  What is no regular file (a pipe, /dev/null) may serve twice. */
 GD_NODISCARD gd_status gd__paths_check(const gd_args *args);
 /* The same for an output that no option names. */

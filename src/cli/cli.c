@@ -42,7 +42,7 @@ gd_status gd__cli_flush(gd_cli *cli)
     gd_text *out = &cli->out, plain = gd__text(cli->ctx);
     if (out->failed) return GD_NOMEM;
     if (cli->world && !gd__cli_speaks(cli)) gd__text_clear(out);
-    /* a table for another program has its bytes as they are; people get text that no data can disguise */
+    /* a table for programs is printed verbatim; for people, control characters in the text are escaped */
     bool raw = cli->raw && !isatty(STDOUT_FILENO);
     if (!raw && out->used) {
         gd__text_plain(&plain, out->data, out->used, true);
@@ -186,7 +186,7 @@ static void warn(void *user, const char *text)
     if (gd__cli_speaks(cli)) say("warning: ", text);
 }
 
-/* What links of a chain print (print_loss) stands beside the results, not among them. */
+/* Output of links (print_loss) goes to standard error, apart from the results. */
 static void tell(void *user, const char *text)
 {
     const gd_cli *cli = user;

@@ -67,7 +67,7 @@ int gd__cli_dispatch(gd_cli *cli, int argc, char *const *argv);
 /* From here on SIGINT, SIGTERM and SIGHUP (unless it is ignored) only set a flag, the first time; a second one ends the program
  * as usual, and so does the first where gd__interrupted has not been called `grace` seconds later. */
 void gd__interrupt_catch(double grace);
-/* Has a signal come?  For the inside of a computation: the time goes on. */
+/* Has a signal arrived?  For use inside a computation: the clock keeps running. */
 bool gd__interrupt_pending(void);
 /* The same, and what follows (saving, say) may take its time. */
 bool gd__interrupted(void);
@@ -86,7 +86,7 @@ typedef struct gd_meter {
     const char *unit; /* what was shown last, or would have been; NULL: nothing */
     int64_t done;
     double loss;
-    int width; /* of the line that stands there */
+    int width; /* of the line on the screen */
 } gd_meter;
 
 gd_meter gd__meter_start(int64_t total);

@@ -44,7 +44,7 @@ bool gd__cli_speaks(const gd_cli *cli)
     return cli->alone || rank == 0;
 }
 
-/* Its own processes cannot meet: that is told with the way out. */
+/* Its own processes cannot connect: the error says what to do. */
 static gd_status not_joined(gd_cli *cli, int64_t size)
 {
     gd_trouble why = {.status = GD_OK};

@@ -12,7 +12,7 @@ typedef struct gd_slow_save {
 
 /* After a step: has it taken so long?  The next one begins. */
 bool gd__slow_step(gd_slow_save *s);
-/* What came of the save: a failure is a warning, the first time, and the run goes on. */
+/* The result of a save: the first failure is a warning, and the run continues. */
 void gd__slow_saved(gd_ctx *ctx, gd_slow_save *s, gd_status status);
 
 #endif

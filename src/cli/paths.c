@@ -81,7 +81,7 @@ static bool same(const place *a, const place *b)
 
 /* ---- what a command line reads and writes ---- */
 
-/* The word of "MODEL.safetensors DATA" for argument i; the last one stands for all behind it. */
+/* The word of "MODEL.safetensors DATA" for argument i; the last one is used for all later arguments. */
 static void name_argument(const gd_command *c, int i, char out[64])
 {
     const char *word = c->arguments;

@@ -62,7 +62,7 @@ void gd__problem_arguments_close(gd_problem_arguments *a);
  * tolerance is active. */
 GD_NODISCARD gd_status gd__constraints_json(const gd_problem *p, const gd_tensor *multipliers,
                                             double tolerance, gd_text *out);
-/* One line per constraint, which says so where it is violated by more than the tolerance. */
+/* One line per constraint, which marks violations above the tolerance. */
 GD_NODISCARD gd_status gd__constraints_print(const gd_problem *p, const gd_tensor *multipliers,
                                              double tolerance, gd_text *out);
 

@@ -26,7 +26,7 @@ static void close_rows(void *state)
     gd__free(m->ctx, m, sizeof *m);
 }
 
-/* The same numbers in another context. */
+/* The same numbers in a different context. */
 static gd_tensor *lent(gd_ctx *ctx, gd_tensor *t)
 {
     int64_t size[GD_MAX_DIMS];

@@ -46,7 +46,7 @@ static void name_set(const gd_fit *j, int k, char out[80])
         (void)snprintf(out, 80, "%.40s %d", j->set, k);
         return;
     }
-    bool other = false; /* has another folder a file of that name? */
+    bool other = false; /* is there a file of that name in a different folder? */
     for (int i = 0; gd__csv_part(j->csv, i); i++) {
         const char *name = gd__csv_part(j->csv, i), *end = strrchr(name, '/');
         other = other || (i != k && !strcmp(end ? end + 1 : name, slash ? slash + 1 : path));

@@ -1,4 +1,4 @@
-/* gradus fit --export f.c, f.py or f.tex: the fitted function in another language. */
+/* gradus fit --export f.c, f.py or f.tex: the fitted function in other languages. */
 #include "file/output.h"
 #include "expr/expr_export.h"
 #include "fit/fit_job.h"

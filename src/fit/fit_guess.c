@@ -1,6 +1,6 @@
 /* gradus fit --guess: where parameters may start.
  *
- * What is measured over one column is looked at as a line, an exponential, a power, a peak (Gaussian or Lorentzian), a step and a sine:
+ * Data over one column are tried as a line, an exponential, a power, a peak (Gaussian or Lorentzian), a step and a sine:
  * each gives numbers that such a curve has (height, place, width, rate, ...), in the forms in which models are written (a rate, its
  * negative, its reciprocal).  Which parameter is which is not asked: all ways to hand the numbers of a shape to the parameters are
  * tried on some rows, the best few are fitted to them, and the best of those is the start.  So it does not matter how a
@@ -175,7 +175,7 @@ static bool find_peak(const rows *d, double *work, shape *s)
     return true;
 }
 
-/* From one level to another; the place where it is half way, and how steep it is there. */
+/* A step between two levels; the position of its middle, and its slope there. */
 static bool find_step(const rows *d, double *work, shape *s)
 {
     double from = 0, to = 0;
@@ -320,7 +320,7 @@ static gd_status consider(search *q)
     return GD_OK;
 }
 
-/* Hands roles that nobody has to parameters `i` and on. */
+/* Assigns free roles to parameters from `i` on. */
 static gd_status assign(search *q, int i, unsigned taken)
 {
     gd_status status = GD_OK;
@@ -474,7 +474,7 @@ gd_status gd__fit_guess(gd_fit *j, const gd_lsq_options *o, double *given)
     double *work = d.y + d.count;
     sort_rows(j, x, (pair *)(void *)work, &d);
     int noisy = j->x_errors.count;
-    j->x_errors.count = 0; /* shapes are found by what lies above and below */
+    j->x_errors.count = 0; /* shapes are found by the data above and below */
     gd_status status = d.count < 3 || !(d.span > 0)
                            ? gd_fail(j->ctx, GD_VALUE,
                                      "fit: --guess wants three rows and more than one value of '%.60s'",

@@ -8,7 +8,7 @@
  *   fit_statistics.c            how well it does; fit_compare.c two fits of the same data
  *   fit_save.c     what is kept of it; fit_predict.c reads it again
  *   fit_residuals.c, fit_export.c, fit_draw.c, fit_curve.c   files and pictures
- *   fit_watch.c    what the caller is told, and whether it has asked to stop */
+ *   fit_watch.c    progress for the caller, and interruption */
 #ifndef GD_FIT_FIT_JOB_H
 #define GD_FIT_FIT_JOB_H
 
@@ -70,7 +70,7 @@ typedef struct gd_outlier {
     double residual, standardized;
 } gd_outlier;
 
-/* What the caller is told (fit_watch.c); copies of a fit for other threads share that of the first. */
+/* Progress for the caller (fit_watch.c); copies of a fit for other threads share that of the first. */
 typedef struct gd_fit_watch {
     const gd_observer *observer;
     gd_observer asks; /* the same, for operators of the contexts that the fit computes in (gd_ctx_observe) */
@@ -239,7 +239,7 @@ gd_tensor *gd__fit_eval(const gd_fit *j, gd_expr *model, gd_tensor **value);
 GD_NODISCARD gd_status gd__fit_read_function(gd_fit *j);
 /* Definitions of tied parameters, behind those of the spec. */
 GD_NODISCARD gd_status gd__fit_read_tied(gd_fit *j);
-/* Does the model use what stands at that place among the names? */
+/* Does the model use the name at that position? */
 bool gd__fit_uses(const gd_fit *j, int place);
 
 /* ---- the caller (fit_watch.c) ---- */
@@ -278,7 +278,7 @@ GD_NODISCARD gd_status gd__fit_resample(gd_fit *j, const gd_lsq_options *o, doub
 /* Parameters, and what there is of their spread.  New. */
 gd_archive *gd__fit_archive(const gd_fit *j);
 
-/* The model at parameters, or at what stands for them in a chain; columns as in job->value. */
+/* The model at parameters, or at their stand-ins in a chain; columns as in job->value. */
 gd_tensor *gd__fit_model(gd_fit *j, gd_tensor *const *params);
 
 /* Calls `see` for each fitted row: the line of the file, its number among the fitted, the value there and y less it. */
@@ -349,7 +349,7 @@ GD_NODISCARD gd_status gd__fit_by_rows(gd_fit *j);
 GD_NODISCARD gd_status gd__fit_read_derived(gd_fit *j);
 GD_NODISCARD gd_status gd__fit_derive(gd_fit *j);
 
-/* Fills job->r2 and job->numbers, NAN for another loss than squares, and then the outliers. */
+/* Fills job->r2 and job->numbers, NAN for robust losses, and then the outliers. */
 GD_NODISCARD gd_status gd__fit_judge(gd_fit *j);
 
 /* ---- what --out has left ---- */

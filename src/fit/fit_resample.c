@@ -28,7 +28,7 @@ typedef struct worker {
     char text[512];
 } worker;
 
-/* ---- a copy of a job in another context ---- */
+/* ---- a copy of a job in a different context ---- */
 
 static gd_tensor *copy_of(gd_ctx *ctx, gd_tensor *t)
 {

@@ -187,7 +187,7 @@ static gd_status bootstrap(gd_fit *j, const gd_lsq_options *o)
         return gd_fail(j->ctx, GD_VALUE, "fit: --intervals bootstrap wants more rows than parameters");
     double *samples = gd__alloc(j->ctx, bytes),
            *ends = samples ? samples + j->how.resamples * j->element.count : NULL;
-    gd_lsq_options each = *o; /* on threads, where a process asks nobody else */
+    gd_lsq_options each = *o; /* on threads, without other processes */
     each.solve.callback = go_on;
     each.solve.callback_user = j;
     gd_status status = samples ? gd__fit_resample(j, &each, samples) : GD_NOMEM;

@@ -1,4 +1,4 @@
-/* gradus fit --starts N: fits from several points, the best of them goes on.  The first is the one given; the others are a Latin
+/* gradus fit --starts N: fits from several points, the best of them is refined.  The first is the one given; the others are a Latin
  * hypercube (McKay, Beckman & Conover 1979): each element has one point in every N - 1-th part of its range.  The range is the
  * bounds where both are there, by powers where they span many; else a tenth to ten times the start, or -1 to 1 around 0. */
 #include "base/rng.h"

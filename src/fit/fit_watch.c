@@ -1,4 +1,4 @@
-/* What the caller of a fit is told.  Its functions are called on its own thread only; others see what it has said last. */
+/* Progress for the caller of a fit.  Its callbacks run on its own thread only; other threads read its last answer. */
 #include "base/observer.h"
 #include "fit/fit_job.h"
 #include "world/world_internal.h"

@@ -40,7 +40,7 @@ static const char *match_one(const char *glob, char c)
     return *glob == c ? glob + 1 : NULL;
 }
 
-/* Only the last star can need another try: O(length of glob * length of text). */
+/* Only the last star can need one more try: O(length of glob * length of text). */
 bool gd_glob_match(const char *glob, const char *text)
 {
     if (!glob || !text) return false;

@@ -46,7 +46,7 @@ static const char *kind_name(gd_argument_kind kind)
     return names[kind];
 }
 
-/* Sets *out, of `size` bytes, to the value of the argument where there is one; TYPE where it is of another kind. */
+/* Sets *out, of `size` bytes, to the value of the argument if given; TYPE if it is of a different kind. */
 static gd_status take_value(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, gd_argument_kind kind,
                             void *out, size_t size)
 {

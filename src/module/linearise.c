@@ -2,7 +2,7 @@
  *
  *   order(C) = C + merge(order(B1), ..., order(Bn), [B1, ..., Bn])
  *
- * merge takes, again and again, the first head that stands in no other sequence behind its head.  So a class comes
+ * merge repeatedly takes the first head that is in no other sequence behind its head.  So a class comes
  * before its bases, bases keep the order they were given in, and where both cannot be had there is no order. */
 #include "module/class_internal.h"
 

@@ -20,7 +20,7 @@ typedef struct gd_attribute {
     uint8_t kind;   /* gd_attribute_kind */
     bool buffer;    /* a tensor without gradients */
     bool transient; /* a buffer that is not part of the state dict */
-    bool tied;      /* a parameter that another attribute owns, too */
+    bool tied;      /* a parameter that a second attribute owns too */
     gd_virtual *
         reference_of; /* "_NAME_ref" of that virtual tensor: borrowed, it removes the attribute when it dies */
     uint64_t stamp;   /* a number no other assignment has */
@@ -130,7 +130,7 @@ gd_object *gd__moved_object(gd_object *object, gd_device *device, gd_dtype dtype
 
 /* Opens a scope for temporaries; false (NOMEM recorded) when there is no memory, and then nothing is open. */
 bool gd__local_begin(gd_ctx *ctx);
-/* Closes it; the result, if it was made inside, moves out; otherwise another handle on it is returned.  New. */
+/* Closes it; the result, if it was made inside, moves out; otherwise a new handle to it is returned.  New. */
 gd_tensor *gd__local_end(gd_ctx *ctx, gd_tensor *result);
 
 /* Another tensor on the same values and with the same history.  New. */

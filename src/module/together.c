@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Collectives by name: one that differs is told by it. */
+/* Collectives have names, for errors about differences. */
 static gd_status for_each(const gd_named *all, gd_world *world, gd_collective_kind kind, int root)
 {
     gd_status status = GD_OK;
@@ -36,7 +36,7 @@ gd_status gd_module_broadcast(gd_module *module, gd_world *world, int root)
                        "module_broadcast: the world is of a different context than the module");
     gd_status before = gd_error(ctx);
     gd_named *all = gd__list(module, GD_WANT_PARAMETERS | GD_WANT_BUFFERS, NULL);
-    /* without a list: those who wait are told why this rank cannot take part */
+    /* without a list: waiting ranks get the reason why this rank cannot take part */
     gd_status status = all ? broadcast(all, world, root) : gd_world_broadcast(world, NULL, root);
     gd__blame(ctx, before, "module_broadcast");
     gd__release(all);

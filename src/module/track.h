@@ -1,7 +1,7 @@
 /* Which attributes a computation read, so that a memoised value is computed again only when one of them has changed.
  *
  * While a virtual tensor is computed a tracker is on the registry's stack.  Every read of an attribute through the
- * module functions is noted in all trackers on the stack, so a virtual tensor that reads another one depends on what
+ * module functions is noted in all trackers on the stack, so a virtual tensor that reads a second one depends on what
  * that read. */
 #ifndef GD_MODULE_TRACK_H
 #define GD_MODULE_TRACK_H

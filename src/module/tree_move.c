@@ -153,7 +153,7 @@ static void free_objects(gd_ctx *ctx, moved_objects *all)
     gd__free(ctx, all->item, (size_t)all->capacity * sizeof *all->item);
 }
 
-/* What an object becomes: the same as where it stands elsewhere in the tree. */
+/* The result for an object: the same as at its other positions in the tree. */
 static gd_object *becomes(const moved_objects *all, gd_object *object, target to)
 {
     for (int i = 0; i < all->count; i++)

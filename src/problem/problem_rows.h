@@ -7,7 +7,7 @@
 typedef struct gd_problem_rows {
     gd_problem *problem;
     gd_expr *expr;     /* the same expression, of some of the rows */
-    gd_tensor **value; /* its names, cut where `cut` says so */
+    gd_tensor **value; /* its names, cut if `cut` is set */
     bool *cut;
     size_t bytes;
     gd_batch batch; /* rows 0: all is evaluated at once */

@@ -1,4 +1,4 @@
-/* Runs that go on later; see run_state.h.
+/* Runs that are resumed later; see run_state.h.
  *
  *   expression           meta: what was minimised, as it was written
  *   chain                meta: by which chain, as it was written

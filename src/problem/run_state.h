@@ -1,4 +1,4 @@
-/* A run over the parameters of a problem that another run can go on with. */
+/* The saved state of a run over the parameters of a problem, for a run that resumes it. */
 #ifndef GD_PROBLEM_RUN_STATE_H
 #define GD_PROBLEM_RUN_STATE_H
 

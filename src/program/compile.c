@@ -119,7 +119,7 @@ static void fill_sample(const gd_program *p, sample *s)
     memset(s->out, 0, sizeof s->out);
 }
 
-/* The same number; one NaN is as good as another. */
+/* The same number; all NaNs are equal. */
 static bool same_number(double a, double b) { return memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b); }
 
 static bool agrees(const gd_program *p, const gd_pass *pass, gd_kernel_fn fn)
@@ -337,7 +337,7 @@ static bool run_compiler(kernels *all, char *source, char *object)
 typedef struct order {
     gd_ctx *ctx;
     kernels *all;
-    const gd_program *p; /* NULL: source of somebody else, who compares what it computes himself */
+    const gd_program *p; /* NULL: source of the caller, which compares results itself */
     const gd_pass *pass;
     bool stored;        /* only what is on disk */
     const char *source; /* prelude included */

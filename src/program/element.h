@@ -65,7 +65,7 @@ extern const gd_block_table gd__blocks_avx2;
 extern const gd_block_table gd__blocks_avx512;
 #endif
 
-/* The best instruction set of this CPU that the library has code for, unless the context asks for another.  A context
+/* The best instruction set of this CPU that the library has code for, unless the context sets a different one.  A context
  * that asks for "none" gets the best for the interpreter, but no built-in programs: for tests. */
 typedef enum gd_isa { GD_ISA_BASE, GD_ISA_AVX2, GD_ISA_AVX512 } gd_isa;
 gd_isa gd__isa(const gd_ctx *ctx);

@@ -141,7 +141,7 @@ void gd__write_expression(const gd_pass_walk *w, unsigned op, char (*operand)[GD
 
 /* ---- the body of the loop ---- */
 
-/* Brings a value of one type to another: "(float)x", or "x" where it is of that type. */
+/* Converts a value to a type: "(float)x", or "x" where it is of that type. */
 static void write_cast(const gd_pass_walk *w, int to, int from, const char *value, char *word, size_t size)
 {
     if (to == from)
@@ -449,7 +449,7 @@ uint64_t gd__program_hash(const gd_program *p, const gd_pass *pass)
 
 /* ---- the prelude ---- */
 
-/* Names used by expressions.  Functions of the C library go by another name here, so that the compiler does not replace
+/* Names used by expressions.  Functions of the C library have different names here, so that the compiler does not replace
  * them by what it holds for equal: pow(x, 2) must be what the interpreter's call gives. */
 static const char *const c_names[] = {
     "#define infinity_f32 __builtin_inff()", "#define infinity_f64 __builtin_inf()",

@@ -277,7 +277,7 @@ static void put_scales(const gd_pass_walk *w, const char *indent, const char *th
                          there, k, at);
 }
 
-/* What the codes of another array left out. */
+/* The rounding errors of a different array's codes. */
 static void put_rest(const gd_pass_walk *w, int of, int k, const char *width)
 {
     char code[GD_WORD], value[GD_LINE];

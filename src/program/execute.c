@@ -562,7 +562,7 @@ static void join_all(gd_exec_set *set, int k, int op)
     for (int i = 0; i < set->count; i++) *reduced_at(set, i, k) = all;
 }
 
-/* Not looked at on a device: that would wait for it. */
+/* Not checked on a device, which would have to wait. */
 static bool all_finite(const gd_exec *x, const gd_pass *pass)
 {
     for (int k = 0; k < pass->reductions; k++)

@@ -54,7 +54,7 @@ typedef struct gd_exec {
     gd_kernel_fn *kernel; /* NULL: interpret */
     gd_executor *how;
     gd_work last, reduce;
-    gd_work *own;    /* [passes] of those that walk over another space than elements, or along axes */
+    gd_work *own;    /* [passes] of passes over a space other than elements, or along axes */
     char **pointer;  /* [members, arrays] filled by the owner */
     double *input;   /* [members, uniforms] the same */
     double *reduced; /* [members, reductions] */
@@ -110,7 +110,7 @@ static inline bool gd__exec_runs(const gd_exec *x, int member)
 {
     return !x->share || x->own_from[member] < x->own_to[member];
 }
-/* Is a chunk run by another process?  Those along axes are no shards of elements: their members are run whole or not at all. */
+/* Is a chunk run by a different process?  Those along axes are no shards of elements: their members are run whole or not at all. */
 static inline bool gd__exec_is_elsewhere(const gd_exec *x, const gd_chunk *chunk)
 {
     if (!x->share) return false;
@@ -126,7 +126,7 @@ void gd__execs_align(gd_exec_set *set);
 /* To be called when all tables of a set are there: NOT_IMPLEMENTED where a reduction over all members meets tables that
  * reduce differently. */
 gd_status gd__execs_join(gd_exec_set *set);
-/* Frees the tables and what lies on devices; the arrays of the set are the owner's. */
+/* Frees the tables and memory on devices; the arrays of the set are the owner's. */
 void gd__execs_free(gd_exec_set *set);
 
 /* ---- running ---- */
@@ -134,7 +134,7 @@ void gd__execs_free(gd_exec_set *set);
 typedef struct gd_exec_run {
     bool replay;     /* run the launches of a device as one graph, where it can */
     bool replayed;   /* out: it did */
-    bool not_finite; /* out: a reduction over some elements was not finite (looked at on the CPU only) */
+    bool not_finite; /* out: a reduction over some elements was not finite (checked on the CPU only) */
     /* Where other processes run other elements: told, while the last pass still runs, that the first `members` of the set have
      * their results; in the end, that all have.  Nothing but this is between the processes from the first call on.  NULL: nobody asks. */
     void (*ready)(void *user, int members);
@@ -158,7 +158,7 @@ gd_status gd__exec_fetch_stored(gd_exec *x);
 /* Room between passes, and its end. */
 gd_status gd__axes_rooms(gd_exec *x);
 void gd__axes_free(gd_exec *x);
-/* Where what passes leave for each other lies from `scratch` on. */
+/* Offsets from `scratch` of values that passes leave for later passes. */
 void gd__scratch_place(gd_exec *x, char *scratch);
 /* The tiles of a pass that reduces along axes. */
 gd_status gd__tiles_make(const gd_exec *x, const gd_pass *pass, gd_work *w);

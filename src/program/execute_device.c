@@ -2,7 +2,7 @@
  *
  * The tables (chunks, pointers, inputs) lie on the device and are sent again only when they change; what is the same for
  * all members goes with the launch.  Nothing waits for the device, except programs that keep scalars.
- * Along axes a kernel leaves partial results a tile, and another one a sum joins them.
+ * Along axes one kernel writes partial results per tile, and a second one per sum joins them.
  * A set whose tables are all on one device collects its launches first: they can then run as one graph. */
 #include "program/dialect.h"
 #include "program/element.h"

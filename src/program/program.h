@@ -31,7 +31,7 @@
     X(CONST, 0)   /* imm */                                                                                     \
     X(UNIFORM, 0) /* uniform input `index` */                                                                   \
     X(LOAD, 0)    /* array `index` */                                                                           \
-    X(RANDOM, 2)  /* random numbers, one an element: key and step, both uniform; array `index` stands for them */
+    X(RANDOM, 2)  /* random numbers, one per element: key and step, both uniform; array `index` represents them */
 #define GD_INSTR_REDUCTIONS(X)                                                                                  \
     /* of an element value: uniform results */                                                                  \
     X(SUM, 1) X(MAXIMUM, 1)                                                                                     \

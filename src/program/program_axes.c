@@ -104,7 +104,7 @@ static bool has_company(const gd_program *p, int r, int level)
     return false;
 }
 
-/* A reduction that has a pass for itself, and is not needed before another, runs there: one walk over memory less. */
+/* A reduction that has a pass for itself, and is not needed before a later one, runs there: one pass over memory less. */
 static void share_passes(gd_program *p)
 {
     int need[GD_MAX_INSTRS];
@@ -220,7 +220,7 @@ gd_tiling gd__tiling(const gd_program *p, const gd_instr *in)
     return t;
 }
 
-/* Those that see the space alike run in one pass; `first` is the instruction that stands for them. */
+/* Instructions with the same view of the space run in one pass; `first` represents them. */
 static bool same_tiles(const gd_program *p, int32_t first, int32_t i)
 {
     const gd_instr *a = &p->instr[first], *b = &p->instr[i];
@@ -298,7 +298,7 @@ static bool stores(const gd_program *p, uint16_t along)
     return along == p->full;
 }
 
-/* How many axes a space has; the one that stands for none is the first, and no axis of the tensor is part of it. */
+/* The number of axes of a space; the first is the one for no axes, without an axis of the tensor. */
 static int axes_in(const gd_program *p, unsigned along)
 {
     bool stands_for_none = true;

@@ -1,5 +1,5 @@
 /* Whether two recordings are of the same work.  Where they differ, the function did something else the second time: it looked
- * at data, counted its calls, or was given another number. */
+ * at data, counted its calls, or got a different number. */
 #include "trace/record.h"
 
 #include <stdio.h>

@@ -109,7 +109,7 @@ static void give_up(gd_trace_entry *e, const char *why)
     (void)snprintf(e->reason, sizeof e->reason, "%s", why);
 }
 
-/* Recorded again from the next call on: modules have other tensors, or data that the host looked at have changed. */
+/* Recorded again from the next call on: modules have different tensors, or data that the host read have changed. */
 static void restart(gd_trace_entry *e)
 {
     bool served = e->replay && e->replay->runs > 2;

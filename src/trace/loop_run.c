@@ -164,7 +164,7 @@ static void run_block(const gd_loop_job *j, const gd_loop_domain *d, int64_t blo
     }
 }
 
-/* Blocks of all domains go on side by side: they read the same memory. */
+/* Blocks of all domains run in parallel: they read the same memory. */
 static void run_task(void *arg, int64_t task)
 {
     const gd_loop_job *j = arg;

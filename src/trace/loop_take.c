@@ -2,12 +2,12 @@
 #include "program/element.h"
 #include "trace/trace_loop.h"
 
-#define LEAST_ELEMENTS 33   /* fewer go on a tape */
+#define LEAST_ELEMENTS 33   /* fewer use a tape */
 #define SUM_CHUNK      4096 /* as cpu/reduce.c adds up: elements of a row, and rows of columns */
 #define SUM_ROWS       128
 #define MOST_BLOCK     32768
 #define MOST_VIEWS     8
-#define DEAR           16 /* operations that cost too much to be done again for another place */
+#define DEAR           16 /* operations too expensive to repeat at a second position */
 
 static int64_t item_of(const gd_operand *o) { return (int64_t)gd_dtype_size(o->dtype); }
 
@@ -38,7 +38,7 @@ int64_t gd__loop_block(const gd_loop_node *node)
     return reduced % rows && outer > 1 ? -1 : inner > MOST_BLOCK / rows ? -1 : rows * inner;
 }
 
-/* The first element of x in the result, where x is one stretch of it. */
+/* The first element of x in the result, if x is one contiguous range of it. */
 static bool embeds_stretch(const gd_recorded *c, const gd_operand *x, const gd_operand *out, int64_t *start)
 {
     const int64_t *from = c->attrs.i, *by = from + x->ndim;
@@ -89,7 +89,7 @@ int gd__loop_cost(gd_op_id op)
     }
 }
 
-/* What the group makes and a call reads: as one stretch, and at another place only where it is cheap. */
+/* Values of the group that a call reads: as one range, and at a second position only if that is cheap. */
 static bool reads_made(const gd_loop_group *g, const gd_operand *o, int64_t numel, bool embeds)
 {
     const gd_loop_node *made = &g->node[g->made[o->buffer] - 1];

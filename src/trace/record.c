@@ -1,7 +1,7 @@
 /* Writing down what a function computes.
  *
  * The recording takes the place of the CPU's backend: its `run` calls the real one and notes the call.  It never fails: where
- * there is no memory for a note the recording is given up, and the function goes on as if nobody recorded it. */
+ * there is no memory for a note the recording is dropped, and the function continues without it. */
 #include "trace/record.h"
 
 #include <stdio.h>
@@ -101,7 +101,7 @@ static int buffer_of(gd_recording *r, gd_storage *storage)
     bool captured = storage->serial <= r->serial;
     if (!captured && storage->foreign) say_why_not(r, "%s takes memory of others while it runs", "it");
     gd_buffer b = {.origin = captured ? GD_ORIGIN_CAPTURED : GD_ORIGIN_MADE,
-                   .moving = captured && storage->foreign, /* others write there and tell nobody */
+                   .moving = captured && storage->foreign, /* other programs write there unnoticed */
                    .storage = storage,
                    .serial = storage->serial,
                    .version = storage->version,
@@ -420,7 +420,7 @@ bool gd__record_outdated(const gd_recording *r)
     return false;
 }
 
-/* A dense look of the same shape at another buffer. */
+/* A dense view of the same shape on a different buffer. */
 static gd_operand dense_like(const gd_operand *o, int buffer)
 {
     gd_operand dense = *o;

@@ -23,7 +23,7 @@ typedef struct gd_buffer {
     bool by_host; /* made: the host wrote there after the last kernel did */
     bool written; /* made: by a kernel */
     int data; /* made: 1 + the call that has what the host wrote; 0: there is none, or a kernel wrote since */
-    bool guarded;        /* captured: the host read it, so another version may lead elsewhere */
+    bool guarded;        /* captured: the host read it, so a new version may change the path */
     int input;           /* which one */
     gd_storage *storage; /* captured: held; else only to be compared while recording */
     uint64_t serial;     /* of the storage */
@@ -71,7 +71,7 @@ typedef struct gd_recording {
     int buffer_room, operand_room, call_room, place_room;
     bool active, refused, no_memory;
     bool guarded;    /* the host read what was made of captured tensors */
-    int depth;       /* kernels that run: one inside another is part of it */
+    int depth;       /* kernels that run: a nested one is part of the outer */
     uint64_t serial; /* storages made before have smaller serials */
     uint64_t structure;
     gd_rng rng;     /* where it began */
@@ -82,7 +82,7 @@ typedef struct gd_recording {
 } gd_recording;
 
 /* From here on kernels of the context are written down.  Storages of inputs are given; NULL on no memory, with no error
- * recorded: recording is given up, the function runs as always.  Inside another recording: NULL. */
+ * recorded: recording is dropped, the function runs normally.  Inside a recording: NULL. */
 gd_recording *gd__record_begin(gd_ctx *ctx, gd_tensor *const *inputs, int count);
 /* The function is back, with these outputs; count 0 where it failed. */
 void gd__record_end(gd_recording *r, gd_tensor *const *outputs, int count);

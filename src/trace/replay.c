@@ -165,7 +165,7 @@ static gd_tensor *result_in(gd_tensor *memory, const gd_operand *o, gd_axes *axe
     return t;
 }
 
-/* New memory for the outputs in a buffer: the first time, or because somebody holds those of before. */
+/* New memory for the outputs in a buffer: the first time, or because the old ones are still referenced. */
 static gd_status renew(gd_replay *p, int buffer)
 {
     const gd_recording *r = p->r;
@@ -194,7 +194,7 @@ static gd_status renew(gd_replay *p, int buffer)
     return GD_OK;
 }
 
-/* Nobody has taken hold of what the last run gave, and nobody has changed it. */
+/* The results of the last run are neither referenced nor changed. */
 static inline bool untouched(const gd_replay *p, int output)
 {
     int b = p->r->output[output].buffer;
@@ -203,7 +203,7 @@ static inline bool untouched(const gd_replay *p, int output)
            (storage->version == p->version[b] || p->r->buffer[b].moving);
 }
 
-/* New memory where somebody holds what is there.  What the prologue wrote is gone then, or where somebody changed it. */
+/* New memory if the old one is still referenced.  The prologue's values are then lost, also if they were changed. */
 static gd_status renew_held(gd_replay *p)
 {
     const gd_recording *r = p->r;
@@ -348,7 +348,7 @@ gd_status gd__replay_run(gd_replay *p, gd_tensor *const *inputs)
 
 /* ---- the short way ---- */
 
-/* New in each run, in memory that nobody else holds.  Then nobody sees its version, which stays. */
+/* New in each run, in memory without other references, so its version can stay. */
 static bool gives_shortly(const gd_replay *p, int output)
 {
     int b = p->r->output[output].buffer;

@@ -27,7 +27,7 @@ typedef struct gd_watch {
     uint32_t version;
 } gd_watch;
 
-/* A body that is one tape, with all that is looked at before it runs: that is most of what a small function costs. */
+/* A body of one tape, with everything that is checked before it runs, which is most of the cost of a small function. */
 typedef struct gd_short_input {
     gd_dtype dtype;
     uint8_t ndim;
@@ -92,7 +92,7 @@ typedef struct gd_replay {
     int64_t runs;
     gd_shortcut brief;
     gd_short_output *brief_out; /* room for it, of each output */
-    char *unused[1];            /* the base of an input that shares the memory of another */
+    char *unused[1];            /* the base of an input that shares memory with a second one */
 } gd_replay;
 
 /* Takes the recording, also on failure.  NULL: no memory, with no error recorded. */

@@ -36,7 +36,7 @@ static void spread_moving(gd_recording *r)
     }
 }
 
-/* From the outputs back: calls that write what somebody reads. */
+/* From the outputs back: calls whose results are read. */
 static void mark_needed(const gd_recording *r, bool *wanted, bool *needed)
 {
     for (int i = 0; i < r->outputs; i++) wanted[r->output[i].buffer] = true;
@@ -70,7 +70,7 @@ static bool split_calls(gd_replay *p)
 
 /* ---- memory ---- */
 
-/* Free pieces of the arena, in their order, none beside another. */
+/* Free pieces of the arena, in order, none adjacent. */
 typedef struct gap {
     size_t from, to;
 } gap;

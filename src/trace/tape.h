@@ -1,7 +1,7 @@
 /* Small work as single operations on numbers.
  *
  * Kernels over a few elements cost a thousand times what they compute.  Neighbouring ones become a tape: every element is a
- * value of its own, copies and views vanish, equal work is done once, and what nobody reads is dropped.  Loads come before
+ * value of its own, copies and views vanish, equal work is done once, and unused values are dropped.  Loads come before
  * stores.  Every operation is the one that the kernel does for that element, so bits stay.
  *
  * A tape is interpreted, or compiled as C. */

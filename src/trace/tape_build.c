@@ -202,7 +202,7 @@ static int32_t loaded_cell(builder *b, const gd_operand *o, int32_t offset)
         if (type == GD_TAPE_F32) value = (double)(float)value;
         return known_number(b, type, value);
     }
-    /* memory that only this tape writes is nowhere, and what was there before nobody knows */
+    /* memory that only this tape writes is never stored, and its old contents are undefined */
     if (buffer->origin == GD_ORIGIN_MADE && buffer->moving && b->p->begins[o->buffer] >= b->tape->first)
         b->failed = true;
     return add_value(
@@ -307,7 +307,7 @@ static void elements(builder *b, const gd_recorded *c, const gd_operand *in, con
     while (step(out, index));
 }
 
-/* Zeros, or another number, with x at start + i step. */
+/* Zeros, or a different constant, with x at start + i step. */
 static void embed(builder *b, const gd_recorded *c, const gd_operand *x, const gd_operand *out)
 {
     const int64_t *start = c->attrs.i, *by = start + x->ndim;

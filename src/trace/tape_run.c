@@ -152,7 +152,7 @@ bool gd__tape_prepare(gd_tape *t)
 #define INTERPRETED 3.0
 #define COMPILED    120e3
 #define STARTED     60e6
-#define LOOK_AFTER  1 /* runs: what lies compiled on disk costs less than a millisecond to load */
+#define LOOK_AFTER  1 /* runs: a compiled file on disk loads in less than a millisecond */
 
 static bool worth_compiling(const gd_tape *t)
 {

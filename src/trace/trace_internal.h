@@ -22,7 +22,7 @@ typedef struct gd_trace_set {
     bool check, off;
     gd_trace_compile compile;
     int most, count, room, depth;
-    struct gd_trace_entry **entry; /* the one used last stands first */
+    struct gd_trace_entry **entry; /* the most recently used first */
     struct gd_shortcut *brief;     /* of that one, where it has one and nothing is compared */
 } gd_trace_set;
 

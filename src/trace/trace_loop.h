@@ -2,10 +2,10 @@
  *
  * A loop is a group of calls of the body: element-wise operators, broadcasts, copies, slices with unit step, their embedded
  * gradients, and the sums that end them.  Elements are counted as they lie in memory, so that a slice, or a row of a matrix, is
- * the same array with another start, and reshaping is nothing.  What the group makes and only the group reads is never stored:
+ * the same array with a different start, and reshaping is nothing.  Values used only inside the group are never stored:
  *
  *   domain   all stores and sums of one number of elements
- *   region   a stretch of a domain in which every embedded operand is either inside or outside: a program (program/program.h) with
+ *   region   a range of a domain in which every embedded operand is either inside or outside: a program (program/program.h) with
  *            the flag `eager`.  The program reads element i + shift of its operands; what the group makes is computed again for
  *            each shift
  *   block    so many elements of a domain that sums of operators add up first; a task goes through its blocks of all domains

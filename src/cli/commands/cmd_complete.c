@@ -248,7 +248,7 @@ static gd_status read_columns(line *l, const char *path)
     return status;
 }
 
-/* An option that stands on the line with its value. */
+/* An option on the line with its value. */
 static gd_status take_option(line *l, const gd_option *o, const char *value)
 {
     gd_ctx *ctx = l->cli->ctx;

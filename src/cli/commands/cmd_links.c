@@ -21,7 +21,7 @@ static const gd_option options[] = {
 
 /* ---- values ---- */
 
-/* As it is read: a third is told in all its digits. */
+/* In the form that is read: a third has all its digits. */
 static void number(gd_text *out, double value)
 {
     char text[GD_NUMBER_SIZE];

@@ -138,7 +138,7 @@ static gd_status check_schedules(const gd_args *args)
     return status;
 }
 
-/* Without --chain, and without one to go on with, the constraints decide. */
+/* Without --chain and without a chain in --resume, the constraints decide. */
 static gd_status choose_chain(job *j)
 {
     bool named = gd__args_has(j->args, "chain") || gd__run_chain(j->run);
@@ -207,7 +207,7 @@ static gd_status check_options(job *j)
     return GD_OK;
 }
 
-/* What the command line says of settings holds for a run that goes on. */
+/* Settings of the command line apply to a resumed run. */
 static bool gives_settings(const gd_args *args)
 {
     return gd__args_has(args, "chain") || gd__args_has(args, "group") || gd__args_has(args, "schedule");

@@ -91,7 +91,7 @@ static gd_status read_lists(gd_fit_arguments *a)
     return status ? status : read_list(a, 3, "derive", &s->derive);
 }
 
-/* The value of an option that has no effect yet: the command says so unless it asks for it later. */
+/* The value of an option that has no effect yet: the command warns unless the option is read later. */
 static const char *unasked(const gd_args *args, const char *name)
 {
     const char *value = NULL;

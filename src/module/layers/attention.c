@@ -14,7 +14,7 @@ gd_attention_options gd_attention_defaults(void)
     return (gd_attention_options){.causal = false, .bias = true, .dtype = GD_F32};
 }
 
-/* softmax(q k^T * scale) v; all [n, heads, time, depth].  q, k and v are views, and the result lies in memory as q does: with
+/* softmax(q k^T * scale) v; all [n, heads, time, depth].  q, k and v are views, and the result has the strides of q: with
  * the heads of one time side by side. */
 static gd_tensor *attend(gd_tensor *q, gd_tensor *k, gd_tensor *v, bool causal)
 {

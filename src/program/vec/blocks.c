@@ -94,7 +94,7 @@ TURNED(turned_f64, double)
 #ifdef __AVX512F__
 TURNED(turned_rows, float)
 #define FEW 5
-/* Few are looked for in all vectors of the rows: element e lies in lane e % 16 of vector e / 16. */
+/* A few are searched in all vectors of the rows: element e is in lane e % 16 of vector e / 16. */
 static void turned_f32(float (*restrict column)[GD_LANES], const float *restrict x, int n)
 {
     const __m512i row = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

@@ -6,8 +6,8 @@
  *   dates      days since 1970, sine and cosine of the part of the year and of the week, where they have a time also of the
  *              part of the day; times alone: the part of the day, its sine and cosine
  *
- * What is missing is the median of the rows learnt from (of words: none of them, of cycles 0), and where those had holes another
- * number says so: 1 for missing.  A row has all numbers in the order of the columns, then the codes. */
+ * Missing cells become the median of the training rows (for words: no word, for cycles 0); if training rows had missing cells there
+ * is an indicator: 1 for missing.  A row has all numbers in the order of the columns, then the codes. */
 #ifndef GD_TRAIN_LEARNT_COLUMNS_H
 #define GD_TRAIN_LEARNT_COLUMNS_H
 
@@ -26,7 +26,7 @@ typedef enum gd_column_kind {
 
 typedef struct gd_column {
     gd_column_kind kind;
-    bool missing;    /* has a number that says so */
+    bool missing;    /* has an indicator */
     bool day, clock; /* of dates */
     double median;
     gd_words words;

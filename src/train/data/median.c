@@ -1,6 +1,6 @@
 /* Medians; see median.h.
  *
- * The bits of a double, turned so that they order as the numbers do, are looked at eleven at a time from the left.  Each look counts how
+ * The bits of a double, turned so that they order as the numbers do, are read eleven at a time from the left.  Each pass counts how
  * many numbers have each pattern, and leaves only those with the pattern that the wanted number has: about two passes over the data,
  * whatever its order, where sorting makes log2(count). */
 #include "train/data/median.h"
@@ -29,7 +29,7 @@ static int64_t keep_alike(double *value, int64_t count, int shift, int64_t *plac
         if ((ordered(value[i]) >> shift & (KINDS - 1)) == kind) {
             double v = value[kept];
             value[kept++] = value[i];
-            value[i] = v; /* nothing is lost: another look may want those behind */
+            value[i] = v; /* nothing is lost: a later pass may need those behind */
         }
     return kept;
 }

@@ -44,7 +44,7 @@ static gd_status shuffle_classes(gd_ctx *ctx, int64_t *order, int64_t count, int
     return classes->of ? sort_by_class(ctx, order, count, classes) : GD_OK;
 }
 
-/* Those rows first for which `taken` says so, the others behind them, each in their order. */
+/* Rows with `taken` set first, then the others, each in order. */
 static gd_status bring_forward(gd_ctx *ctx, int64_t *order, int64_t count,
                                bool (*taken)(const void *user, int64_t place), const void *user,
                                int64_t *apart)

@@ -40,7 +40,7 @@ typedef struct gd_row_split {
     gd_classes classes; /* of random ones */
 } gd_row_split;
 
-/* random, ordered, ordered:COLUMN or group:COLUMN; ARGUMENT for another text.  The column is borrowed from it. */
+/* random, ordered, ordered:COLUMN or group:COLUMN; ARGUMENT for any other text.  The column is borrowed from it. */
 GD_NODISCARD gd_status gd__split_parse(gd_ctx *ctx, const char *text, gd_row_split *out);
 /* order[0..count) becomes the rows with those to judge by first, *apart of them. */
 GD_NODISCARD gd_status gd__split_by(gd_ctx *ctx, const gd_row_split *split, int64_t *order, int64_t count,

@@ -45,7 +45,7 @@ typedef struct gd_row_stream {
     size_t text_bytes;
 } gd_row_stream;
 
-/* Opens the file and cuts it into blocks.  ARGUMENT: packed, standard input, another encoding; FORMAT as everywhere.
+/* Opens the file and cuts it into blocks.  ARGUMENT: compressed, standard input, a different encoding; FORMAT as everywhere.
  * gd__stream_close also after a failure. */
 GD_NODISCARD gd_status gd__stream_open(gd_ctx *ctx, const gd_data_request *request, gd_row_stream *out);
 void gd__stream_close(gd_row_stream *s);

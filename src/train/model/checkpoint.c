@@ -185,7 +185,7 @@ bool gd__checkpoint_writes(const gd_checkpoint *c) { return !c->world || gd_worl
 
 static bool is_best(const char *name) { return !strncmp(name, "best.", 5); }
 
-/* Tensors and texts of an archive in another one, without the best parameters; copies: on the CPU and of their own. */
+/* Copies tensors and texts of an archive to a second one, without the best parameters; copies: on the CPU. */
 static gd_status add_entries(gd_ctx *ctx, gd_archive *to, const gd_archive *from, bool copies)
 {
     gd_status status = GD_OK;

@@ -104,7 +104,7 @@ static int compare_scores(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The share of pairs, one row of the class and one of another, in which the former has the higher probability; equal ones are
+/* The fraction of pairs, one row of the class and one of a different class, in which the former has the higher probability; equal ones are
  * half a pair.  From ranks, equal ones sharing their mean. */
 static double area(const scored *sorted, int64_t rows)
 {

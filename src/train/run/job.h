@@ -11,7 +11,7 @@
 #include "train/data/row_split.h"
 #include "train/run/explore.h"
 
-/* Compared with scikit-learn's networks by bench/train.c.  The average of the weights stands for a learning rate that falls, and does
+/* Compared with scikit-learn's networks by bench/train.c.  The average of the weights replaces a falling learning rate, and does
  * not ask how long the run is to be. */
 #define GD_TRAIN_CHAIN        "adam | lr(0.003) | ema_weights(0.99)"
 #define GD_TRAIN_MODEL        "mlp(100)"
@@ -54,7 +54,7 @@ struct gd_train_job {
     gd_report report;        /* of the validation, for classes */
     int64_t folds, seeds;    /* 0, 1: neither */
     gd_train_stream *stream; /* NULL: the data is in memory */
-    gd_words changed;        /* what a resumed run does in another way, for people */
+    gd_words changed;        /* differences of a resumed run, as text */
     bool other_steps;        /* chain, groups or schedules are among it */
     bool told_unused;        /* that no parameter goes through --chain */
 };
@@ -80,13 +80,13 @@ GD_NODISCARD gd_status gd__train_seeds(gd_train_job *j);
 /* The recipe from the spec, or from the checkpoint where it says nothing.  task and standardise are for the data to decide where they
  * are automatic. */
 GD_NODISCARD gd_status gd__train_settings(gd_train_job *j, int *task, int *standardise);
-/* ARGUMENT: an option is another than the checkpoint was made with. */
+/* ARGUMENT: an option differs from that of the checkpoint. */
 gd_status gd__train_differs(const gd_train_job *j, const char *option, const char *has, const char *given);
 /* Makes model, optimizer and tensors for some rows: the table is encoded and scaled by those to learn from.  What was made before
  * is forgotten. */
 GD_NODISCARD gd_status gd__train_begin(gd_train_job *j, const int64_t *learn, int64_t rows,
                                        const int64_t *check, int64_t check_rows);
-/* The same with a model made by another seed. */
+/* The same with a model of a different seed. */
 GD_NODISCARD gd_status gd__train_again(gd_train_job *j, int64_t shift);
 /* Some rows of the data as the model takes them, on its device.  *x and *y are new. */
 GD_NODISCARD gd_status gd__train_rows(gd_train_job *j, const int64_t *rows, int64_t count, gd_tensor **x,

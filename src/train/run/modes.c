@@ -114,7 +114,7 @@ gd_status gd__train_folds(job *j, gd_metrics *all, gd_metrics *mean, gd_metrics 
 
 /* ---- ensembles ---- */
 
-/* Saves the models there are.  The steps of an ensemble do not go on, so there is no optimizer. */
+/* Saves the models.  The steps of an ensemble are not resumed, so there is no optimizer. */
 static gd_status save_models(job *j)
 {
     gd_checkpoint *c = &j->t.point;
@@ -123,7 +123,7 @@ static gd_status save_models(job *j)
     return j->t.out ? gd__checkpoint_save(c, NULL, j->t.out) : GD_OK;
 }
 
-/* One model alone: the others do not answer with it, and it is no checkpoint to go on from. */
+/* One model alone, without the others of the ensemble, and no checkpoint for --resume. */
 static gd_status run_member(gd_trainer *t)
 {
     const char *out = t->out;

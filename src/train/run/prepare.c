@@ -103,7 +103,7 @@ static gd_status same_file(job *j, const char *what, uint64_t sum)
     return gd__world_same(j->t.point.world, "train", name);
 }
 
-/* Recipe and progress, in which losses are: another run has others. */
+/* Recipe and progress, which includes losses that differ between runs. */
 static gd_status same_checkpoint(job *j)
 {
     const char *text = gd_archive_get_meta(j->archive, "train");
@@ -243,7 +243,7 @@ static gd_status make_rows(job *j, const int64_t *learn, const int64_t *check)
     /* what looks at single columns wants whole rows to look at */
     bool parts = t->point.world && t->point.recipe.microbatch && !j->stream && !j->whole_rows;
     if (!status && parts) status = gd__part_keep(t);
-    /* without a validation a run that failed leaves its best model for predict; going on goes on from the last one */
+    /* without a validation a failed run keeps its best model for predict; --resume continues from the last one */
     if (!t->check_rows && !j->stream) gd__checkpoint_free_copies(&t->point, &t->point.best);
     return status;
 }
@@ -503,7 +503,7 @@ static gd_status open_data(job *j)
     return status;
 }
 
-/* What the library is told of an epoch. */
+/* Report of an epoch to the caller. */
 static gd_status epoch_done(void *user, const gd_trainer *t)
 {
     const job *j = user;

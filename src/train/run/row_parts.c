@@ -54,7 +54,7 @@ typedef struct passage {
     int32_t *taker;           /* of each place in the order */
 } passage;
 
-/* t->place: of each place in the order, which of the taken rows it is; -1: another rank's. */
+/* t->place: for each position in the order, the index among the taken rows; -1: a different rank's. */
 static void find_takers(gd_trainer *t, passage *p)
 {
     const gd_recipe *r = &t->point.recipe;

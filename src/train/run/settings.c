@@ -66,7 +66,7 @@ static gd_status read_choice(const job *j, const char *option, const char *given
     return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --%s: '%.60s' is none of: %s", option, given, choices);
 }
 
-/* A resumed run that does something in another way says so. */
+/* Reports the differences of a resumed run. */
 static gd_status note_change(job *j, const char *option, const char *has, const char *given)
 {
     gd_text text = gd__text(j->t.ctx);
@@ -276,7 +276,7 @@ static gd_status set_validation(job *j)
     return j->resume && given != before ? number_differs(j, "validation", before, given) : GD_OK;
 }
 
-/* A run that is told no end ends where the validation says so; one that is told how long takes all of it. */
+/* A run without a set end stops by the validation; one with a set length uses all of it. */
 static void default_length(job *j)
 {
     gd_recipe *r = &j->t.point.recipe;

@@ -145,7 +145,7 @@ static bool averages(const gd_link *link)
 }
 
 /* Without a validation the model of a run is the last one; where a link keeps weights to evaluate with, these are it, beside those
- * that steps go on from. */
+ * that later steps use. */
 static gd_status save(gd_trainer *t)
 {
     bool averaged = !t->check_x && averages(gd_optimizer_chain(t->optimizer));

@@ -1,7 +1,7 @@
 /* The training loop: epochs of shuffled batches, validation, early stopping, checkpoints, metrics.
  *
  * All that the next step depends on is in the checkpoint, down to the rows of the epoch that are done, and the order of an
- * epoch's rows is a function of seed and epoch: a run that was stopped anywhere goes on with the same bits. */
+ * epoch's rows is a function of seed and epoch: a run that was stopped anywhere continues with the same bits. */
 #ifndef GD_TRAIN_TRAINER_H
 #define GD_TRAIN_TRAINER_H
 
@@ -23,7 +23,7 @@ typedef struct gd_feed {
 typedef struct gd_trainer {
     gd_ctx *ctx;
     const gd_observer *observer; /* NULL: none; borrowed */
-    /* Called after every epoch; a failure ends the run as a failed step does.  NULL: nobody wants to know. */
+    /* Called after every epoch; a failure ends the run as a failed step does.  NULL: none. */
     gd_status (*epoch_done)(void *user, const struct gd_trainer *t);
     void *user;
     gd_checkpoint point;
