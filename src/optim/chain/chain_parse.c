@@ -46,7 +46,7 @@ static gd_status links_add(gd_ctx *ctx, links *l, gd_link *link)
     return GD_OK;
 }
 
-/* Adds the links of a chain that nobody else holds, else the link itself.  Consumed. */
+/* Adds the links of a chain without other references, else the link itself.  Consumed. */
 static gd_status add_flat(gd_ctx *ctx, links *out, gd_link *link)
 {
     if (link->cls != &gd_link_chain || link->owned || link->head.refs > 1) return links_add(ctx, out, link);
@@ -117,7 +117,7 @@ static gd_status list_add(gd_ctx *ctx, value *v, double number)
     return GD_OK;
 }
 
-/* The numbers of a list whose bracket stands at `open` and is taken. */
+/* The numbers of a list after its bracket at `open`. */
 static gd_status parse_list(gd_scan *s, size_t open, value *v)
 {
     v->setting.kind = GD_SET_LIST;
@@ -131,7 +131,7 @@ static gd_status parse_list(gd_scan *s, size_t open, value *v)
     return status ? status : gd__scan_close(s, ']', open);
 }
 
-/* One link, or what stands in brackets that are taken. */
+/* One link, or the chain after an opening bracket. */
 static gd_status parse_child(gd_scan *s, gd_status (*parse)(gd_scan *, links *), value *v)
 {
     links list = {0};
@@ -252,7 +252,7 @@ static gd_status unknown_setting(gd_scan *s, size_t begin, const gd_link_class *
                          length && length < 40 ? given : "...");
 }
 
-/* The field that a `name =` stands for; takes both. */
+/* Reads `name =` and returns its field. */
 static gd_status named_field(gd_scan *s, call *c, int *field)
 {
     size_t begin = s->at;
@@ -318,7 +318,7 @@ static gd_status parse_arguments(gd_scan *s, call *c)
 
 /* ---- links and chains ---- */
 
-/* A name that another system has. */
+/* A name of a different library. */
 static gd_status known_elsewhere(gd_scan *s, size_t at, size_t length, const char *chain)
 {
     return gd__scan_fail(s, at, "link '%.*s' unknown: write %s", (int)(length < 60 ? length : 60),
@@ -349,7 +349,7 @@ static gd_status check_together(gd_scan *s, size_t at, const call *c)
     return gd__scan_fail(s, at, "%s", *text ? text : c->cls->name);
 }
 
-/* The links a preset stands for. */
+/* The links of a preset. */
 static gd_status add_expanded(gd_scan *s, size_t at, const gd_link *settings, links *out)
 {
     gd_text text = {.ctx = s->ctx};
@@ -357,7 +357,7 @@ static gd_status add_expanded(gd_scan *s, size_t at, const gd_link *settings, li
     gd_scan inner;
     gd_status status = text.failed ? GD_NOMEM
                                    : gd__scan_begin(&inner, s->ctx, settings->cls->name, text.data);
-    inner.depth = s->depth + 1; /* a preset may name another one, but not for ever */
+    inner.depth = s->depth + 1; /* a preset may contain a preset, but not endlessly */
     if (!status && inner.depth >= GD_SCAN_MAX_DEPTH)
         status = gd__scan_fail(s, at, "%s: presets nest too deep", settings->cls->name);
     if (!status) status = parse_chain(&inner, out);

@@ -1,4 +1,4 @@
-/* What a name of another system is here.  Nothing is translated in silence: the same name may have other defaults there, so
+/* Chains for names of other libraries.  Nothing is translated silently: the same name may have different defaults there, so
  * the chain is said, with the learning rate that was written. */
 #include "optim/chain/elsewhere.h"
 #include "base/text/ascii.h"
@@ -18,14 +18,14 @@ static const elsewhere rows[] = {
 };
 
 #define ROWS ((int)(sizeof rows / sizeof *rows))
-#define LONG 40 /* letters of a name that are looked at */
+#define LONG 40 /* letters of a name that are compared */
 
 static bool of_name(char c)
 {
     return gd__is_letter(c) || gd__is_digit(c) || c == '_' || c == '-' || c == '.';
 }
 
-/* Letters and digits, small; what stands before a point is the module. */
+/* Letters and digits in lower case; the text before a point is the module. */
 static bool plain_name(const char *text, size_t length, char out[LONG])
 {
     size_t used = 0;

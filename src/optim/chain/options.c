@@ -37,7 +37,7 @@ static gd_status check_whole(gd_link *link)
     return link->cls->check ? link->cls->check(link) : GD_OK;
 }
 
-/* The chain that a preset stands for, in place of its settings. */
+/* The chain of a preset with its settings. */
 static gd_link *expanded(gd_link *settings)
 {
     gd_text text = {.ctx = settings->head.ctx};

@@ -6,7 +6,7 @@
 #include "gradus/link.h"
 #include "base/text/scan.h"
 
-/* Writes the chain that a preset with these settings stands for.  The link holds settings only, it is in no chain. */
+/* Writes the chain of a preset with these settings.  The link only holds settings and is in no chain. */
 void gd__preset_expand(const gd_link *settings, gd_text *out);
 /* The value of a setting as a chain text has it. */
 void gd__print_value(gd_print *p, const gd_link *link, int field);

@@ -51,7 +51,7 @@ typedef struct key_check {
     gd_ctx *ctx;
     int links;
     const gd_link *child_of; /* one that has a link there, which stays */
-    const gd_link *other;    /* one that takes another kind of value */
+    const gd_link *other;    /* one that accepts a different kind of value */
 } key_check;
 
 /* A child, or nothing but a child; some settings are a number or a child. */
@@ -116,7 +116,7 @@ gd_status gd__group_check(gd_optimizer *o, const char *key, const gd_setting *va
 }
 
 /* Links whose setting of that name one parameter meets, those with settings of single parameters aside: of chains over parameters
- * of their own it goes through one.  Given: only where it is another than the default. */
+ * of their own it goes through one.  Given: only if it differs from the default. */
 static int count_met(const gd_link *link, const char *key, bool given)
 {
     int field = gd__field_index(link->cls, key), all = 0, most = 0;

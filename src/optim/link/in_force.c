@@ -2,7 +2,7 @@
  *
  *     link-local  >  the parameter's group  >  all groups  >  the link's own (chain text or default)
  *
- * A schedule writes the number of the step into its group before the links run, so nobody who reads knows of it.  Links
+ * A schedule writes the number of the step into its group before the links run, so readers do not see the schedule.  Links
  * that are rules have a setting a parameter.  The others mostly have one for the whole step: they read that of the first
  * parameter, and parameters that disagree are refused by name, before the step has changed anything where the class says
  * how it reads, else when it reads. */
@@ -42,7 +42,7 @@ static const gd_setting *for_parameter(const gd_link *link, int field, const gd_
 
 /* ---- one value for the whole step ---- */
 
-/* Does a parameter come to a link, or does one above it give the parameter to another child? */
+/* Does a parameter come to a link, or does a link above it pass the parameter to a different child? */
 static bool comes_to(const gd_link *tree, const gd_link *link, const gd_tensor *param, bool *there)
 {
     bool comes = *there = tree == link;
@@ -100,7 +100,7 @@ static const gd_setting *for_the_step(const gd_link *link, int field)
     const gd_optimizer *o = link->optimizer;
     if (!o || !o->count || !(o->keys || link->locals)) return &link->value[field];
     int a, b;
-    /* a getter between steps only looks; a link in a step must not go on with half of the truth */
+    /* a getter between steps only reads; a link in a step must not continue with incomplete settings */
     if (o->stepping && o->mixed && disagree(link, field, &a, &b)) (void)refuse(link, field, a, b);
     a = next_param(link, 0);
     return a == o->count ? &link->value[field] : for_parameter(link, field, o->param[a].tensor);

@@ -18,7 +18,7 @@ typedef struct gd_entry {
     bool parted;    /* the rank that owns the parameter has all of it, others nothing, see ranks/entries.c */
     double *scalar; /* one a declared scalar */
     int64_t missed; /* applications of the link that it was no part of */
-    int64_t seen;   /* the last one it was part of, where that was looked at */
+    int64_t seen;   /* the last one that included it, if that was counted */
     gd_setting *local; /* one a field, kind 0: not set; NULL: none */
 } gd_entry;
 
@@ -140,10 +140,10 @@ gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param, c
 gd_dtype gd__state_chosen(const gd_link *link, const gd_tensor *key);
 /* Are codes to come with what they leave out? */
 bool gd__state_feedback(const gd_link *link, const gd_tensor *key);
-/* A slot of a parameter in another dtype, codes with what they leave out or without; new, owned.  NULL on failure. */
+/* A slot of a parameter in a different dtype, codes with or without their rounding errors; new, owned.  NULL on failure. */
 gd_tensor *gd__slot_in(gd_link *link, int slot, gd_tensor *t, const gd_tensor *param, gd_dtype dtype,
                        bool feedback);
-/* gd_link_state for a parameter that may have another shape than its key: codes become f32 and stay that until a program runs. */
+/* gd_link_state for a parameter whose shape may differ from its key: codes become f32 until a program runs. */
 gd_tensor *gd__slot_numbers(gd_link *link, gd_tensor *key, const char *name, const gd_tensor *param);
 /* Has a tensor the form of codes for a parameter?  Of those with what they leave out? */
 bool gd__is_coded_for(const gd_tensor *t, const gd_tensor *param);
@@ -165,7 +165,7 @@ gd_status gd__stand_ins(gd_link *link, gd_tensor *param, gd_tensor *const *like,
                         gd_tensor *const **out);
 /* Takes over owned tensors, also on failure: for loading. */
 gd_status gd__stand_ins_add(gd_link *link, gd_tensor *param, gd_tensor **tensor, int count);
-/* What a tensor stands in for in a link or below; NULL: it is no stand-in. */
+/* The original of a stand-in in a link or below; NULL: it is no stand-in. */
 const gd_stand_in *gd__stands_for(const gd_link *link, const gd_tensor *t);
 /* Forgets those of a parameter, or all, with what children keep for them. */
 void gd__stand_ins_drop(gd_link *link, const gd_tensor *param);

@@ -348,7 +348,7 @@ static bool has_axes_of(const gd_tensor *t, const gd_tensor *param)
 static bool keeps_own(const gd_link *link) { return link->optimizer && link->optimizer->own_elements; }
 
 /* A value for a slot as it stands in the parameter's place: what has its axes, or must have them, meets it by name and label.
- * State of another form is the link's affair. */
+ * The link checks state of a different form. */
 static gd_tensor *fit_slot(const gd_link *link, gd_tensor *param, gd_tensor *value)
 {
     bool must = gd__is_rule(link);
@@ -451,7 +451,7 @@ double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name)
 
 /* ---- random numbers and scratch ---- */
 
-/* Another seed in force begins another stream. */
+/* A different seed in force starts a new stream. */
 gd_rng *gd__link_rng(gd_link *link)
 {
     const gd_setting *seed = gd__in_force(link, "seed");

@@ -30,7 +30,7 @@ typedef struct gd_param {
     int group;
     const gd_device *device; /* this and its dtype when its state last followed it */
     gd_dtype dtype;
-    int form;              /* when it was last looked at, see optimizer_step.c */
+    int form;              /* at its last check, see optimizer_step.c */
     gd_tensor *low, *high; /* bounds, f64 on the host, of one element or as many; owned, NULL: none */
     int64_t bounded_in;    /* the attempt of the optimizer that said the bounds; 0: none has */
     uint8_t *side;         /* of each element, see step/bounds.h; owned, NULL: it has no bounds */
@@ -67,7 +67,7 @@ struct gd_optimizer {
     bool mixed;       /* as of `settled`: parameters may have different settings */
     bool scheduled;   /* a link has a schedule of its own */
     bool stand_ins;   /* a link has made such */
-    uint64_t settled; /* `numbers` when the settings in force were last looked at */
+    uint64_t settled; /* `numbers` at the last check of the settings in force */
     gd_attr *attr;
     int attrs;
     int64_t step, evals, constraint_evals;
@@ -104,8 +104,8 @@ struct gd_optimizer {
         bool skips;                           /* those without a gradient are not in it */
         bool uphill;                          /* it was said that a learning rate is below 0 */
         uint64_t changes, layouts, structure; /* the counts when it was so */
-        uint64_t numbers;                     /* when the signs of learning rates were looked at */
-    } looked;                                 /* what was found when the parameters were last looked at */
+        uint64_t numbers;                     /* at the check of the signs of learning rates */
+    } looked;                                 /* the result of the last check of the parameters */
     struct {
         uint64_t structure; /* as of which */
         bool without, with_closure;

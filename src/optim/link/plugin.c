@@ -1,7 +1,7 @@
 /* Plugins: shared libraries with link classes; see gradus/plugin.h.
  *
- * Everything that may be wrong with a file is looked at before a class of it is registered: a context has all of a plugin or
- * nothing.  The version is the first thing that is read, for the rest may lie elsewhere in another version. */
+ * A file is checked completely before a class of it is registered: a context has all of a plugin or nothing.  The version
+ * is read first, since the layout of the rest depends on it. */
 #include "gradus/plugin.h"
 #include "base/system.h"
 #include "optim/link/classes.h"
@@ -115,7 +115,7 @@ gd_status gd_link_plugin_load(gd_ctx *ctx, const char *path)
         dlclose(handle);
         return status;
     }
-    /* from here on the library stays: somebody may have been told of its classes */
+    /* from here on the library stays loaded: its classes may be in use */
     status = hold_library(ctx, handle);
     return status ? status : blame_plugin(ctx, path, gd__classes_add(ctx, p->classes, p->count));
 }

@@ -1,4 +1,4 @@
-/* State that is there when another form is chosen for it: from codes of eight bits to numbers and back.
+/* Conversion of existing state to a different form: from codes of eight bits to numbers and back.
  *
  * Programs read and write state as it lies.  This happens on the host, between two steps at most. */
 #include "base/narrow.h"

@@ -67,7 +67,7 @@ const gd_stand_in *gd__stands_for(const gd_link *link, const gd_tensor *t)
 
 /* ---- forgetting ---- */
 
-/* What links from here down keep for some of the stand-ins of another link; number -1: for all. */
+/* State that links from here down keep for some stand-ins of a different link; number -1: for all. */
 static void drop_below(gd_link *link, const gd_link *owner, int number)
 {
     int left = 0;
@@ -138,7 +138,7 @@ static bool same_shapes(const gd_stand_in *s, gd_tensor *const *like, int count)
     return same;
 }
 
-/* State goes where the tensor that replaced another one is. */
+/* State moves to the tensor that replaced its old one. */
 static gd_status follow_below(gd_link *link, const gd_tensor *t)
 {
     gd_entry *e = gd__entry_find(link, t);

@@ -44,7 +44,7 @@ static bool visit(const model *m, gd_tensor *d, place *at)
 
 /* ---- the Cauchy point ---- */
 
-/* P(t b); *good: it lies in the ball and the model falls enough. */
+/* P(t b); *good: it is in the ball and the model falls enough. */
 static bool along_gradient(const model *m, double t, place *at, bool *good)
 {
     if (!visit(m, into_box(m, gd_mul_scalar(m->b, t)), at)) return false;
@@ -79,7 +79,7 @@ static bool cauchy_point(const model *m, place *best)
 
 /* ---- projected conjugate gradients ---- */
 
-/* 1 for elements that may move: none that lies at a bound which the gradient of the model pushes it against. */
+/* 1 for elements that may move: all except those at a bound that the model's gradient pushes against. */
 static gd_tensor *movable(const model *m, gd_tensor *d, gd_tensor *down)
 {
     gd_tensor *zero = gd_zeros_like(d), *held = gd_lt(zero, zero);

@@ -175,7 +175,7 @@ static gd_tensor *piece_of(gd_tensor *t, int64_t begin, int64_t n, bool whole)
     return vector ? gd__slice(vector, 0, begin, n, 1) : NULL;
 }
 
-/* What lies in another order than its axes has no pieces. */
+/* Tensors with permuted strides have no pieces. */
 static bool is_whole(const add_job *j, int i)
 {
     return !gd__contiguous(j->to[i]) || !gd__contiguous(j->from[i]);

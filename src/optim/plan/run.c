@@ -1,4 +1,4 @@
-/* Running plans.  A plan is refreshed with what has changed since it last ran, and then run.  What is looked at:
+/* Running plans.  A plan is refreshed with changes since it last ran, and then run.  Checked are:
  *
  *     step counts, the loss, scalars that links keep     always
  *     settings                                           where the optimizer's `numbers` have moved on

@@ -55,7 +55,7 @@ static gd_tensor *slot_like(const gd_entry *e, const double *said, bool room)
     return t;
 }
 
-/* What others get of a slot; a rank without room says so there. */
+/* The data of a slot for other ranks; a rank without memory reports it there. */
 static gd_status tell_slot(gd_link *link, gd_entry *e, int slot, const double *said, int owner, bool bytes)
 {
     gd_optimizer *o = link->optimizer;

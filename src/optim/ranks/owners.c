@@ -165,7 +165,7 @@ int gd__share_owner(const gd_optimizer *o, const gd_tensor *param)
 
 /* ---- lists ---- */
 
-/* What this rank has of a tensor that lies as its parameter: all of it, nothing, or a copy of its shard. */
+/* This rank's data of a tensor with its parameter's strides: all of it, nothing, or a copy of its shard. */
 static gd_tensor *own_of(gd_tensor *t, int64_t from, int64_t to, bool fill)
 {
     int64_t count = to - from;

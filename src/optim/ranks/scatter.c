@@ -1,4 +1,4 @@
-/* Gradients that are summed over the ranks while the backward pass goes on, each rank keeping what it owns.
+/* Sums of gradients over the ranks during the backward pass; each rank keeps its shards.
  *
  *     backward   leaf d is complete   leaf c, b: the bucket is full      leaf a    | step
  *     waiting    [ d ]                [ d c b ] -> packed rank by rank             |
@@ -46,7 +46,7 @@ struct gd_scatter {
     int64_t total;       /* microbatches: one for each rank, or those of a batch */
     int sums;            /* of a portion: subtrees of this rank */
     bool batch;          /* all ranks start as many collectives, whatever fails */
-    bool lent;           /* nobody writes to gradients before all have landed */
+    bool lent;           /* gradients are not written before all have arrived */
     gd_status failed;    /* ... which they hear of by them */
     gd_tensor **list;
     int room;
@@ -463,7 +463,7 @@ void gd__scatter_forget(gd_optimizer *o)
     if (!scatter_of(o)) return;
     gd_status before = gd_error(o->ctx);
     (void)!land_all(o, GD_OK);
-    if (!before) gd_clear_error(o->ctx); /* what nobody wants may have failed */
+    if (!before) gd_clear_error(o->ctx); /* an unused result may have failed */
     empty(o, &scatter_of(o)->waiting);
     scatter_of(o)->bytes = 0;
     for (int i = 0; i < o->count; i++) {

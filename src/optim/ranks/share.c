@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ALONE  (1 << 16) /* bytes from which on a tensor travels where it lies */
+#define ALONE  (1 << 16) /* bytes from which a tensor is sent without a copy */
 #define FLYING 4         /* buckets under way at a time */
 
 gd_status gd__share_call(gd_share *share, const gd_collective *what)
@@ -301,7 +301,7 @@ static gd_status all_are_here(gd_optimizer *o, const gd_exec_set *set)
         o->share, &(gd_collective){.kind = GD_BARRIER, .name = gd__share_name(o, "the update", name)});
 }
 
-/* Does a run that did not end leave parameters as nobody wanted them? */
+/* Does an incomplete run leave parameters partially updated? */
 static void check_partial_update(gathering *g)
 {
     gd_optimizer *o = g->o;
@@ -372,7 +372,7 @@ static gd_status gather_slot(gd_optimizer *o, const gd_entry *e, int slot, int64
         if (what.out) what.cuts = cuts;
     }
     *out = whole;
-    return gd__share_call(share, &what); /* without a result: the others are told */
+    return gd__share_call(share, &what); /* without a result: reports the failure to the others */
 }
 
 gd_status gd__share_whole(gd_optimizer *o, const gd_entry *e, int slot, gd_tensor **whole)

@@ -49,10 +49,10 @@ static inline bool gd__shares_state(const gd_optimizer *o)
 }
 /* A collective of a step. */
 gd_status gd__share_call(gd_share *share, const gd_collective *what);
-/* A step has failed here: the others, who wait in a collective or come to one, are told.  The status it is given. */
+/* Reports a failed step to the other ranks, which wait in a collective or enter one.  Returns the status given. */
 gd_status gd__share_tell(gd_optimizer *optimizer, gd_status status);
 /* "gradients of optimizer 1, step 7, ..." (share->about), for a collective: ranks that are at another step, one having failed alone, or
- * mean another by it, are told so. */
+ * use a different one, get an error. */
 const char *gd__share_name(const gd_optimizer *optimizer, const char *what, char name[GD_SHARE_NAME]);
 /* Adds up tensors of all ranks, each in its place; small ones together. */
 gd_status gd__share_sum(gd_optimizer *optimizer, gd_tensor *const *list, int count);

@@ -44,7 +44,7 @@ static bool joins_others(gd_link *link, gd_tensor *param)
     return joins;
 }
 
-/* Outside of an optimizer nothing is known about parameters: one element stands for them. */
+/* Outside of an optimizer nothing is known about parameters: one element represents them. */
 static bool joins_anyway(gd_link *link)
 {
     gd_ctx *ctx = link->head.ctx;
@@ -82,7 +82,7 @@ bool gd__parts_fuse(gd_link *link)
 
 /* ---- pieces of tensors ---- */
 
-/* Does an element need nothing but what lies at its place? */
+/* Does an element need only values at its own position? */
 static bool stays_in_place(const gd_program *p)
 {
     bool stays = p && !p->reductions && !p->axes;

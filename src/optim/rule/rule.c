@@ -21,7 +21,7 @@ struct gd_rule {
     int draws;     /* random numbers asked for by this link, in this rule */
     gd_value hole; /* what the first of them whose result is not there gets */
     bool failed;   /* or done: build->child is set, the rest of the rule does not matter */
-    bool missed;   /* it reads what nobody knew that it reads */
+    bool missed;   /* it reads an undeclared value */
 };
 
 static gd_value fail_with(gd_rule *r, gd_status status, const char *why, const char *name)

@@ -37,7 +37,7 @@ typedef struct gd_lsq {
     gd_tensor *r;                  /* residuals here, with history; of blocks, the triangle of [J r]; owned */
     double f;                      /* their sum of squares */
     gd_tensor *j;                  /* Jacobian here; owned */
-    gd_origin here;                /* the point where r was made, kept before another is tried */
+    gd_origin here;                /* the point where r was computed, kept before a trial */
     double *x, *trial, *s, *a, *d; /* here, a trial point, scaled step, acceleration, step; [n] */
     double *slide;                 /* a direction without slope, [n] */
     double *bend;       /* of blocks, the sum of r r'', [n, n], at `curved`, where it was asked for last */
@@ -117,7 +117,7 @@ bool gd__saddle_flat(const gd_lsq *p, int64_t i);
 /* The residuals whose halved squares are s^2 rho(r / s). */
 gd_tensor *gd__bent(gd_lsq_loss loss, gd_tensor *r, double scale);
 
-/* gd_least_squares with another loss than squares; the parameters are checked. */
+/* gd_least_squares with a robust loss; the parameters are checked. */
 gd_status gd__robust_fit(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
                          const gd_lsq_options *options, gd_lsq_result *result);
 

@@ -103,7 +103,7 @@ static gd_status find_end(profile *q, double side, double first, double *end)
     return GD_OK;
 }
 
-/* An end that the budget does not reach is not known, which is another thing than infinite. */
+/* An end that the budget does not reach is unknown, which differs from infinite. */
 static gd_status find_limited_end(profile *q, double side, double first, double *end)
 {
     gd_status status = find_end(q, side, first, end);

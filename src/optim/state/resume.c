@@ -1,4 +1,4 @@
-/* Going on as another chain; see resume.h.
+/* Resuming with a different chain; see resume.h.
  *
  * What an archive says about an optimizer is state (steps, averages) and settings side by side, link by link.  The settings of
  * the new optimizer take the place of the old ones in that text, and then it is read as always. */

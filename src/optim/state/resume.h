@@ -1,4 +1,4 @@
-/* An optimizer that goes on from a checkpoint, perhaps as another chain. */
+/* Resuming an optimizer from a checkpoint, possibly with a different chain. */
 #ifndef GD_OPTIM_RESUME_H
 #define GD_OPTIM_RESUME_H
 

@@ -162,7 +162,7 @@ static gd_status put_sharded(saving *s, const gd_entry *e, int slot)
     return status;
 }
 
-/* All of it, or nothing where another rank has it. */
+/* All of it, or nothing if a different rank has it. */
 static gd_status put_whole(saving *s, const gd_entry *e, int slot)
 {
     gd_tensor *own = e->slot[slot];
@@ -342,7 +342,7 @@ static gd_status put_link(void *user, gd_link *link, const char *path)
     if (!status && link->stand_ins) status = put_stand_ins(s, link, path);
     gd__text_add(&s->text, ", \"params\": {");
     for (int i = 0; i < link->entries && !status; i++) {
-        /* states that somebody else keeps are not the optimizer's */
+        /* states of other owners are not the optimizer's */
         const char *name = name_of(s, link->entry[i]->param);
         if (!name) continue;
         put_key(&s->text, name);

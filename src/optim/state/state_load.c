@@ -1,6 +1,6 @@
 /* Loading the state of an optimizer; see state.c for what is in the archive.
  *
- * Everything is read and checked into staged: links of the same classes that nobody runs.  Only when all of it fits do
+ * Everything is read and checked into staged: links of the same classes that are not run.  Only when all of it fits do
  * staged and links swap what they hold, which cannot fail. */
 #include "module/report.h"
 #include "base/text/json.h"

@@ -207,7 +207,7 @@ static gd_status all_agree(gd_optimizer *o, gd_world *world, const gd_distribute
     int64_t size = gd_world_size(world);
     gd_tensor *own = sums ? gd_from_f64(o->ctx, GD_F64, 1, (int64_t[]){1}, sums) : NULL;
     if (own) all = gd_zeros(o->ctx, GD_F64, 1, &size);
-    status = gd_world_all_gather(world, own, all); /* who has no memory says so here */
+    status = gd_world_all_gather(world, own, all); /* a rank without memory reports it here */
     bool same = !status;
     for (int64_t r = 0; r < size && same; r++) same = gd_at(all, &r) == number;
     gd_scope_end(o->ctx);
@@ -270,7 +270,7 @@ static gd_status undistribute(gd_optimizer *o)
 static gd_status take_share(gd_optimizer *o, gd_world *world, const gd_distribute_options *options)
 {
     gd_share *share = gd__calloc(o->ctx, sizeof *share);
-    /* who cannot take part says so */
+    /* a rank that cannot take part reports it */
     if (!share) return gd_world_agree(world, GD_NOMEM);
     gd_status status = all_agree(o, world, options);
     int number = status ? 0 : ++world->optimizers;

@@ -4,7 +4,7 @@
  *     microbatches    [-----][-----][-----][-----][-----][]
  *     ranks     [ 0          ][ 1          ][ 2    ]      each adds its own in the tree of gd_microbatches; then all ranks join theirs
  *
- * The losses travel first, and with them whether a rank has failed: where one has, nobody waits for its gradients.  Gradients go
+ * The losses travel first, and with them whether a rank has failed: if one has, no rank waits for its gradients.  Gradients go
  * as buckets of neighbouring parameters, all under way at a time. */
 #include "optim/step/microbatch_loss.h"
 #include "optim/ranks/accumulation.h"
@@ -250,7 +250,7 @@ static gd_status take_microbatch(run *r, int64_t microbatch)
                            : slopes_of(r, loss, share);
 }
 
-/* Half of it: nobody needs what others own. */
+/* Only this rank's part: elements of others are not needed. */
 static gd_exchange *start_own(run *r, bucket *k)
 {
     const int64_t *cut = k->cuts + gd_world_rank(r->world);

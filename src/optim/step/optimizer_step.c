@@ -36,7 +36,7 @@ static gd_status room_to_look(gd_optimizer *o)
 /* What a tensor says about the order of its elements. */
 static bool is_as_said(const gd_tensor *t) { return !t || !t->rows || gd__contiguous(t); }
 
-/* What is another only where tensors have got other memory: device and dtype of a parameter (then true), and how its gradient
+/* Checks what can only change together with a tensor's memory: device and dtype of a parameter (then true), and how its gradient
  * lies. */
 static bool look_at_memory(const gd_param *p, gd_tensor *t, bool *other)
 {
@@ -160,7 +160,7 @@ static gd_status step_outermost(gd_link *link, gd_var *var)
     return status ? status : gd_link_step(link, var);
 }
 
-/* Constraints that no link has looked at would be broken without a word. */
+/* Constraints that no link uses would be violated silently. */
 static gd_status constraints_are_honoured(const gd_var *var)
 {
     const gd_objective *objective = var->closure ? gd__objective_of(var) : NULL;
@@ -267,7 +267,7 @@ static gd_status links_and_update(gd_optimizer *o, gd_var *var)
 }
 
 /* Links that leave the parameters alone.  Only hooks can fail once the update is subtracted; where there are any the
- * parameters are kept for that case, else nobody pays for a copy. */
+ * parameters are kept for that case, otherwise there is no copy. */
 static gd_status plain_links(gd_optimizer *o, gd_var *var)
 {
     gd_status status = run_links(o, var);
@@ -278,7 +278,7 @@ static gd_status plain_links(gd_optimizer *o, gd_var *var)
 /* When a part of the step fails the parameters are as before it, whatever links and hooks did to them. */
 static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*stage)(gd_optimizer *, gd_var *))
 {
-    /* what waits goes on waiting: it is for these parameters */
+    /* pending links stay pending: they apply to these parameters */
     gd_tensor **before = gd__tensors_copy(o->ctx, var->params, var->count);
     gd_status status = before ? stage(o, var) : gd_error(o->ctx);
     for (int i = 0; before && status && i < var->count; i++) (void)!gd_assign(var->params[i], before[i]);
@@ -311,7 +311,7 @@ static gd_status begin_step(gd_optimizer *o, bool skips)
     return look_at_params(o, skips);
 }
 
-/* A selection that tells no parameter from another is hardly what was meant. */
+/* A selection that matches all parameters or none is probably a mistake. */
 static void look_at_selections(const gd_optimizer *o, gd_link *link)
 {
     for (int f = 0; f < link->cls->field_count; f++) {

@@ -139,7 +139,7 @@ static gd_status update_tensors(const gd_call_args *c, const seen *s)
     return status;
 }
 
-/* A function that may write gets tensors that nobody else holds; a vector of all parameters is one already. */
+/* A function that may write gets tensors without other references; a vector of all parameters is one already. */
 static gd_status own_entries(const gd_call_args *c, seen *s)
 {
     if (c->link->cls->reads_only || gd__concatenates(c->link)) return GD_OK;
@@ -429,7 +429,7 @@ gd_status gd__call_both(const gd_call_args *c, gd_tensor **tensors)
     return status ? status : gd__call_apply(c, tensors);
 }
 
-/* ---- a child in another space ---- */
+/* ---- a child in a different space ---- */
 
 /* Owned entries of list replaced by what the child makes of them, which it takes for the gradient too. */
 static gd_status run_child(const gd_call_args *c, gd_link *child, gd_tensor **list, gd_tensor *const *params,

@@ -299,7 +299,7 @@ static gd_status no_closure(gd_var *var, const char *what)
     return gd_fail(var->ctx, GD_STATE, "%s: the step was called without an objective", what);
 }
 
-/* What a chain could do better is told once an optimizer: it is so at every step. */
+/* Advice about a chain is given once per optimizer, as it holds for every step. */
 typedef enum hint { HINT_PARENT = 1, HINT_GRADIENT = 2, HINT_HISTORY = 4 } hint;
 
 static bool hint_is_new(const gd_var *var, hint which)
@@ -654,7 +654,7 @@ gd_tensor *const *gd_var_read_update(gd_var *var)
     return var->update;
 }
 
-/* Nobody else sees what is written into it: neither the tensor nor its memory has another holder. */
+/* It can be written: neither the tensor nor its memory has other references. */
 static bool held_once(const gd_tensor *t) { return t->head.refs == 1 && t->storage->refs == 1; }
 
 /* Copies take the place of tensors that the gradient, a clone, a link's state or the caller of gd_var_set_update holds

@@ -85,7 +85,7 @@ struct gd_var {
     bool masked;         /* the update is the gradient, 0 where a bound holds */
     bool answered;       /* the update is what `curved` made of `given` */
     bool is_last, nested_is_last, stop, skip, held;
-    int8_t terminate; /* -1: nobody said */
+    int8_t terminate; /* -1: not set */
     int pendings;
     gd_pending pending[GD_MAX_PENDING]; /* last: only the used part is ever written */
 };

@@ -140,7 +140,7 @@ static int turns_of_multistep(const gd_schedule *s, double *t)
     return 1 + s->milestones;
 }
 
-/* The peak lies between two steps. */
+/* The peak is between two steps. */
 static int turns_of_one_cycle(const gd_schedule *s, double *t)
 {
     double top = fmax(s->number[2] * s->number[1] - 1, 0);

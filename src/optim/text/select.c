@@ -16,12 +16,12 @@
 typedef struct selecting {
     gd_scan scan;
     const char *name;
-    const gd_tensor *t; /* NULL: only the text is looked at */
+    const gd_tensor *t; /* NULL: only the text is checked */
 } selecting;
 
 static bool ends_word(char c) { return !c || c == ' ' || c == '\t' || c == '\n' || c == ','; }
 
-/* A glob, or what stands after an operator: to the next space or comma that is not in a set or behind a backslash. */
+/* A glob, or the operand of an operator: to the next space or comma that is not in a set or behind a backslash. */
 static gd_status take_word(gd_scan *s, const char *what, char word[WORD_SIZE])
 {
     if (ends_word(gd__scan_peek(s))) return gd__scan_expected(s, what);

@@ -68,7 +68,7 @@ typedef struct gd_own_lists {
 
 #define GD_SPAN 16384 /* elements of a task; part of the results: sums are added span by span */
 
-/* How a list of tensors lies in the vector.  plain: all of them contiguous, of one dtype f32 or f64, on the CPU. */
+/* The layout of a list of tensors in the vector.  plain: all of them contiguous, of one dtype f32 or f64, on the CPU. */
 typedef struct gd_layout {
     gd_ctx *ctx;
     gd_tensor *const *like;

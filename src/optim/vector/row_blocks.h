@@ -18,7 +18,7 @@ typedef struct gd_blocks gd_blocks;
 
 /* What is wrong with the table, before anything is called. */
 GD_NODISCARD gd_status gd__blocks_check(gd_ctx *ctx, const gd_rows *rows);
-/* The parameters (borrowed, on the CPU) are looked at in every pass.  New; NULL with the error. */
+/* The parameters (borrowed, on the CPU) are read in every pass.  New; NULL with the error. */
 gd_blocks *gd__blocks_new(const gd_rows *rows, gd_tensor *const *params, int count);
 void gd__blocks_free(gd_blocks *b); /* NULL is fine */
 /* Residuals of all rows; known after a pass. */

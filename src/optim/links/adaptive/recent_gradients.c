@@ -76,7 +76,7 @@ static gd_tensor *matrix_of(const gd_transform *t, int i, const char *slot, int6
     return gd_link_state_from(t->link, t->keys[i], slot, (gd_init){.kind = GD_INIT_ZEROS, .tensor = like});
 }
 
-/* Forgets what was kept under another history_size or order. */
+/* Clears state of a different history_size or order. */
 static gd_status begin_anew_if_resized(const gd_transform *t, int i, int64_t h)
 {
     gd_status status = GD_OK;
@@ -466,7 +466,7 @@ static gd_tensor *carried_squares(gd_tensor *turn, gd_tensor *v, gd_tensor *m)
     return gd_add(gd_matmul(squares, gd_sub(v, gd_square(w))), gd_square(gd_matmul(turn, w)));
 }
 
-/* The same for another power p: by |T|^p, or as squares of v^(2/p). */
+/* The same for a different power p: by |T|^p, or as squares of v^(2/p). */
 static gd_tensor *carried_powers(const carrying *c, gd_tensor *v, gd_tensor *m, double power)
 {
     bool exact = !gd_link_flag(c->t->link, power == 3 ? "approx_cu_reproject" : "approx_sq_reproject");

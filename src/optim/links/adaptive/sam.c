@@ -172,7 +172,7 @@ static gd_value ahead(gd_rule *r, gd_value v)
 }
 
 typedef struct moved {
-    gd_value step; /* the new velocity, with nesterov what lies ahead of it */
+    gd_value step; /* the new velocity, with nesterov the velocity one step ahead */
     gd_value way;  /* rho v' / |v'| - rho v / |v|, and the decay */
 } moved;
 

@@ -1,6 +1,6 @@
 /* Bounds: every element of the parameters stays between low and high.
  *
- * It stands first.  A start outside is moved onto its bounds; from there on elements that lie at a bound, with the loss
+ * It is the first link.  A start outside is moved onto its bounds; from then on elements at a bound, with the loss
  * falling beyond it, are held: links after it see a gradient of 0 there, links with a model of the curvature use its free
  * block, line searches and trust regions stay inside, and every step ends inside, with held elements on their bounds bit for bit
  * (Bertsekas 1982; projecting the update alone is no descent method).  What tells how far the solution is, is the KKT residual

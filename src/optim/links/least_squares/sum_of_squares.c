@@ -1,5 +1,5 @@
 /* Sum of squares: says that the objective returns residuals.  An objective that returns a vector is taken so by every
- * link; this one changes nothing then, and stands in a chain where another system needs it.  One number is an error: it would be
+ * link; this one then changes nothing; it is for chains of other libraries.  One number is an error: it would be
  * minimised as it is, not squared. */
 #include "gradus/link.h"
 

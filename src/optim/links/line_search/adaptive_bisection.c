@@ -1,5 +1,5 @@
 /* Adaptive bisection: from where the last search ended the step grows while the loss falls, or shrinks until it does and then
- * while it goes on falling.  Values only.  The lowest point seen is taken.
+ * while the loss keeps falling.  Values only.  The lowest point is taken.
  *
  * adaptive: the next search starts at the step found, or where this one gave up; otherwise each starts at init.
  * State: step, where the next search starts. */

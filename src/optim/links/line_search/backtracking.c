@@ -1,6 +1,6 @@
 /* Backtracking: shrinks the step until the condition holds (Armijo 1966).
  *
- * adaptive: a search that failed goes on from where it stopped in the next step; after a success it starts at init again.
+ * adaptive: after a failed search the next step continues from its last step size; after a success it starts at init again.
  * Conditions on the slope at the trial cost a gradient there; the others only a value.  Along an update that points uphill
  * any decrease is good enough, unless descent: then the search is along one that does not (line.h).
  *

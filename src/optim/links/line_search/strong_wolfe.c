@@ -4,7 +4,7 @@
  *     |phi'(a)|  <= c2 |phi'(0)|               slope small enough
  *
  * Steps grow by extrapolation until an interval with a good step in it is known; then it is narrowed by interpolation.
- * A trial that is not finite bounds the interval from above.  The extrapolated step lies between 1.01 and 10 times the
+ * A trial that is not finite bounds the interval from above.  The extrapolated step is between 1.01 and 10 times the
  * last; an interpolated one that twice comes near an end is moved a tenth into the interval.
  *
  * Outcome: with no acceptable step within maxiter + maxzoom trials (non-finite ones do not count) the update is zero, or
@@ -92,7 +92,7 @@ static double cubic(const gd_trial *l, const gd_trial *r)
     return cubic_wide(l->a, l->f, l->slope, in_f32(r->a), in_f32(r->f), in_f32(r->slope));
 }
 
-/* Minimiser of the parabola through value and slope at one point and the value at another; INFINITY if it has none. */
+/* Minimiser of the parabola through value and slope at one point and the value at a second point; INFINITY if it has none. */
 static double quadratic(const gd_trial *l, const gd_trial *r)
 {
     double h = r->a - l->a, curvature = r->f - l->f - l->slope * h;
@@ -227,7 +227,7 @@ static bool flat(const search *s, const gd_trial *t, const gd_trial *zero)
     return fabs(t->slope) <= -s->c2 * zero->slope;
 }
 
-/* lo is the lowest acceptable trial so far; a good step lies between it and hi. */
+/* lo is the lowest acceptable trial so far; a good step is between it and hi. */
 static gd_status narrow(search *s, const gd_trial *zero, gd_trial lo, gd_trial hi)
 {
     bool near = false;

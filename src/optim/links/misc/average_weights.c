@@ -1,4 +1,4 @@
-/* Averages of the parameters themselves, beside a chain that goes on without them: gd_optimizer_evaluate puts them in the place
+/* Averages of the parameters themselves, while the chain continues without them: gd_optimizer_evaluate puts them in the place
  * of the parameters and takes them out again.
  *
  *   ema_weights   a = decay a + (1 - decay) p       (Polyak & Juditsky 1992 for the idea; the decay as everybody has it)

@@ -2,7 +2,7 @@
  *
  *   zero_nonfinite   elements that are NaN or infinite become 0; a rule, fuses
  *   skip_nonfinite   one such element in any parameter, and the step does not happen: no further link runs, so their state and
- *                    the parameters stay, and schedules do not count it.  It stands first; what stands before it has run.
+ *                    the parameters stay, and schedules do not count it.  It should be first, since links before it have already run.
  *   loss_scale       for gradients in few bits: the loss is multiplied by a scale before its gradient is taken, the gradient
  *                    divided by it.  A gradient that is not finite skips the step as above and halves the scale; 2000 good
  *                    steps double it (Micikevicius et al. 2018).  A power of two changes no bits.  Stands first.  Without an

@@ -4,7 +4,7 @@
  *
  *     split("axes>=2", orthogonalize, adam) | lr(0.001)
  *
- * Chains of rules fuse with what stands around them, in one pass over all parameters, unless they reduce over all of theirs.
+ * Chains of rules fuse with adjacent links, in one pass over all parameters, unless they reduce over all of theirs.
  * A filter in a group's settings (--group 'head.*: filter="*"') counts for the parameters of the group. */
 #include "gradus/link.h"
 

@@ -1,4 +1,4 @@
-/* Elements that agree in sign with the gradient, or with what another chain makes:
+/* Elements that agree in sign with the gradient, or with the result of a second chain:
  *
  *   cautious                            what disagrees with the gradient is dropped (Liang et al. 2024), replaced by the
  *                                       gradient, or turned round

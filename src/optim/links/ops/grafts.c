@@ -1,4 +1,4 @@
-/* Grafts: the direction of one update with the norm of another (Agarwal et al. 2020).  Norms are of each tensor, or of
+/* Grafts: the direction of one update with the norm of a second (Agarwal et al. 2020).  Norms are of each tensor, or of
  * all together with tensorwise=false; a direction shorter than eps counts as that long.
  * No state of their own.  Two passes: the norms, then the rest. */
 #include "gradus/link.h"
@@ -26,7 +26,7 @@ static gd_value norm_of(gd_rule *r, gd_value x)
     return gd_rule_norm(r, x, gd_rule_number(r, "ord"), gd_rule_flag(r, "tensorwise") ? GD_EACH : GD_ALL);
 }
 
-/* direction, scaled from its norm to another */
+/* direction, scaled from its norm to a different one */
 static gd_value scaled(gd_rule *r, gd_value direction, gd_value own, gd_value norm)
 {
     gd_value factor = gd_rule_div(r, norm, gd_rule_max(r, own, gd_rule_setting(r, "eps")));

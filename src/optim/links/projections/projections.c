@@ -1,9 +1,9 @@
 /* Chains that step over other tensors than the parameters: all elements as one vector, each element as a tensor of its own,
- * copies of another dtype or on another device.
+ * copies of a different dtype or on a different device.
  *
  *     vector_projection([shampoo])             one vector: norms over all, matrices between any two elements
  *     scalar_projection([normalize | lr(1)])   a tensor an element: what is done tensor by tensor is done element by element
- *     to([adam], "f64")                        a step in another precision
+ *     to([adam], "f64")                        a step in a different precision
  *
  * What the chain keeps is of the projected tensors.  A line search inside moves these; the objective is evaluated at what they
  * stand for.  scalar_projection keeps a tensor and an entry of state an element: it is for few. */

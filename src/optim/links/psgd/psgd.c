@@ -24,7 +24,7 @@
  * Tensors of one shape are computed together.  State: the factors and a bound for each.  They begin with the first h that is
  * finite and not zero; until then, and with numbers that are not finite, the update is handed on and Q stays as it was.
  *
- * Five links in one long file: they share a lesson, its noise, its bounds and steps, which no link of somebody else wants, and a
+ * Five links in one long file: they share a lesson, its noise, its bounds and steps, which no other link uses, and a
  * link includes public headers only. */
 #include "gradus/hessian.h"
 #include "gradus/matrices.h"
@@ -53,7 +53,8 @@ static bool happens(gd_link *link, const char *probability)
 {
     double p = number(link, probability);
     if (p >= 1 || p <= 0) return p >= 1;
-    gd_tensor *like = gd_zeros(gd_link_ctx(link), GD_F64, 1, (int64_t[]){1}); /* on the host: nobody waits */
+    gd_tensor *like = gd_zeros(gd_link_ctx(link), GD_F64, 1,
+                               (int64_t[]){1}); /* on the host, without waiting for a device */
     gd_tensor *x = like ? gd_link_random(link, GD_RANDOM_UNIFORM, like) : NULL;
     return x && gd_item(x) < p;
 }

@@ -1,4 +1,4 @@
-/* BFGS, DFP, what lies between them, and SR1: symmetric secant updates of a dense matrix (Nocedal & Wright 2006, chapter 6).
+/* BFGS, DFP, combinations of them, and SR1: symmetric secant updates of a dense matrix (Nocedal & Wright 2006, chapter 6).
  *
  *   bfgs   H + (s y + y H y) / (s y)^2 s s^T - (H y s^T + s (H y)^T) / s y     B + y y^T / s y - B s (B s)^T / s B s
  *   dfp    H + s s^T / s y - H y (H y)^T / y H y                               the same with H, s, y for B, y, s in bfgs

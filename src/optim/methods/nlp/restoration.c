@@ -142,7 +142,7 @@ gd_status gd__restoration_start(gd_restoration *r, gd_ip_end *end)
     return status;
 }
 
-/* The problem goes on from here. */
+/* The problem continues from here. */
 static gd_status hand_over(gd_restoration *r)
 {
     gd_ip *e = r->outer;

@@ -211,7 +211,7 @@ static gd_status set_one(gd_var *var, int index, gd_tensor *low, gd_tensor *high
     return status;
 }
 
-/* What was known belongs to another point. */
+/* Known values belong to a different point. */
 static gd_status forget_evaluation(gd_var *var)
 {
     gd_var_set_loss(var, NULL);

@@ -127,7 +127,7 @@ void gd_var_note_constraints(gd_var *var, double violation, double tol, double k
                              bool infeasible)
 {
     if (!var || !var->share) return;
-    var->share->violation = isnan(violation) ? INFINITY : violation; /* NaN: nobody looked */
+    var->share->violation = isnan(violation) ? INFINITY : violation; /* NaN: not computed */
     var->share->violation_tol = tol;
     var->share->solved = solved;
     var->share->first_kkt = kkt;

@@ -160,7 +160,7 @@ static gd_status learn_squares(const gd_transform *t) { return learn(t, true); }
 
 /* ---- using ---- */
 
-/* m = EMA(g); the average of updates goes on whatever is known of the Hessian. */
+/* m = EMA(g); the average of updates continues independent of the Hessian. */
 static gd_tensor *averaged_update(const gd_transform *t, int i)
 {
     gd_tensor *g = gd_cast(t->tensors[i], wide_of(t->tensors[i]));
