@@ -30,7 +30,7 @@ from ._module import no_grad_tensors as no_grad_tensors, register as register
 from . import m as m
 from ._fit import Fit as Fit, fit as fit
 from ._solve import CurveFit as CurveFit, Result as Result, curve_fit as curve_fit
-from ._train import Model as Model, load_model as load_model, train as train
+from ._train import TrainedModel as TrainedModel, load_model as load_model, train as train
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,12 +39,14 @@ if TYPE_CHECKING:
     from ._functions import jacrev as jacrev, jit as jit, jvp as jvp, scan as scan, value_and_grad as value_and_grad, vjp as vjp
     from ._functions import vmap as vmap
     from ._minimize import LeastSquares as LeastSquares, least_squares as least_squares, minimize as minimize
+    from ._model import Model as Model, ModelResult as ModelResult, Parameter as Parameter, Parameters as Parameters
     from ._tree import tree_leaves as tree_leaves, tree_map as tree_map
 
 # Loaded when first used.
 _later = {name: module for module, names in {
     "_functions": "checkpoint custom_vjp grad hessian jacfwd jacrev jit jvp scan value_and_grad vjp vmap",
     "_minimize": "LeastSquares least_squares minimize",
+    "_model": "Model ModelResult Parameter Parameters",
     "_tree": "tree_leaves tree_map",
 }.items() for name in names.split()}
 

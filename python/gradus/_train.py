@@ -70,7 +70,7 @@ def _table(table: Any, who: str) -> str | list[_Column]:
     return [_column(name, values) for name, values in table]
 
 
-class Model:
+class TrainedModel:
     """What train() and load_model() give: a network with what was learnt about the columns."""
 
     def __init__(self, model: _core._Model) -> None:
@@ -132,10 +132,10 @@ class Model:
         self._model.save(os.fspath(path))
 
     def __repr__(self) -> str:
-        return f"Model({self._about['model']}, target='{self.target}', {len(self.features)} columns)"
+        return f"TrainedModel({self._about['model']}, target='{self.target}', {len(self.features)} columns)"
 
 
-def train(table: Any, target: str | None = None, *, epoch_done: Callable[[dict[str, Any]], object] | None = None, **settings: Any) -> Model:
+def train(table: Any, target: str | None = None, *, epoch_done: Callable[[dict[str, Any]], object] | None = None, **settings: Any) -> TrainedModel:
     """Trains a model on a table, in this process, as the program `gradus train` does.
 
         model = gd.train("flowers.csv", target="kind", model="mlp(32)", epochs=60)
@@ -157,9 +157,9 @@ def train(table: Any, target: str | None = None, *, epoch_done: Callable[[dict[s
     if isinstance(columns, str):
         given["path"] = columns
     with _in_python():
-        return Model(_core._train(None if isinstance(columns, str) else columns, given, epoch_done))
+        return TrainedModel(_core._train(None if isinstance(columns, str) else columns, given, epoch_done))
 
 
-def load_model(path: str | os.PathLike[str]) -> Model:
+def load_model(path: str | os.PathLike[str]) -> TrainedModel:
     """Reads a model that Model.save, train(out=...) or `gradus train` left."""
-    return Model(_core._load_model(os.fspath(path)))
+    return TrainedModel(_core._load_model(os.fspath(path)))
