@@ -30,10 +30,11 @@ FOR_CONSTRAINTS = ("cobyla", "cobyqa", "slsqp", "trust-constr")
 OF_VALUES = ("nelder-mead", "powell", "cobyla", "cobyqa")
 
 
-def warn(text: str) -> None:
+def warn(text: str, level: int = 5) -> None:
+    """At the line that called minimize, or with level 3 least_squares."""
     import warnings
 
-    warnings.warn(text, _core.GradusWarning, stacklevel=4)
+    warnings.warn(text, _core.GradusWarning, stacklevel=level)
 
 
 # ---- the start ----
@@ -58,6 +59,8 @@ def _start(fun: Callable[..., Any], x0: Any, args: tuple[Any, ...], dtype: Any) 
         x0, numbers = list(x0), True
     if isinstance(x0, list) and any(isinstance(v, Tensor) for v in x0):
         numbers = False
+    if numbers and dtype is None:
+        dtype = "f64"  # as in SciPy
     return _Point(x0, dtype), numbers
 
 
@@ -508,7 +511,7 @@ def least_squares(fun: Callable[..., Any], x0: Any, jac: Any = None, bounds: Any
         ("jac_sparsity", jac_sparsity, (None,)), ("workers", workers, (None, 1))]
     for name, value, fine in usual:
         if not any(value is u or (isinstance(value, (str, float, int, dict)) and value == u) for u in fine):
-            warn(f"least_squares: {name} is not used")
+            warn(f"least_squares: {name} is not used", 3)
     args = args if isinstance(args, tuple) else (args,)
     call = functools.partial(fun, **kwargs) if kwargs else fun
     problem = _Problem("least_squares", fun, x0, args, None)
@@ -532,7 +535,7 @@ def least_squares(fun: Callable[..., Any], x0: Any, jac: Any = None, bounds: Any
     if isinstance(diff_step, (int, float)):
         how["step"] = float(diff_step)
     elif diff_step is not None:
-        warn("least_squares: diff_step of several numbers is not used")
+        warn("least_squares: diff_step of several numbers is not used", 3)
     residuals = problem.function(call, args, "fun", **how)
     tensors = problem.point.tensors
     begin = [t.detach().copy() for t in tensors]

@@ -141,7 +141,7 @@ class Function:
             raise error from None
 
     def _number(self, value: Any) -> Any:
-        if isinstance(value, (bool, str, bytes, complex)) or value is None:
+        if isinstance(value, (bool, str, bytes, complex)) or value is None or str(getattr(value, "dtype", "")).startswith("complex"):
             raise TypeError(f"the function must return a Tensor made of its arguments, or a number, not {type(value)!r}")
         return f64(value)
 

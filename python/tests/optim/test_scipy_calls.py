@@ -267,3 +267,9 @@ def test_recorded_functions_give_the_same():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert gd.curve_fit(model, t, 2 * np.exp(-t), jit=True).popt.tolist() == pytest.approx([2, 1])
+
+
+def test_numbers_of_any_dtype_are_doubles_as_in_scipy():
+    res = gd.minimize(rosen, np.array([2, 3], dtype=np.float32))
+    assert res.success and res.x.dtype == np.float64 and res.x.tolist() == pytest.approx([1, 1], abs=1e-6)
+    assert gd.minimize(rosen, np.array([2, 3])).success
