@@ -15,7 +15,7 @@ else:
 
 
 class _Definition:
-    """A link of Python: its name in chains, and what the library is told of it."""
+    """A link of Python: its name in chains, and its description for the library."""
 
     def __init__(self, name: str, summary: str, target: Any, settings: dict[str, Any], slots: tuple[str, ...], is_rule: bool = False,
                  has_step: bool = False, has_update: bool = False, uses_grad: bool = False, needs_closure: bool = False) -> None:
@@ -382,7 +382,7 @@ class Var:
 
     @property
     def known(self) -> set[str]:
-        """Of "loss", "grad", "update" those that are there: asking for another evaluates."""
+        """Those of "loss", "grad", "update" that are known: reading a different one evaluates."""
         return {name for name, there in zip(("loss", "grad", "update"), self._ask("flags")[4:]) if there}
 
     def get_loss(self, backward: bool = True) -> Tensor:

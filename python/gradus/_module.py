@@ -92,7 +92,7 @@ def _no_grad_names_of(base: type) -> frozenset[str]:
 
 
 def _has_setter(cls: type, name: str) -> bool:
-    """Is the attribute a property, or another descriptor of Python that takes what is assigned?  Slots are places like others."""
+    """Is the attribute a property or other data descriptor?  Slots count as ordinary attributes."""
     found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
     return hasattr(type(found), "__set__") and not isinstance(found, MemberDescriptorType)
 

@@ -195,7 +195,7 @@ class Group(dict):  # type: ignore[type-arg]
         return super().__getitem__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The setting in force, what somebody put there, or the default."""
+        """The setting in force, an assigned value, or the default."""
         try:
             return self[key]
         except KeyError:

@@ -55,7 +55,7 @@ class Evaluations:
         return loss
 
     def kept(self) -> float:
-        """The same by autograd from the loss alone, whose graph stays until the step is done or another is kept."""
+        """The same by autograd from the loss alone, whose graph is kept until the end of the step or the next kept evaluation."""
         self._graph = None
         with torch.enable_grad():
             loss = self._closure(backward=False)

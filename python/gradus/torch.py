@@ -235,7 +235,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
 
     def _step_of_held(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any] | None, loss: Any,
                       numbers: dict[str, float], held: list[torch.Tensor]) -> Any:
-        """Where lr is 0 nothing moves, whatever stands behind it, jumps, or is 0 times infinite."""
+        """If lr is 0 nothing moves, even if later links jump or give 0 times infinity."""
         if closure is None and len(held) == len(self._names) and not self.state:
             return self._make_state(lists)
         local = [_local_of(p).detach() for p in held if closure is not None or p.grad is not None]
@@ -291,7 +291,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         return loss if closure is not None else None
 
     def _takes_backward(self, closure: Callable[..., Any]) -> bool:
-        """By its signature, looked at once for all closures of one function; others may differ from one to the next."""
+        """By its signature, read once for all closures of one function; other callables may differ each time."""
         code = None if hasattr(closure, "__wrapped__") else getattr(closure, "__code__", None)
         if code in self._conventions:
             return self._conventions[code]
@@ -578,7 +578,7 @@ def _links_of(text: str) -> list[_Link]:
 
 
 def _group_keys(links: list[_Link]) -> tuple[dict[str, list[tuple[int, str, bool]]], dict[str, Any]]:
-    """Keys of groups: the links and fields they set, and whether that field is nobody else's; their values."""
+    """Keys of groups: the links and fields they set, and whether only this key sets that field; their values."""
     keys: dict[str, list[tuple[int, str, bool]]] = {}
     values: dict[str, Any] = {}
     having: dict[str, list[_Link]] = defaultdict(list)

@@ -361,7 +361,7 @@ void gd_py_mode_changed(gd_py_context *c)
     c->has_modes = mode_of(c->ctx) || c->modes;
 }
 
-/* Puts the mode of another thread aside and gives the context this thread's; false with an exception. */
+/* Saves the mode of a different thread and sets this thread's; false with an exception. */
 static int change_mode(gd_py_context *c, unsigned long self)
 {
     int off = mode_of(c->ctx), own = 0;
@@ -429,7 +429,7 @@ void gd_py_release(gd_py_context *c, void (*end)(void *), void *object)
         return;
     }
     gd_py_grave *g = malloc(sizeof *g);
-    if (!g) return; /* lost rather than freed under another thread's hands */
+    if (!g) return; /* leaked rather than freed while a different thread uses it */
     *g = (gd_py_grave){c->graves, end, object};
     c->graves = g;
 }

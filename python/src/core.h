@@ -55,7 +55,7 @@ typedef struct gd_py_message {
     char text[];
 } gd_py_message;
 
-/* A thread that is inside no_grad() while another uses the context. */
+/* A thread that is inside no_grad() while a different one uses the context. */
 typedef struct gd_py_mode {
     struct gd_py_mode *next;
     unsigned long thread;
@@ -72,12 +72,12 @@ typedef struct gd_py_grave {
 typedef struct gd_py_reads {
     struct gd_py_reads *outer;
     PyObject *where; /* new: file and line of the first read, as text; NULL: none */
-    int *warn;       /* 1: the read warns, once; NULL: nobody warns */
+    int *warn;       /* 1: the read warns, once; NULL: no warning */
 } gd_py_reads;
 
 typedef struct gd_py_context {
     PyObject_HEAD gd_ctx *ctx; /* NULL: closed */
-    gd_ctx *lingering;         /* closed, but somebody still holds memory of it through DLPack */
+    gd_ctx *lingering;         /* closed, but memory of it is still referenced through DLPack */
     gd_py_handle *handles;     /* everything of it that Python holds, newest first */
     unsigned long owner;       /* the thread that uses it without the interpreter's lock; 0: none */
     int depth;                 /* how often it does */
@@ -85,9 +85,9 @@ typedef struct gd_py_context {
     int has_modes;             /* is any thread inside no_grad()? */
     gd_py_mode *modes;         /* of the other threads */
     int callbacks;             /* functions of the user that run now, one inside the other */
-    gd_py_reads *reads;        /* of the innermost that records; NULL: nobody looks */
+    gd_py_reads *reads;        /* of the innermost that records; NULL: none */
     PyThread_type_lock lock;
-    gd_py_grave *graves;     /* dropped while another thread had the context */
+    gd_py_grave *graves;     /* dropped while a different thread had the context */
     gd_py_message *messages; /* newest first */
     void *links;             /* classes made in Python, see links.c */
     PyObject *classes;       /* addresses of gd_class by name, see module.c */
@@ -116,7 +116,7 @@ typedef struct gd_py_state {
     PyObject *numpy_scalar;           /* numpy.generic once NumPy is there */
     PyObject *error[GD_STATUS_COUNT]; /* [0]: gradus.Error */
     PyObject *warning;
-    gd_py_context *current; /* where new tensors are made; threads may have chosen another */
+    gd_py_context *current; /* where new tensors are made; threads may have chosen a different one */
     unsigned long home;     /* the thread that imported the package: it chooses for all */
     int threads_chose;      /* has any other thread chosen? */
     PyObject *empty_tuple;
@@ -129,7 +129,7 @@ extern gd_py_state gd_py;
 int gd_py_add_context(PyObject *module);
 /* The context for what is new, made at its first use; borrowed, NULL with an exception. */
 gd_py_context *gd_py_current(void);
-/* Before each use: false with an exception where it is closed.  Waits while another thread has it. */
+/* Before each use: false with an exception where it is closed.  Waits while a different thread has it. */
 int gd_py_wait(gd_py_context *c);
 static inline int gd_py_enter(gd_py_context *c)
 {
@@ -145,7 +145,7 @@ int gd_py_own(gd_py_context *c);
 void gd_py_disown(gd_py_context *c);
 /* After no_grad() has begun or ended in this thread. */
 void gd_py_mode_changed(gd_py_context *c);
-/* Has another thread the context now? */
+/* Is the context in use by a different thread? */
 int gd_py_is_taken(const gd_py_context *c);
 /* In a function that the library calls: takes the interpreter's lock; before it returns: gives it back. */
 PyGILState_STATE gd_py_callback_begin(gd_py_context *c);
@@ -202,7 +202,7 @@ static inline int gd_py_is_tensor(PyObject *o)
     return Py_TYPE(o) == gd_py.tensor_type || PyObject_TypeCheck(o, gd_py.tensor_type);
 }
 static inline int gd_py_is_virtual(PyObject *o) { return PyObject_TypeCheck(o, gd_py.virtual_type); }
-/* A tensor, or a virtual tensor, which stands for its value wherever a tensor is wanted. */
+/* A tensor, or a virtual tensor, which is used as its value wherever a tensor is expected. */
 static inline int gd_py_is_tensor_like(PyObject *o) { return gd_py_is_tensor(o) || gd_py_is_virtual(o); }
 /* What is like a tensor as a Tensor, new; of a virtual tensor its value now.  NULL: the value could not be made (an exception),
  * or the object is something else (none). */
@@ -221,7 +221,7 @@ PyObject *gd_py_tuple_of(gd_py_context *c, gd_tensor *const *t, int count);
 
 gd_dtype gd_py_dtype(PyObject *o); /* GD_DTYPE_COUNT with an exception */
 PyObject *gd_py_dtype_text(gd_dtype dtype);
-/* What an integer dtype holds; false for another one. */
+/* What an integer dtype holds; false for other dtypes. */
 int gd_py_range(gd_dtype dtype, int64_t *low, int64_t *high);
 /* A Tensor of lists, numbers, buffers or what has __dlpack__; dtype GD_DTYPE_COUNT: as they are.  New. */
 PyObject *gd_py_make(gd_py_context *c, PyObject *data, gd_dtype dtype, int share);
@@ -376,7 +376,7 @@ int gd_py_add_module_type(PyObject *module);
 gd_module *gd_py_module_of(PyObject *o);
 PyObject *gd_py_virtual_value(PyObject *o); /* of a VirtualTensor; new */
 struct gd_py_layer_value;                   /* layers.c */
-/* The object has another module of the library from here on; false with an exception. */
+/* Gives the object a different module of the library; false with an exception. */
 int gd_py_module_become(PyObject *o, gd_module *(*make)(gd_ctx *ctx, const struct gd_py_layer_value *values),
                         const struct gd_py_layer_value *values);
 

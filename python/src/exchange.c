@@ -80,7 +80,7 @@ static void end_capsule(PyObject *capsule)
     } else if (PyCapsule_IsValid(capsule, plain_name)) {
         struct DLManagedTensor *m = PyCapsule_GetPointer(capsule, plain_name);
         m->deleter(m);
-    } /* else somebody has taken it */
+    } /* else it has been consumed */
 }
 
 /* A capsule over a tensor; NULL with an exception. */

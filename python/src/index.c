@@ -42,7 +42,7 @@ static int take_slice(walk *w, PyObject *key)
                                step));
 }
 
-/* The axis of a label that stands alone; -1 with an exception. */
+/* The axis of a label without a dimension; -1 with an exception. */
 static int axis_of_label(const gd_tensor *x, const char *label)
 {
     int found = -1;

@@ -114,7 +114,7 @@ static int read_value(const gd_py_layer_class *c, int i, PyObject *o, gd_py_laye
     return !PyErr_Occurred();
 }
 
-/* _layer(module, name, values): the module becomes such a layer; None stands for a default. */
+/* _layer(module, name, values): the module becomes such a layer; None means a default. */
 static PyObject *layer(PyObject *module, PyObject *args)
 {
     PyObject *o, *values;

@@ -1,6 +1,6 @@
 /* Links and rules written in Python: classes of the library whose functions call Python.
  *
- * A class lives as long as its context.  A rule is told nothing but itself, so each has a C function of its own out of a
+ * A class lives as long as its context.  A rule gets no user data, so each has its own C function out of a
  * fixed supply; a link of tensors finds its Python object through its class. */
 #include "core.h"
 

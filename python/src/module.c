@@ -2,7 +2,7 @@
  *
  * The library's module owns parameters, buffers and the tree; the Python object keeps attributes as it likes them and hands
  * tensors, modules and virtual tensors on.  Python's garbage collector must see what a virtual tensor holds, so its function
- * lies in the Python object, which the library's virtual tensor only points to. */
+ * is in the Python object, which the library's virtual tensor only points to. */
 #include "core.h"
 
 #include <structmember.h>
@@ -159,7 +159,7 @@ static PyObject *set_tensor(PyObject *o, PyObject *args)
     return t ? gd_py_borrowed_tensor(c, t) : gd_py_raise(c);
 }
 
-/* _tie(name, tensor): a parameter of another module is one of this, too. */
+/* _tie(name, tensor): a parameter of a different module becomes one of this module too. */
 static PyObject *tie_tensor(PyObject *o, PyObject *args)
 {
     const char *name;
@@ -199,7 +199,7 @@ static PyObject *delete_attribute(PyObject *o, PyObject *args)
     MODULE_OR_RETURN(o);
     if (!PyArg_ParseTuple(args, "s:_delete", &name)) return NULL;
     if (gd_module_has(m, name)) return done(c, gd_module_delete(m, name));
-    gd_module_touch(m); /* an attribute of Python alone is another */
+    gd_module_touch(m); /* an attribute that only Python has was changed */
     Py_RETURN_NONE;
 }
 

@@ -11,7 +11,7 @@ typedef struct py_optimizer {
     int has_info;
     PyObject *params; /* what it was made with: kept for who asks */
     PyObject *
-        code; /* of the last closure that was looked at, and whether it takes `backward`; a reference or NULL */
+        code; /* of the last closure that was inspected, and whether it takes `backward`; a reference or NULL */
     int takes_backward;
     int warn_of_reads; /* closures have read nothing on the host yet */
 } py_optimizer;
@@ -173,7 +173,7 @@ static gd_status closure_product(void *user, gd_tensor *const *v, gd_tensor *con
     return status;
 }
 
-/* By its signature; looked at once for all closures of one function. */
+/* By its signature; inspected once for all closures of one function. */
 static int takes_backward(py_optimizer *self, PyObject *fn)
 {
     PyObject *code = PyObject_GetAttrString(fn, "__code__");

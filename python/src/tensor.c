@@ -119,7 +119,7 @@ gd_tensor *gd_py_number(gd_ctx *ctx, PyObject *o, const gd_tensor *like)
     return gd_scalar(ctx, dtype, value);
 }
 
-/* The type of NumPy's scalars, borrowed; NULL while nobody has imported NumPy. */
+/* The type of NumPy's scalars, borrowed; NULL until NumPy is imported. */
 static PyObject *numpy_scalar(void)
 {
     if (gd_py.numpy_scalar) return gd_py.numpy_scalar;
@@ -501,7 +501,7 @@ static PyObject *tensor_split(PyObject *o, PyObject *const *args, Py_ssize_t n, 
     return result;
 }
 
-/* to("gpu"), to("f32"), to(device="cpu", dtype="f64"): another tensor, or another look at this one where nothing changes. */
+/* to("gpu"), to("f32"), to(device="cpu", dtype="f64"): a new tensor, or a view of this one if nothing changes. */
 static PyObject *tensor_to(PyObject *o, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     TENSOR_OR_RETURN(o);

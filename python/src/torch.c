@@ -1,9 +1,9 @@
-/* Optimizers over memory of another library: what gradus.torch stands on.
+/* Optimizers over memory of a different library, the base of gradus.torch.
  *
  * A _Borrower belongs to a _Optimizer.  Its parameters are objects of a type that has DLPack's table of C functions
- * (__dlpack_c_exchange_api__): looking at one costs no Python call.  Every step looks at each of them again: who is another object,
- * lies elsewhere or has another dtype than before gets its parameter put there (gd_take_memory).  Gradients are looked at,
- * used and forgotten.  The other library is told what was changed (its counter of versions), and on a GPU work goes to its
+ * (__dlpack_c_exchange_api__): reading one costs no Python call.  Every step reads all of them again: if the object, its memory or its dtype
+ * has changed, its parameter is moved there (gd_take_memory).  Gradients are read,
+ * used and dropped.  The other library's counters are raised for changes (its counter of versions), and on a GPU work goes to its
  * stream. */
 #include "torch.h"
 
@@ -215,7 +215,7 @@ static int follow(py_borrower *self, borrowed *b, PyObject *object)
     return 1;
 }
 
-/* Is it a parameter already?  Its state is by its place, and it would get another's.  `known` is made by the first who asks. */
+/* Is it a parameter already?  Its state belongs to its position, and it would get that of a different parameter.  `known` is made on first use. */
 static int has_a_place(py_borrower *self, PyObject *object, PyObject **known)
 {
     if (!*known && (*known = PySet_New(NULL)))
@@ -352,7 +352,7 @@ static gd_tensor *gradient_over(gd_py_context *c, borrowed *b, int seen)
 {
     if (b->grad && seen == SAME) {
         if (gd_point_at(b->grad, b->grad_at.data) == GD_OK) return b->grad;
-        gd_clear_error(c->ctx); /* somebody holds it */
+        gd_clear_error(c->ctx); /* it has other references */
     }
     if (b->grad) gd_release(b->grad);
     return b->grad = gd_py_tensor_over(c->ctx, &b->grad_at);
@@ -481,7 +481,7 @@ static int step_with_gradients(py_borrower *self, gd_optimizer *optimizer, PyObj
     return fine;
 }
 
-/* Which parameters a step that evaluates is about: those that want gradients.  One with gradients on them asks nobody. */
+/* Which parameters a step that evaluates is about: those that want gradients.  A step with existing gradients takes all. */
 static int follow_frozen(py_borrower *self, int evaluates)
 {
     if (!evaluates && !self->has_frozen) return 1;

@@ -14,7 +14,7 @@ typedef struct dl_exchange {
     int (*stream)(int32_t device_type, int32_t device_id, void **stream);
 } dl_exchange;
 
-/* What a tensor of the other library is.  A thousand of them are compared in a step: what is looked at lies together. */
+/* What a tensor of the other library is.  A thousand of them are compared per step, so the compared members are contiguous. */
 typedef struct form {
     char *data;
     uint32_t kind; /* dtype as DLPack has it: code, bits, lanes */
@@ -76,7 +76,7 @@ int gd_py_refuse(PyObject *name, const char *what);
 int gd_py_look(py_borrower *self, PyObject *object, PyObject *name, int is_grad, form *f);
 /* New, or NULL with the error recorded. */
 gd_tensor *gd_py_tensor_over(gd_ctx *ctx, const form *f);
-/* A parameter must be what lies in memory, no conjugate or negative view. */
+/* A parameter must be stored as it is, no conjugate or negative view. */
 int gd_py_is_plain(PyObject *object, PyObject *name);
 
 /* torch_state.c */

@@ -1,4 +1,4 @@
-/* What tensors of another library are: see torch.c. */
+/* Reading tensors of a different library: see torch.c. */
 #include "torch.h"
 
 #include <gradus/dlpack.h>

@@ -163,7 +163,7 @@ static int read_spec(py_spec *s, PyObject *dict)
 
 typedef struct caller {
     gd_py_context *c;
-    PyObject *epoch_done; /* None: nobody is told */
+    PyObject *epoch_done; /* None: no callback */
     /* What a signal raised.  It is no error of the context: what there is gets saved first. */
     PyObject *type, *value, *trace;
 } caller;

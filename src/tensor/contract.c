@@ -1,7 +1,7 @@
 /* Sums of products over chosen axes: gd_contract by names, gd_einsum by letters or names.
  *
  * Every axis of every operand gets a number, equal numbers for axes that are walked together.  Operands are joined from
- * left to right; joining two is one matrix product over the numbers that nobody needs any more,
+ * left to right; joining two is one matrix product over the indices that are no longer needed,
  *
  *     left  [both needed | left only | both, done]     -> [batch, rows, inner]
  *     right [both needed | both, done | right only]    -> [batch, inner, columns]
@@ -70,7 +70,7 @@ static int key_of(contraction *c, const char *text, int length)
 
 /* ---- steps on one operand; terms hold nameless tensors here ---- */
 
-/* Axes in another order. */
+/* Axes in a different order. */
 static void reorder(term *a, const int *order)
 {
     int key[GD_MAX_DIMS];

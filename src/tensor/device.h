@@ -20,7 +20,7 @@ typedef struct gd_backend {
     gd_status (*upload)(gd_device *device, void *to, const void *host, size_t bytes);
     gd_status (*download)(gd_device *device, void *host, const void *from, size_t bytes);
     gd_status (*sync)(gd_device *device);
-    /* Goes on with another stream, behind what is queued on the one so far; and which that is.  NULL, both: it has none. */
+    /* Switches to a different stream, after the work queued on the current one; and returns the current stream.  NULL, both: it has none. */
     gd_status (*use_stream)(gd_device *device, void *stream);
     void *(*stream)(const gd_device *device);
     gd_status (*run)(gd_device *device, const gd_call *call);
@@ -42,7 +42,7 @@ typedef struct gd_backend {
 } gd_backend;
 
 /* What a plugin may call: it is not linked against the library.  The first two members stay where they are, so that a
- * plugin of another version can say so. */
+ * plugin of a different version can be detected. */
 typedef struct gd_host {
     uint64_t layout; /* GD_PLUGIN_LAYOUT where the library was compiled */
     gd_status (*fail)(gd_ctx *ctx, gd_status status, const char *format, ...) GD_PRINTF(3, 4);

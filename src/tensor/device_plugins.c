@@ -106,7 +106,7 @@ static bool found_beside(plugin *p, const char *file)
 }
 
 /* Beside the library's or program's own file, then beside the link that it was started or loaded by, then where the loader looks.
- * The row's variable names another file. */
+ * The row's variable names a different file. */
 static void *find(plugin *p)
 {
     const char *file = gd__trusted_env(p->row->variable);

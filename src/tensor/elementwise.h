@@ -7,7 +7,7 @@
 /* Replaces two or three operands by recorded views whose axes meet by place from the right, checking names, labels and the
  * sizes of named axes. */
 gd_status gd__meet(const char *what, gd_tensor **in, int count);
-/* x with its axes and labels in the order of like's, for functions that put one tensor into the place of another; x itself
+/* x with its axes and labels in the order of like's, for functions that replace one tensor by a second; x itself
  * where they are, or where one of the two has neither.  Without names on one side, axes meet by place.  Axes of like that x
  * has not appear with size 1.  AXIS when x has an axis that like has not, LABEL when labels differ. */
 gd_tensor *gd__aligned_to(const char *what, gd_tensor *x, const gd_tensor *like);

@@ -88,7 +88,7 @@ static gd_status add_places(plan *p, int axis, const gd_tensor *mask, const uint
     return GD_OK;
 }
 
-/* A mask lies on axes of the same sizes; names that both have are equal, and labels are brought into the order of x's. */
+/* A mask covers axes of the same sizes; names that both have are equal, and labels are brought into the order of x's. */
 static gd_tensor *fitting_mask(const plan *p, int axis, gd_tensor *mask)
 {
     gd_tensor *x = p->x;
@@ -262,7 +262,7 @@ static gd_status add_on_host(const plan *p, const part *k, const gd_tensor *inde
     return GD_OK;
 }
 
-/* The same on a device, by operators: what is out of range becomes a place that is nowhere, and the kernel says so. */
+/* The same on a device, by operators: an index out of range becomes an invalid position, which the kernel reports. */
 static gd_tensor *added_on_device(const plan *p, const part *k, gd_tensor *index, int64_t factor,
                                   gd_tensor *sum)
 {

@@ -11,7 +11,7 @@ typedef struct gd_axis_source {
 } gd_axis_source;
 
 /* x, which has no names, with names and labels from the sources, one an axis; a name that is there already becomes
- * anonymous, labels of another size are dropped.  x itself when there is nothing to put on. */
+ * anonymous, labels of a different size are dropped.  x itself when there is nothing to put on. */
 gd_tensor *gd__with_axes(gd_tensor *x, const gd_axis_source *source);
 
 /* b with the elements of axis j in the order of a's axis i where both are labelled and do not have different names. */

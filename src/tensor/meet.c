@@ -2,7 +2,7 @@
  *
  *   one operand has no names     by place from the right, as in NumPy; the result has the names and labels of the other
  *   both have names              equal names meet wherever they stand, anonymous axes meet anonymous ones from the right
- *   one tensor put into another  by place, names equal or absent (assignment, cat, stack)
+ *   one tensor put into a second by place, names equal or absent (assignment, cat, stack)
  *
  * A size of 1 stretches.  Labels of axes that meet are the same, in any order.  The operands are brought into one order by
  * recorded views (permute, unsqueeze, label order), so that gradients find their way back by themselves. */
@@ -70,7 +70,7 @@ static int source_of(const meeting *m, int i)
     return s;
 }
 
-/* An anonymous axis of a without partner beside a name of b without partner: whether they are the same axis nobody can tell. */
+/* An anonymous axis of a without partner beside a name of b without partner: whether they are the same axis is unknown. */
 static gd_status check_left_over(const char *what, const meeting *a, const meeting *b, gd_tensor *const *in)
 {
     int i = left_over(a, b, false), j = left_over(b, a, true);
@@ -250,7 +250,7 @@ gd_status gd__meet(const char *what, gd_tensor **in, int count)
     return status ? status : match_places(what, in, count);
 }
 
-/* ---- one tensor in the place of another ---- */
+/* ---- one tensor in place of a second ---- */
 
 static bool same_labels(const gd_labels *a, const gd_labels *b)
 {

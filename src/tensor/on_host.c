@@ -58,7 +58,7 @@ static gd_status run_on_copies(gd_ctx *ctx, gd_device *device, const gd_call *ca
     for (int i = 0; i < all && !status; i++) {
         bool result = i >= call->nin;
         gd_tensor *t = result ? call->out[i - call->nin] : call->in[i];
-        /* a result that is laid out with gaps keeps what lies in them */
+        /* a result with gaps keeps the contents of the gaps */
         if (device)
             status = staging_make(device, t, &copies[i], !result || !gd__contiguous(t));
         else

@@ -8,7 +8,7 @@
 typedef enum gd_op_kind {
     GD_KIND_MAP,  /* element-wise, result of the operands' dtype: one vector kernel a compute type */
     GD_KIND_TEST, /* element-wise, result bool */
-    GD_KIND_VIEW, /* no kernel: another look at the same storage */
+    GD_KIND_VIEW, /* no kernel: a view of the same storage */
     GD_KIND_FULL, /* its own kernel on contiguous operands */
     GD_KIND_LAID  /* its own kernel on operands laid out in any way */
 } gd_op_kind;
@@ -31,7 +31,7 @@ enum {
 enum {
     GD_TAKES_FLOATS = 0,
     GD_TAKES_INTS = 1,    /* element-wise: integers, too */
-    GD_TAKES_WHOLE = 33,  /* element-wise: integers alone; of bool another operator (gd__binary) */
+    GD_TAKES_WHOLE = 33,  /* element-wise: integers only; for bool a different operator (gd__binary) */
     GD_TAKES_ANY = 3,     /* only moves or looks at elements: bool, too, and nothing is ever widened */
     GD_TAKES_HALVES = 4,  /* f16 and bf16 where a backend has such kernels (gd_backend.narrow) */
     GD_TAKES_SMALL = 9,   /* the same for small integers and bool */

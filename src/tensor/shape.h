@@ -17,7 +17,7 @@ gd_tensor *gd__index_add(gd_tensor *zeros, int axis, gd_tensor *index, gd_tensor
 gd_tensor *gd__index_put(gd_tensor *x, int axis, gd_tensor *index, gd_tensor *values);
 /* The labels of x's axis that a 1-D i64 index picks, on an axis of out; none where one would be there twice. */
 gd_status gd__label_picked(gd_tensor *out, int at, gd_tensor *x, int axis, gd_tensor *index);
-/* An integer tensor as i64; NULL with an error for another one. */
+/* An integer tensor as i64; NULL with an error for other dtypes. */
 gd_tensor *gd__as_index(const char *what, gd_tensor *index);
 /* One place of an axis, which is left out. */
 gd_tensor *gd__at_place(gd_tensor *x, int axis, int64_t place);
@@ -50,7 +50,7 @@ gd_tensor *gd__cumsum(gd_tensor *x, int axis, bool reverse);
 gd_tensor *gd__sum_axes(gd_tensor *x, unsigned mask, bool keep_dims);
 gd_tensor *gd__tri(gd_tensor *x, int64_t diagonal, bool lower);
 /* The pieces of x along its first axis, of size `count`, as views without names.  What makes their gradients is asked to write
- * them where they meet, in one tensor that lies in memory as x does. */
+ * them where they meet, in one tensor with the strides of x. */
 #define GD_MAX_SPLIT 64
 gd_status gd__split(gd_tensor *x, int count, gd_tensor **piece);
 

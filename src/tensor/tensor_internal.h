@@ -18,15 +18,15 @@ typedef struct gd_storage {
     char *data;
     size_t bytes;
     uint32_t refs;
-    uint32_t version; /* names what is in it: another one after every change in place */
+    uint32_t version; /* identifies its contents: changes with every change in place */
     uint32_t last;    /* the last one given: none is given twice */
     uint64_t serial;  /* made while something is recorded: in that order; 0: before, or after */
-    bool foreign;     /* the bytes are somebody else's: a gd_foreign */
-    bool read_only;   /* nobody may change them */
+    bool foreign;     /* the bytes have a different owner: a gd_foreign */
+    bool read_only;   /* they must not be changed */
     /* an inline block for small CPU data follows when data points right behind the struct */
 } gd_storage;
 
-/* Bytes that somebody else owns. */
+/* Bytes of a different owner. */
 typedef struct gd_foreign {
     gd_storage storage;
     void (*release)(void *user); /* or NULL */
@@ -115,7 +115,7 @@ static inline void gd__put_checked_grad(gd_tensor *t, gd_tensor *grad, bool stre
     t->head.ctx->changes++;
 }
 void gd__put_wants_grad(gd_tensor *t, bool on);
-/* Its module has replaced or deleted it: an optimizer that still holds it says so at its next step. */
+/* Its module has replaced or deleted it: an optimizer that still holds it warns at its next step. */
 void gd__put_dropped(gd_tensor *t);
 /* Gives `t` the storage, dtype and strides of `with` (same shape), which is left with the old ones.  Counts as a change in
  * place too. */
@@ -226,7 +226,7 @@ bool gd__matrix_in_place(const gd_tensor *t, bool write);
 /* A copy on its own storage with that dtype and device, without history; owned by the caller, outside every scope. */
 gd_tensor *gd__own_copy(gd_tensor *t, gd_dtype dtype, gd_device *device);
 
-/* A copy of its dtype and device that lies in memory as `like`, which has its shape and no gaps; owned by the caller, outside every
+/* A copy of its dtype and device with the strides of `like`, which has its shape and no gaps; owned by the caller, outside every
  * scope. */
 gd_tensor *gd__copy_laid(const gd_tensor *t, const gd_tensor *like);
 
@@ -236,7 +236,7 @@ gd_status gd__copy_into(gd_tensor *dst, const gd_tensor *src);
 /* ---- being recorded ----
  *
  * Functions may be recorded once and run again (trace/trace_internal.h).  The recorder takes the place of the CPU's backend while it
- * records, so kernels cost nothing where nobody does.  What computes without a kernel says so here: elements that the host reads
+ * records, so kernels cost nothing if none records.  Computation without a kernel is reported here: elements that the host reads
  * or writes, and work that cannot be run again. */
 
 typedef struct gd_recorder {

@@ -57,7 +57,7 @@ static const gd_backend cpu_backend = {
     .close = cpu_close,
 };
 
-/* The best table this CPU can run, unless the context asks for another. */
+/* The best table this CPU can run, unless the context sets a different one. */
 static const gd_vec_table *choose_table(const char *isa)
 {
 #ifdef GD_HAVE_AVX512

@@ -374,7 +374,7 @@ static void add_up(gd_device *device, blend *b)
     gd__parallel(device->ctx, pieces(b->c->numel, PIECE), blend_piece, b);
 }
 
-#define SLAB 64 /* rows of a matrix that is added to where it lies */
+#define SLAB 64 /* rows of a matrix that is added to in place */
 
 /* The same matrix is c and the result: some rows at a time. */
 static gd_status add_in_place(gd_device *device, const gd_call *call)

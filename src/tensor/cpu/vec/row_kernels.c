@@ -11,7 +11,7 @@
 
 #define LANES 16
 #define WIDE  64  /* columns whose results stay in registers */
-#define ADDED 128 /* terms that are added in the type itself before the sum goes on in f64 */
+#define ADDED 128 /* terms that are added in the type itself before the sum continues in f64 */
 
 #define T       float
 #define SUFFIX  _f32
