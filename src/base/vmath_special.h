@@ -119,6 +119,78 @@ static inline float gd__power_f32(float x, double y)
 }
 static inline float gd__pow_f32(float x, float y) { return gd__power_f32(x, (double)y); }
 
+/* Whole and half powers of numbers that keep what they lost: x^k as high + low, within 0.6 ULP.  What products lost is not a number
+ * where they are infinite, and not all of it where they are next to nothing. */
+static inline double gd__products_f64(double x, double k)
+{
+    double size = fabs(k), p, y, low = 0.0, power = 1.0, power_low = 0.0;
+    if (k < 0) {
+        y = 1.0 / x;
+        p = x * y;
+        low = ((1.0 - p) - gd__lost_f64(p, x, y)) * y;
+        x = y;
+    }
+    if (gd__floor_f64(size) != size) {
+        power = gd__sqrt_f64(x);
+        p = power * power;
+        power_low = (((x - p) - gd__lost_f64(p, power, power)) + low) / (2.0 * power);
+    }
+    for (int n = (int)size; n; n >>= 1) {
+        if (n & 1) {
+            p = power * x;
+            power_low = gd__lost_f64(p, power, x) + (power * low + power_low * x);
+            power = p;
+        }
+        p = x * x;
+        low = gd__lost_f64(p, x, x) + 2.0 * x * low;
+        x = p;
+    }
+    return fabs(power) > 1e-290 && fabs(power_low) < fabs(power) ? power + power_low : power;
+}
+
+/* In f64, which keeps all but the last of its digits and has room for all powers that f32 can hold. */
+static inline float gd__products_f32(float x_, float k)
+{
+    double x = k < 0 ? 1.0 / (double)x_ : (double)x_, size = fabs((double)k);
+    double power = gd__floor_f64(size) != size ? gd__sqrt_f64(x) : 1.0;
+    for (int n = (int)size; n; n >>= 1) {
+        power = n & 1 ? power * x : power;
+        x *= x;
+    }
+    return (float)power;
+}
+
+/* x^k with the bits of gd_pow_scalar: products and roots where k is a whole or half number of 32 at most.  As roots of powers see
+ * x: sqrt(-0) is -0 and sqrt(-inf) NaN, but pow(-0, 0.5) is 0 and pow(-inf, 0.5) inf. */
+static inline double gd__scalar_pow_f64(double x, double k)
+{
+    double root = x == -INFINITY ? INFINITY : x + 0.0;
+    if (!(fabs(k) <= 32.0) || gd__floor_f64(2.0 * k) != 2.0 * k) return gd__pow_f64(x, k);
+    if (k == 0.0) return 1.0;
+    if (k == 1.0) return x;
+    if (k == 2.0) return x * x;
+    if (k == 3.0) return x * x * x;
+    if (k == -1.0) return 1.0 / x;
+    if (k == 0.5) return gd__sqrt_f64(root);
+    if (k == -0.5) return 1.0 / gd__sqrt_f64(root);
+    if (k == 1.5) return root * gd__sqrt_f64(root);
+    return gd__products_f64(gd__floor_f64(k) == k ? x : root, k);
+}
+static inline float gd__scalar_pow_f32(float x, float k)
+{
+    float root = x == -INFINITY ? INFINITY : x + 0.0f;
+    if (!(fabs((double)k) <= 32.0) || gd__floor_f32(2.0f * k) != 2.0f * k) return gd__pow_f32(x, k);
+    if (k == 0.0f) return 1.0f;
+    if (k == 1.0f) return x;
+    if (k == 2.0f) return x * x;
+    if (k == 3.0f) return x * x * x;
+    if (k == -1.0f) return 1.0f / x;
+    if (k == 0.5f) return gd__sqrt_f32(root);
+    if (k == -0.5f) return 1.0f / gd__sqrt_f32(root);
+    if (k == 1.5f) return root * gd__sqrt_f32(root);
+    return gd__products_f32(gd__floor_f32(k) == k ? x : root, k);
+}
+
 /* log(x) times a number that is given with what it lost. */
 static inline double gd__log_times_f64(double x, double by, double by_low)
 {

@@ -63,14 +63,17 @@ static void every_name_is_answered_with_its_chain(void **state)
 static const struct {
     const char *text, *write;
 } said[] = {
-    {"AdamW", "write adamw(lr=0.001)"},
+    {"torch.optim.NAdam", "write nadam(momentum_decay=0.004) | lr(0.002)"},
+    {"torch.optim.RAdam", "write radam(eps_at=\"raw\") | lr(0.001)"},
+    {"torch.optim.Rprop(lr=0.02)", "write rprop(alpha=0.02, backtrack=false)"},
+    {"AdamW", "write adamw(lr=0.001, eps_at=\"corrected\")"},
     {"SGD", "write sgd(lr=0.01)"},
     {"RMSprop", "write rmsprop | lr(0.01)"},
-    {"Adam(lr=0.1)", "write adam | lr(0.1)"},
-    {"torch.optim.Adam(model.parameters(), lr=3e-4)", "write adam | lr(3e-4)"},
+    {"Adam(lr=0.1)", "write adam(eps_at=\"corrected\") | lr(0.1)"},
+    {"torch.optim.Adam(model.parameters(), lr=3e-4)", "write adam(eps_at=\"corrected\") | lr(3e-4)"},
     {"torch.optim.SGD(p, 0.5, lr = 0.25, momentum=0.9)", "write sgd(lr=0.25)"},
-    {"optax.adam(1e-2)", "write adam | lr(1e-2)"},
-    {"optax.adamw(learning_rate=0.5)", "write adamw(lr=0.5)"},
+    {"optax.adam(1e-2)", "write adam(eps_at=\"corrected\") | lr(1e-2)"},
+    {"optax.adamw(learning_rate=0.5)", "write adamw(lr=0.5, eps_at=\"corrected\")"},
     {"clip_norm(1) | keras.optimizers.Nadam(0.002)", "column 16: link 'keras.optimizers.Nadam'"},
     {"L-BFGS-B", "link 'L-BFGS-B' unknown: write lbfgs | strong_wolfe"},
     {"BFGS", "write bfgs | strong_wolfe"},

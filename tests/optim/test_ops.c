@@ -21,6 +21,25 @@ static double made_of(gd_ctx *ctx, const char *chain, gd_dtype dtype, double upd
     return out;
 }
 
+/* Whole and half exponents are products and roots, with the bits of the operator. */
+static void powers_are_those_of_the_operator(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    static const double exponents[] = {1, 2, 3, 4, 7, -1, -2, 0.5, 1.5, 2.5, -0.5, -3.5, 32}, x[] = {1.1, 3.7, 0.013};
+    for (int wide = 0; wide < 2; wide++)
+        for (int e = 0; e < COUNT_OF(exponents); e++)
+            for (int i = 0; i < COUNT_OF(x); i++) {
+                char chain[40];
+                gd_dtype dtype = wide ? GD_F64 : GD_F32;
+                snprintf(chain, sizeof chain, "pow(%g)", exponents[e]);
+                gd_scope_begin(ctx);
+                gd_tensor *one = gd_from_f64(ctx, dtype, 1, (int64_t[]){1}, &x[i]);
+                double want = gd_item(gd_pow_scalar(one, exponents[e])), got = made_of(ctx, chain, dtype, x[i]);
+                gd_scope_end(ctx);
+                if (!(got == want)) fail_msg("%s of %g: %a, not %a", chain, x[i], got, want);
+            }
+}
+
 static void an_optimizer_written_as_text_is_one_pass(void **state)
 {
     gd_ctx *ctx = CTX(state);
@@ -328,6 +347,7 @@ static void a_long_update_is_printed_from_its_beginning(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(powers_are_those_of_the_operator),
         CASE(an_optimizer_written_as_text_is_one_pass),
         CASE(a_number_in_place_of_a_chain_is_a_setting_of_groups_and_parameters),
         CASE(a_chain_is_no_setting_of_groups_and_parameters),

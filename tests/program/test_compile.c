@@ -54,6 +54,54 @@ static void compiled_programs_give_the_bits_of_the_interpreter(void **state)
     end_context(ctx, NULL);
 }
 
+/* x^k for many k as instructions, compiled and interpreted, against gd_pow_scalar. */
+static void powers_have_the_bits_of_the_operator(void **state)
+{
+    static const double exponents[] = {0,  1,  2,   3,   4,    5,    8,    13,   32,  -1,   -2,
+                                       -3, -7, 0.5, 1.5, -0.5, -1.5, 2.5,  7.5,  -6.5, 31.5, -32},
+                        special[] = {0,        -0.0, 1,     -1,     INFINITY, -INFINITY, NAN,     5e-324, 2,
+                                     -1.7e308, 3,    1e-38, -1e-38, 1e-160,   1e38,      -1e-310, 0.99,   -1.01};
+    enum { N = 2000, MANY = COUNT_OF(exponents) };
+    place *at = *state;
+    gd_ctx *ctx = compiling_context(at, NULL);
+    uint64_t seed = 4;
+    double x[N];
+    for (int i = 0; i < N; i++)
+        x[i] = i < COUNT_OF(special) ? special[i] : (i % 2 ? 1 : -1) * exp2(8 * random_unit(&seed) - 4);
+    for (int wide = 0; wide < 2; wide++) {
+        gd_dtype dtype = wide ? GD_F64 : GD_F32;
+        gd_program *p = at->p;
+        *p = (gd_program){.ctx = ctx, .compute = dtype};
+        int32_t value = add_load(p, add_array(p, dtype));
+        for (int k = 0; k < MANY; k++) {
+            int32_t to = add_array(p, dtype);
+            p->array[to].store = add_op(p, GD_I_scalar_pow, value, add_const(p, exponents[k]), -1);
+        }
+        gd_kernel_fn kernel[GD_MAX_REDUCTIONS + 1] = {NULL};
+        gd_executor how;
+        assert_int_equal(gd__program_verify(p), GD_OK);
+        gd__program_pass(p, 0, &at->pass);
+        kernel[0] = gd__kernel_for(ctx, p, &at->pass, &how);
+        if (!kernel[0]) fail_msg("%s", gd__kernel_trouble(ctx));
+        gd_scope_begin(ctx);
+        gd_tensor *t = gd_from_f64(ctx, dtype, 1, (int64_t[]){N}, x);
+        for (int compiled = 0; compiled < 2; compiled++) {
+            tensors a = make_tensors(p, N, 1);
+            memcpy(a.array[0], gd_data(t), N * gd_dtype_size(dtype));
+            run_program(p, compiled ? kernel : NULL, &a, NULL, NULL);
+            for (int k = 0; k < MANY; k++) {
+                gd_tensor *want = gd_pow_scalar(t, exponents[k]);
+                for (int i = 0; i < N; i++)
+                    if (!same_number(get_number(a.array[k + 1], dtype, i), get_number(gd_data(want), dtype, i)))
+                        fail_msg("%a to the power of %g, compiled %d", x[i], exponents[k], compiled);
+            }
+            free_tensors(&a);
+        }
+        gd_scope_end(ctx);
+    }
+    end_context(ctx, NULL);
+}
+
 static void every_instruction_compiles_to_the_bits_of_the_interpreter(void **state)
 {
     place *at = *state;
@@ -275,6 +323,7 @@ int main(void)
     unsetenv("XDG_CACHE_HOME");
     const struct CMUnitTest tests[] = {
         TEST(compiled_programs_give_the_bits_of_the_interpreter),
+        TEST(powers_have_the_bits_of_the_operator),
         TEST(every_instruction_compiles_to_the_bits_of_the_interpreter),
         TEST(clang_gives_the_same_bits),
         TEST(without_a_compiler_programs_are_interpreted),

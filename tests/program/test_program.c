@@ -260,6 +260,13 @@ static const meaning meanings[] = {
     {GD_I_pow, -2, 3, 0, -8},
     {GD_I_pow, -2, 0.5, 0, NAN},
     {GD_I_pow, 0, 0, 0, 1},
+    {GD_I_scalar_pow, -2, 3, 0, -8},
+    {GD_I_scalar_pow, 4, 2.5, 0, 32},
+    {GD_I_scalar_pow, 2, -10, 0, 0x1p-10},
+    {GD_I_scalar_pow, -0.0, 0.5, 0, 0},
+    {GD_I_scalar_pow, -INFINITY, -1.5, 0, 0},
+    {GD_I_scalar_pow, 2, 40, 0, 0x1p40},
+    {GD_I_scalar_pow, -2, 0.25, 0, NAN},
     {GD_I_copysign, 3, -1, 0, -3},
     {GD_I_copysign, -3, 0, 0, 3},
     {GD_I_copysign, 3, -0.0, 0, -3},
@@ -457,6 +464,7 @@ static void instructions_mean_what_the_table_says(void **state)
             if (isnan(a) || isnan(b)) return (type)NAN;                        \
             return b > a ? b : a;                                              \
         case GD_I_pow: return (type)POW(a, b);                                 \
+        case GD_I_scalar_pow: return gd__scalar_pow_##suffix(a, b);            \
         case GD_I_copysign: return !isnan(b) && signbit(b) ? -ABS(a) : ABS(a); \
         case GD_I_lt: return a < b;                                            \
         case GD_I_le: return a <= b;                                           \

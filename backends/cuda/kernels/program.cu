@@ -111,6 +111,8 @@ __device__ inline u16 float_to_bf16(float f)
 #define gelu_slope_f64 gd__gelu_slope_f64
 #define mod_f32 gd__mod_f32
 #define mod_f64 gd__mod_f64
+#define scalar_pow_f32 gd__scalar_pow_f32
+#define scalar_pow_f64 gd__scalar_pow_f64
 #define as_f16_f32 gd__as_f16_f32
 #define as_f16_f64 gd__as_f16_f64
 #define as_bf16_f32 gd__as_bf16_f32
@@ -176,6 +178,60 @@ __device__ inline double mod_f64(double x, double y)
     return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 #define mod_f32(x, y) ((float)mod_f64((double)(x), (double)(y)))
+/* as gd__scalar_pow_f64 of base/vmath_special.h, with the same bits */
+__device__ inline double products_f64(double x, double k)
+{
+    double size = fabs(k), p, y, low = 0.0, power = 1.0, power_low = 0.0;
+    if (k < 0) {
+        y = 1.0 / x;
+        p = x * y;
+        low = ((1.0 - p) - fma(x, y, -p)) * y;
+        x = y;
+    }
+    if (floor(size) != size) {
+        power = sqrt(x);
+        p = power * power;
+        power_low = (((x - p) - fma(power, power, -p)) + low) / (2.0 * power);
+    }
+    for (int n = (int)size; n; n >>= 1) {
+        if (n & 1) {
+            p = power * x;
+            power_low = fma(power, x, -p) + (power * low + power_low * x);
+            power = p;
+        }
+        p = x * x;
+        low = fma(x, x, -p) + 2.0 * x * low;
+        x = p;
+    }
+    return fabs(power) > 1e-290 && fabs(power_low) < fabs(power) ? power + power_low : power;
+}
+__device__ inline float products_f32(float x_, float k)
+{
+    double x = k < 0 ? 1.0 / (double)x_ : (double)x_, size = fabs((double)k);
+    double power = floor(size) != size ? sqrt(x) : 1.0;
+    for (int n = (int)size; n; n >>= 1) {
+        power = n & 1 ? power * x : power;
+        x *= x;
+    }
+    return (float)power;
+}
+template <class T> __device__ inline T scalar_pow(T x, T k)
+{
+    T root = x == (T)-infinity_f32 ? (T)infinity_f32 : x + (T)0;
+    if (!(fabs(k) <= (T)32) || floor(2 * k) != 2 * k) return (T)pow((double)x, (double)k);
+    if (k == (T)0) return (T)1;
+    if (k == (T)1) return x;
+    if (k == (T)2) return x * x;
+    if (k == (T)3) return x * x * x;
+    if (k == (T)-1) return (T)1 / x;
+    if (k == (T)0.5) return sqrt(root);
+    if (k == (T)-0.5) return (T)1 / sqrt(root);
+    if (k == (T)1.5) return root * sqrt(root);
+    x = floor(k) == k ? x : root;
+    return sizeof(T) == sizeof(float) ? (T)products_f32((float)x, (float)k) : (T)products_f64((double)x, (double)k);
+}
+#define scalar_pow_f32(x, k) scalar_pow<float>(x, k)
+#define scalar_pow_f64(x, k) scalar_pow<double>(x, k)
 #define as_f16_f32(x) half_to_float(float_to_half(x))
 #define as_f16_f64(x) ((double)as_f16_f32((float)(x)))
 #define as_bf16_f32(x) bf16_to_float(float_to_bf16(x))

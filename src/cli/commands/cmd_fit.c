@@ -275,7 +275,7 @@ const gd_command gd__command_fit = {
         "--x-errors is given, and distances from its curve are minimised. Levenberg-Marquardt with exact "
         "Jacobians, or --chain. Prints the parameters with standard errors and 95 % intervals (--level); for "
         "a parameter at its bound, the interval from the bound inwards. Exit status 1, after printing, if "
-        "the fit is stuck, at the limit of its steps, or if the data do not determine all parameters, which "
+        "the fit is stuck, at the default limit of its steps, or if the data do not determine all parameters, which "
         "are named. On Ctrl-C, SIGTERM, SIGHUP or a failing output it ends with the parameters in --out.",
     .options = options,
     .examples =

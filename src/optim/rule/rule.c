@@ -53,10 +53,20 @@ static bool same_instr(const gd_instr *a, const gd_instr *b)
            a->extent == b->extent && a->along == b->along && memcmp(&a->imm, &b->imm, sizeof a->imm) == 0;
 }
 
+/* A constant exponent that is whole or half and of 32 at most makes products and roots; other powers stay calls. */
+static gd_opcode power_op(const gd_program *p, const gd_instr *pow)
+{
+    bool there = pow->a >= 0 && pow->a < p->count && pow->b >= 0 && pow->b < p->count;
+    if (!there || p->instr[pow->a].uniform || p->instr[pow->b].op != GD_I_CONST) return GD_I_pow;
+    double exponent = p->instr[pow->b].imm;
+    return fabs(exponent) <= 32 && floor(2 * exponent) == 2 * exponent ? GD_I_scalar_pow : GD_I_pow;
+}
+
 static gd_value emit(gd_rule *r, gd_instr i)
 {
     if (!r || r->failed) return -1;
     gd_program *p = r->p;
+    if (i.op == GD_I_pow) i.op = (uint8_t)power_op(p, &i);
     int n = gd__opcode_operands(i.op);
     const int32_t operand[3] = {i.a, i.b, i.c};
     bool uniform = i.op != GD_I_LOAD && i.op != GD_I_RANDOM;

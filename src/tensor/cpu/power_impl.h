@@ -1,5 +1,6 @@
 /* Powers, for every instruction set: whole and half exponents are products and roots.  Zeros, infinities, negative
- * numbers and NaNs give what IEEE 754 says of pow.  Included by kernels.c. */
+ * numbers and NaNs give what IEEE 754 says of pow.  The same for one number, with the same bits: gd__scalar_pow_f64 and its like in
+ * base/vmath_special.h.  Included by kernels.c. */
 
 enum { POWER_BLOCK = 64, MOST_FACTORS = 32 };
 
@@ -30,14 +31,6 @@ POWERS(power_times_root, rooted_f32(a) * sqrtf(rooted_f32(a)), rooted_f64(a) * s
 
 /* ---- products ---- */
 
-/* What p = x y lost (Dekker): products of numbers of 26 and 27 bits are exact. */
-static inline double lost_of(double p, double x, double y)
-{
-    double a = gd__bits_f64(gd__f64_bits(x) & 0xFFFFFFFFF8000000ull), b = x - a;
-    double c = gd__bits_f64(gd__f64_bits(y) & 0xFFFFFFFFF8000000ull), d = y - c;
-    return ((a * c - p) + a * d + b * c) + b * d;
-}
-
 /* Numbers with what they lost: x is high + low. */
 typedef struct power_block {
     double high[POWER_BLOCK], low[POWER_BLOCK];
@@ -47,7 +40,7 @@ static void block_times(power_block *restrict x, const power_block *restrict y)
 {
     for (int i = 0; i < POWER_BLOCK; i++) {
         double p = x->high[i] * y->high[i];
-        x->low[i] = lost_of(p, x->high[i], y->high[i]) + (x->high[i] * y->low[i] + x->low[i] * y->high[i]);
+        x->low[i] = gd__lost_f64(p, x->high[i], y->high[i]) + (x->high[i] * y->low[i] + x->low[i] * y->high[i]);
         x->high[i] = p;
     }
 }
@@ -56,7 +49,7 @@ static void block_squared(power_block *x)
 {
     for (int i = 0; i < POWER_BLOCK; i++) {
         double y = x->high[i], p = y * y;
-        x->low[i] = lost_of(p, y, y) + 2 * y * x->low[i];
+        x->low[i] = gd__lost_f64(p, y, y) + 2 * y * x->low[i];
         x->high[i] = p;
     }
 }
@@ -65,7 +58,7 @@ static void block_inverted(power_block *x)
 {
     for (int i = 0; i < POWER_BLOCK; i++) {
         double y = 1 / x->high[i], p = x->high[i] * y;
-        x->low[i] = ((1 - p) - lost_of(p, x->high[i], y)) * y;
+        x->low[i] = ((1 - p) - gd__lost_f64(p, x->high[i], y)) * y;
         x->high[i] = y;
     }
 }
@@ -74,7 +67,7 @@ static void block_root(power_block *restrict root, const power_block *restrict x
 {
     for (int i = 0; i < POWER_BLOCK; i++) {
         double y = sqrt(x->high[i]), p = y * y;
-        root->low[i] = (((x->high[i] - p) - lost_of(p, y, y)) + x->low[i]) / (2 * y);
+        root->low[i] = (((x->high[i] - p) - gd__lost_f64(p, y, y)) + x->low[i]) / (2 * y);
         root->high[i] = y;
     }
 }
