@@ -49,14 +49,15 @@ static void fill_points(const gd_fit *j, double *points)
     }
 }
 
-/* A fit from where the parameters are; *cost: what is to be small, NAN where it came to nothing. */
+/* A fit from where the parameters are; *cost: what is to be small, NAN where it came to nothing.  An interrupted one has the cost of the
+ * point that it reached, at which the parameters are. */
 static gd_status try_start(gd_fit *j, const gd_lsq_options *o, double *cost)
 {
-    gd_lsq_result fit;
+    gd_lsq_result fit = {.solve.loss = NAN, .scale = NAN};
     *cost = NAN;
     gd_status status = gd_least_squares(j->param, j->params, gd__fit_residuals, j, o, &fit);
-    if (status) return status;
-    if (fit.solve.reason == GD_STOP_CALLER) status = gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
+    if (status && status != GD_INTERRUPTED) return status;
+    if (!status && fit.solve.reason == GD_STOP_CALLER) status = gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
     /* losses of other scales are not to be compared, their scales are */
     if (fit.solve.reason != GD_STOP_NOT_FINITE)
         *cost = j->robust.loss && !(j->robust.scale > 0) ? fit.scale : fit.solve.loss;
@@ -70,20 +71,23 @@ static gd_status try_all(gd_fit *j, const gd_lsq_options *o, const double *point
 {
     double least = INFINITY;
     int64_t n = j->element.count;
+    gd_trouble why = {.status = GD_OK};
     gd_status status = GD_OK;
     memcpy(best, j->element.x, (size_t)n * sizeof *best);
-    for (int64_t k = 0; k < j->start.count && !status; k++) {
+    for (int64_t k = 0; k < j->start.count && !status && !why.status; k++) {
+        costs[k] = NAN;
         status = gd__list_write(j->param, j->params, k ? points + (k - 1) * n : j->element.x);
         if (!status) status = try_start(j, o, &costs[k]);
         gd__fit_tell(j, "start", k + 1, j->start.count, costs[k]);
-        if (status || !(costs[k] < least)) continue;
+        /* also where it was interrupted: the best so far is what there is */
+        gd__put_aside(j->ctx, status, &why);
+        status = GD_OK;
+        if (!(costs[k] < least)) continue;
         least = costs[k];
         status = gd__list_read(j->param, j->params, best);
     }
-    for (int64_t k = 0; k < j->start.count && !status; k++)
+    for (int64_t k = 0; k < j->start.count && !status && !why.status; k++)
         j->start.agreed += costs[k] <= least + SAME * fabs(least);
-    /* also where it was interrupted: the best so far is what there is */
-    gd_trouble why = {.status = GD_OK};
     gd__put_aside(j->ctx, status, &why);
     status = gd__list_write(j->param, j->params, best);
     if (!status && isfinite(least)) j->reached = least;
@@ -99,6 +103,7 @@ static gd_status try_points(gd_fit *j, const gd_lsq_options *o, const double *po
     for (int k = 0; k < 2 && !status; k++) {
         status = gd__list_write(j->param, j->params, points + k * n);
         if (!status) status = try_start(j, o, &cost[k]);
+        /* cost and point of an interrupted one are those that it reached */
         if (gd__list_read(j->param, j->params, ends + k * n)) cost[k] = NAN;
         gd__fit_tell(j, "start", k + 1, 2, cost[k]);
     }

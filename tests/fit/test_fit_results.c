@@ -298,6 +298,34 @@ static void the_observer_is_told_and_may_end_it(void **state)
     gd_table_free(table);
 }
 
+/* Also in the middle of the first of several starts. */
+static void an_interrupted_fit_has_the_best_point(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    gd_table *table = line_table(ctx);
+    for (int starts = 1; starts < 6; starts += 3) {
+        seen whole = {.stop_at = 1000000};
+        gd_observer observer = {.interrupted = ask, .user = &whole};
+        gd_fit_spec spec = line_spec(table);
+        spec.model = "a + exp(b)*x";
+        spec.observer = &observer;
+        spec.starts = starts;
+        gd_fit_free(run(ctx, &spec));
+        for (int part = 1; part < 9; part++) {
+            seen end = {.stop_at = part * whole.asked / 10 + 3};
+            observer.user = &end;
+            gd_fit *fit = gd_fit_new(ctx, &spec);
+            assert_int_equal(gd_fit_run(fit), GD_INTERRUPTED);
+            expect_error(ctx, GD_INTERRUPTED, "fit: interrupted after");
+            if (gd_fit_save(fit, "interrupted.safetensors"))
+                fail_msg("%d starts, interrupted at question %d: %s", starts, end.stop_at, gd_error_text(ctx));
+            assert_true(get(fit, 1).value != 1 || part < 3);
+            gd_fit_free(fit);
+        }
+    }
+    gd_table_free(table);
+}
+
 static void save_each(void *user, gd_fit *fit)
 {
     int *saved = user;
@@ -374,6 +402,7 @@ int main(void)
                                         end_test),
         cmocka_unit_test_setup_teardown(nested_fits_are_compared_by_the_f_test, begin_test, end_test),
         cmocka_unit_test_setup_teardown(the_observer_is_told_and_may_end_it, begin_test, end_test),
+        cmocka_unit_test_setup_teardown(an_interrupted_fit_has_the_best_point, begin_test, end_test),
         cmocka_unit_test_setup_teardown(each_step_can_be_saved, begin_test, end_test),
         cmocka_unit_test_setup_teardown(mistakes_name_members_of_the_spec, begin_test, end_test),
     };
