@@ -90,7 +90,9 @@ static int statements(gd_expr_parser *p)
         (void)gd__parser_peek(p);
         gd_expr_definition f;
         size_t at = p->at;
-        if (gd__parser_definition(p, &f)) {
+        /* `exp(x) = 2` at the end of a constraint or model is an equation: nothing could use a definition there */
+        bool last = p->form != GD_EXPR_VALUE && !gd__parser_statement_follows(p);
+        if (!last && gd__parser_definition(p, &f)) {
             if (!gd__parser_define(p, at, f)) return -1;
             if (!gd__parser_accept(p, ';') || !gd__parser_peek(p))
                 return gd__parser_fail(p, p->at, "the value is missing: only definitions");

@@ -57,7 +57,8 @@ static gd_status try_start(gd_fit *j, const gd_lsq_options *o, double *cost)
     *cost = NAN;
     gd_status status = gd_least_squares(j->param, j->params, gd__fit_residuals, j, o, &fit);
     if (status && status != GD_INTERRUPTED) return status;
-    if (!status && fit.solve.reason == GD_STOP_CALLER) status = gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
+    if (!status && fit.solve.reason == GD_STOP_CALLER)
+        status = gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
     /* losses of other scales are not to be compared, their scales are */
     if (fit.solve.reason != GD_STOP_NOT_FINITE)
         *cost = j->robust.loss && !(j->robust.scale > 0) ? fit.scale : fit.solve.loss;

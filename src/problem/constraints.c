@@ -1,6 +1,7 @@
 /* Constraints; see constraints.h. */
 #include "problem/constraints.h"
 
+#include "base/trouble.h"
 #include "expr/expr_advice.h"
 #include "gradus/autograd.h"
 
@@ -208,4 +209,28 @@ gd_status gd__constraints_visit(const gd_problem *p, const gd_tensor *multiplier
         }
     }
     return status;
+}
+
+/* The first constraint that is not finite. */
+static void find_bad(void *user, const gd_constraint_state *f, int number)
+{
+    gd_constraint_state *bad = user;
+    (void)number;
+    for (int64_t i = 0; i < f->count && !bad->item; i++)
+        if (!isfinite(f->value[i])) *bad = (gd_constraint_state){.item = f->item, .violation = f->value[i]};
+}
+
+gd_status gd__constraints_explain(const gd_problem *p, gd_status failed)
+{
+    gd_constraint_state bad = {.item = NULL};
+    gd_trouble why = {.status = GD_OK};
+    if (gd_error(p->ctx) != GD_VALUE || !gd__problem_is_constrained(p)) return failed;
+    gd__put_aside(p->ctx, failed, &why);
+    gd_status status = gd__constraints_visit(p, NULL, find_bad, &bad);
+    if (!status && bad.item)
+        return gd_fail(p->ctx, GD_VALUE,
+                       "--%s '%.200s': it is %s where the parameters start; start elsewhere, or bound them",
+                       bad.item->option, bad.item->text, isnan(bad.violation) ? "not a number" : "infinite");
+    if (status) gd_clear_error(p->ctx);
+    return gd__tell(p->ctx, &why, NULL, NULL);
 }

@@ -29,5 +29,7 @@ typedef struct gd_constraint_state {
 typedef void (*gd_constraint_visitor)(void *user, const gd_constraint_state *state, int number);
 GD_NODISCARD gd_status gd__constraints_visit(const gd_problem *p, const gd_tensor *multipliers,
                                              gd_constraint_visitor fn, void *user);
+/* After a run that failed: where a constraint is not finite at the parameters, the error becomes one that names it by its text. */
+GD_NODISCARD gd_status gd__constraints_explain(const gd_problem *p, gd_status failed);
 
 #endif

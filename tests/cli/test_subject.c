@@ -51,6 +51,9 @@ static void every_way_to_write_a_constraint_means_it(void **state)
         {"--subject '(x > 0 ? x : -x) <= 1'", 1, 1},
         {"--data c=1 --subject 'x <= c'", 1, 1},
         {"--subject 'x <= 1 + 0*y'", 1, 1},
+        {"--subject 'exp(x) = 1'", 0, 1},
+        {"--equal 'sum(x)=1'", 1, 1},
+        {"--subject 'twice(u) = 2*u; twice(x) = 2'", 1, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char command[400];
@@ -202,6 +205,20 @@ static void several_starts_go_with_constraints(void **state)
           "multi_start: it is inside augmented_lagrangian");
 }
 
+/* A constraint that is no number where the run starts is named as it was written; one of several starts may be such a point. */
+static void constraints_have_a_domain(void **state)
+{
+    (void)state;
+    fails("minimize '(x-5)^2' --param x=-1 --subject 'x <= 9' --subject 'sqrt(x-1) >= 0.1'", 1,
+          "--subject 'sqrt(x-1) >= 0.1': it is not a number where the parameters start");
+    fails("minimize '(x-5)^2' --param x=0 --equal '1/x - 0.5'", 1,
+          "--equal '1/x - 0.5': it is infinite where the parameters start");
+    works("minimize '(x-5)^2' --param x=2 --bound '-3<x<6' --subject 'log(x) <= 1' --starts 6 --json");
+    assert_true(fabs(json_number_in("params", "x") - exp(1)) < 1e-6);
+    works("minimize '(x-5)^2' --param x=2 --bound '-3<x<6' --subject 'sqrt(x-1) >= 0.1' --starts 6 --json");
+    assert_true(fabs(json_number_in("params", "x") - 5) < 1e-6);
+}
+
 /* x is in the loss, y in a constraint. */
 static void a_parameter_may_be_in_a_constraint_alone(void **state)
 {
@@ -227,6 +244,7 @@ int main(void)
         PROGRAM_TEST(what_is_true_or_false_is_no_number),
         PROGRAM_TEST(constraints_have_names_in_the_results),
         PROGRAM_TEST(several_starts_go_with_constraints),
+        PROGRAM_TEST(constraints_have_a_domain),
         PROGRAM_TEST(a_parameter_may_be_in_a_constraint_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,8 @@ static double made_of(gd_ctx *ctx, const char *chain, gd_dtype dtype, double upd
 static void powers_are_those_of_the_operator(void **state)
 {
     gd_ctx *ctx = CTX(state);
-    static const double exponents[] = {1, 2, 3, 4, 7, -1, -2, 0.5, 1.5, 2.5, -0.5, -3.5, 32}, x[] = {1.1, 3.7, 0.013};
+    static const double exponents[] = {1, 2, 3, 4, 7, -1, -2, 0.5, 1.5, 2.5, -0.5, -3.5, 32},
+                        x[] = {1.1, 3.7, 0.013};
     for (int wide = 0; wide < 2; wide++)
         for (int e = 0; e < COUNT_OF(exponents); e++)
             for (int i = 0; i < COUNT_OF(x); i++) {
@@ -34,7 +35,8 @@ static void powers_are_those_of_the_operator(void **state)
                 snprintf(chain, sizeof chain, "pow(%g)", exponents[e]);
                 gd_scope_begin(ctx);
                 gd_tensor *one = gd_from_f64(ctx, dtype, 1, (int64_t[]){1}, &x[i]);
-                double want = gd_item(gd_pow_scalar(one, exponents[e])), got = made_of(ctx, chain, dtype, x[i]);
+                double want = gd_item(gd_pow_scalar(one, exponents[e])),
+                       got = made_of(ctx, chain, dtype, x[i]);
                 gd_scope_end(ctx);
                 if (!(got == want)) fail_msg("%s of %g: %a, not %a", chain, x[i], got, want);
             }

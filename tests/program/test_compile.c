@@ -57,10 +57,10 @@ static void compiled_programs_give_the_bits_of_the_interpreter(void **state)
 /* x^k for many k as instructions, compiled and interpreted, against gd_pow_scalar. */
 static void powers_have_the_bits_of_the_operator(void **state)
 {
-    static const double exponents[] = {0,  1,  2,   3,   4,    5,    8,    13,   32,  -1,   -2,
-                                       -3, -7, 0.5, 1.5, -0.5, -1.5, 2.5,  7.5,  -6.5, 31.5, -32},
-                        special[] = {0,        -0.0, 1,     -1,     INFINITY, -INFINITY, NAN,     5e-324, 2,
-                                     -1.7e308, 3,    1e-38, -1e-38, 1e-160,   1e38,      -1e-310, 0.99,   -1.01};
+    static const double exponents[] = {0,  1,  2,   3,   4,    5,    8,   13,  32,   -1,   -2,
+                                       -3, -7, 0.5, 1.5, -0.5, -1.5, 2.5, 7.5, -6.5, 31.5, -32},
+                        special[] = {0, -0.0,  1,      -1,     INFINITY, -INFINITY, NAN,  5e-324, 2, -1.7e308,
+                                     3, 1e-38, -1e-38, 1e-160, 1e38,     -1e-310,   0.99, -1.01};
     enum { N = 2000, MANY = COUNT_OF(exponents) };
     place *at = *state;
     gd_ctx *ctx = compiling_context(at, NULL);
@@ -92,7 +92,8 @@ static void powers_have_the_bits_of_the_operator(void **state)
             for (int k = 0; k < MANY; k++) {
                 gd_tensor *want = gd_pow_scalar(t, exponents[k]);
                 for (int i = 0; i < N; i++)
-                    if (!same_number(get_number(a.array[k + 1], dtype, i), get_number(gd_data(want), dtype, i)))
+                    if (!same_number(get_number(a.array[k + 1], dtype, i),
+                                     get_number(gd_data(want), dtype, i)))
                         fail_msg("%a to the power of %g, compiled %d", x[i], exponents[k], compiled);
             }
             free_tensors(&a);

@@ -5,6 +5,7 @@
 #include "cli/problem_options.h"
 #include "expr/expr_advice.h"
 #include "plot/plot_internal.h"
+#include "problem/constraints.h"
 #include "problem/kept.h"
 #include "problem/problem_rows.h"
 #include "problem/run_state.h"
@@ -436,6 +437,7 @@ static void step_all(job *j)
     gd_ctx_observe(j->cli->ctx, &asks);
     if (!status) status = gd_minimize_with(j->optimizer, &objective, &o, &j->result);
     gd_ctx_observe(j->cli->ctx, NULL);
+    status = gd__constraints_explain(p, status);
     if (isnan(j->result.loss)) j->result.loss = NAN; /* its sign says nothing */
     gd__meter_end(&j->progress);
     (void)gd__interrupted();

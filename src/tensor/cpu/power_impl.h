@@ -40,7 +40,8 @@ static void block_times(power_block *restrict x, const power_block *restrict y)
 {
     for (int i = 0; i < POWER_BLOCK; i++) {
         double p = x->high[i] * y->high[i];
-        x->low[i] = gd__lost_f64(p, x->high[i], y->high[i]) + (x->high[i] * y->low[i] + x->low[i] * y->high[i]);
+        x->low[i] = gd__lost_f64(p, x->high[i], y->high[i]) +
+                    (x->high[i] * y->low[i] + x->low[i] * y->high[i]);
         x->high[i] = p;
     }
 }

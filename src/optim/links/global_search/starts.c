@@ -12,11 +12,13 @@
  * After the last one the parameters are at the lowest point, nothing moves any more, and the link says stop.
  *
  * Under constraints inner is a link that satisfies them, as augmented_lagrangian.  Inner is done where that link is: solved,
- * infeasible, or stuck.  Only points where inner is done are compared, by violation, then by loss.
+ * infeasible, or stuck.  Only points where inner is done are compared, by violation, then by loss; a start at which a constraint is
+ * not finite is over at once.
  *
  * The attribute `solved` says at the end whether inner was solved at the best of them.
  *
  * State: start and best, with its multipliers; all starts but the first, or the accepted minimum; numbers. */
+#include "gradus/autograd.h"
 #include "gradus/search.h"
 
 #include <math.h>
@@ -171,6 +173,22 @@ static gd_status loss_here(gd_search *s, double *loss)
     return gd_error(gd_var_ctx(s->var));
 }
 
+/* A start of ours where a constraint is no number has nothing to begin with.  The given one is the caller's mistake: inner says so. */
+static gd_status look_at_start(gd_link *link, gd_search *s, bool *hopeless)
+{
+    gd_tensor *side[2] = {NULL, NULL};
+    *hopeless = false;
+    if (!s->constrained || gd_link_kept(link, "starts", 0) == 0 || gd_link_kept(link, "inner_steps", 0) > 0)
+        return GD_OK;
+    gd_no_grad_begin(gd_var_ctx(s->var));
+    gd_status status = gd_var_constraints(s->var, &side[0], &side[1]);
+    gd_no_grad_end(gd_var_ctx(s->var));
+    for (int k = 0; k < 2 && !status; k++) *hopeless = *hopeless || (side[k] && !gd_vector_finite(side[k]));
+    if (*hopeless)
+        gd_var_note_constraints(s->var, INFINITY, gd_link_kept(link, "violation_tol", 0), NAN, false, false);
+    return status ? status : gd_error(gd_var_ctx(s->var));
+}
+
 static gd_status starts_step(gd_link *link, gd_var *var, gd_search *s, const kind *way)
 {
     bool stop = false, done = false;
@@ -181,7 +199,9 @@ static gd_status starts_step(gd_link *link, gd_var *var, gd_search *s, const kin
         if (!status) status = note_best(link, s);
         return status ? status : gd_search_end(s);
     }
-    gd_status status = gd_var_ask(var, gd_link_child(link, "inner"), &stop);
+    gd_status status = look_at_start(link, s, &done);
+    if (!status && done) return go_on(link, s, INFINITY, way->next);
+    if (!status) status = gd_var_ask(var, gd_link_child(link, "inner"), &stop);
     if (!status) status = gd_var_flush(var);
     if (!status) status = loss_here(s, &loss);
     if (!status && s->first) status = way->prepare(link, s);
