@@ -92,7 +92,7 @@ typedef struct gd_objective {
                      gd_tensor *const *out); /* products with the Hessian, instead of autograd; may be NULL */
     gd_tensor *(*residuals)(void *user);     /* a vector made of operators; may be NULL */
     /* Residuals r [m] and their Jacobian j [m, n] over all elements of the parameters in their order, instead of autograd; new;
-     * may be NULL */
+     * may be NULL.  Alone it is enough: the loss is the sum of squares, its gradient 2 j^T r */
     gd_status (*jacobian)(void *user, gd_tensor **j, gd_tensor **r);
     /* The losses [k] of k points [k, n], each with all elements of the parameters in their order, for links that evaluate
      * many points at once (gd_var_evaluate_many); may be NULL */

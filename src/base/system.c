@@ -1,6 +1,7 @@
 /* See system.h. */
 #define _GNU_SOURCE /* memfd_create */
 #include "base/system.h"
+#include "gradus/version.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -45,6 +46,8 @@ bool gd__file_of(const void *something, char *out, size_t size)
 
 /* ---- the stack ---- */
 
+#define THREAD_STACK ((size_t)GD_STEP_STACK + (320 << 10)) /* bytes, at least: with callbacks */
+
 uintptr_t gd__stack_floor(size_t reserve)
 {
 #if defined(__APPLE__)
@@ -62,6 +65,51 @@ uintptr_t gd__stack_floor(size_t reserve)
     (void)reserve;
     return 0;
 #endif
+}
+
+typedef struct call {
+    int (*fn)(void *argument);
+    void *argument;
+    int result;
+} call;
+
+static void *run_call(void *user)
+{
+    call *c = user;
+    c->result = c->fn(c->argument);
+    return NULL;
+}
+
+static bool start(pthread_t *thread, size_t size, void *(*fn)(void *argument), void *argument)
+{
+    pthread_attr_t about;
+    if (pthread_attr_init(&about) != 0) return false;
+    bool runs = pthread_attr_setstacksize(&about, size) == 0 &&
+                pthread_create(thread, &about, fn, argument) == 0;
+    (void)pthread_attr_destroy(&about);
+    return runs;
+}
+
+static bool is_small(size_t least)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < least;
+}
+
+bool gd__thread_start(pthread_t *thread, void *(*fn)(void *argument), void *argument)
+{
+    /* what a thread has by default is what the shell allows */
+    return is_small(THREAD_STACK) ? start(thread, THREAD_STACK, fn, argument)
+                                  : pthread_create(thread, NULL, fn, argument) == 0;
+}
+
+int gd__with_stack(size_t least, int (*fn)(void *argument), void *argument)
+{
+    pthread_t thread;
+    call c = {.fn = fn, .argument = argument};
+    if (!is_small(least) || !start(&thread, 4 * least, run_call, &c)) return fn(argument);
+    (void)pthread_join(thread, NULL);
+    return c.result;
 }
 
 /* ---- memory ---- */

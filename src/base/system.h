@@ -71,6 +71,13 @@ uintptr_t gd__stack_floor(size_t reserve);
 /* Where the stack is now.  Not the address of a variable: sanitizers move those. */
 #define gd__stack_here() ((uintptr_t)__builtin_frame_address(0))
 
+/* Runs fn(argument): on a thread of its own where the stack of this one has less than `least` bytes in all (ulimit -s), as far as
+ * there is memory for it.  Its result. */
+int gd__with_stack(size_t least, int (*fn)(void *argument), void *argument);
+
+/* pthread_create with a stack that a step has room in, whatever the shell allows.  False: there is no thread. */
+bool gd__thread_start(pthread_t *thread, void *(*fn)(void *argument), void *argument);
+
 /* A condition that can be waited for a while, whatever happens to the clock on the wall meanwhile. */
 void gd__patient_cond_init(pthread_cond_t *cond);
 void gd__cond_wait_for(pthread_cond_t *cond, pthread_mutex_t *lock, double seconds);

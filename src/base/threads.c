@@ -14,6 +14,7 @@
  * fork() copies the pool but not its threads.  The child notices by a page that the kernel hands to it empty
  * (MADV_WIPEONFORK; where there is none, by its process id), lets the copy go and starts workers of its own. */
 #define _GNU_SOURCE /* MADV_WIPEONFORK */
+#include "base/system.h"
 #include "base/ctx.h"
 
 #include <pthread.h>
@@ -191,8 +192,7 @@ static gd_status start_threads(gd_ctx *ctx)
     mark_process(pool);
     ctx->workers = pool;
     /* fewer threads than asked for is fine: the result does not depend on their number */
-    while (pool->count < wanted && pthread_create(&pool->thread[pool->count], NULL, worker, pool) == 0)
-        pool->count++;
+    while (pool->count < wanted && gd__thread_start(&pool->thread[pool->count], worker, pool)) pool->count++;
     return GD_OK;
 }
 

@@ -2,6 +2,7 @@
  *
  * A context and its tensors belong to one thread, so each has copies of the columns and its own expression.  Resample k is the same
  * whoever makes it. */
+#include "base/system.h"
 #include "fit/fit_job.h"
 #include "gradus/autograd.h"
 
@@ -139,7 +140,7 @@ static void run_all(worker *w, int count)
 {
     pthread_t thread[MOST_WORKERS];
     bool started[MOST_WORKERS] = {false};
-    for (int i = 1; i < count; i++) started[i] = pthread_create(&thread[i], NULL, resample, &w[i]) == 0;
+    for (int i = 1; i < count; i++) started[i] = gd__thread_start(&thread[i], resample, &w[i]);
     (void)resample(&w[0]);
     for (int i = 1; i < count; i++) {
         if (started[i])

@@ -236,7 +236,7 @@ static void meeting_free(gd_ctx *ctx, meeting *t)
 /* A rank without a thread has left before it came: the others need not wait for it. */
 static void start_rank(job *j)
 {
-    j->started = pthread_create(&j->thread, NULL, run_rank, j) == 0;
+    j->started = gd__thread_start(&j->thread, run_rank, j);
     if (j->started) return;
     gd_endpoint end = {.rank = j->rank, .state = j->meeting};
     threads_close(&end);

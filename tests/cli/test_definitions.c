@@ -111,6 +111,32 @@ static void deep_nesting_is_an_error(void **state)
             }
 }
 
+/* A shell may allow less stack than a step needs: 192 kB. */
+static void a_small_stack_is_enough(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip();
+#endif
+    static const char *const commands[] = {
+        "minimize '(x-1)^2 + (y-2)^2' --param x=5 --param y=5",
+        "minimize '(x-1)^2 + (y-2)^2' --param x=5 --param y=5 --subject 'x <= 0' --bound 'y<1'",
+        "fit 'a + b*x' s.csv --param a=1 --param b=1 --intervals bootstrap:200 --threads 2",
+        "fit 'a + b*x' s.csv --param a=1 --param b=1 --chain 'adam | lr(0.1)'",
+        "train s.csv --target y --epochs 2 --validation 0 --threads 2"};
+    put("s.csv", "x,y\n1,2\n2,3\n3,5\n4,5.5\n5,7\n6,7.5\n");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        for (int size = 64; size <= 128; size += 64) {
+            char text[600];
+            snprintf(text, sizeof text, "ulimit -s %d\n%s %s >stdout.txt 2>stderr.txt\n", size, GD_CLI,
+                     commands[i]);
+            put("small.sh", text);
+            int code = system("sh small.sh");
+            slurp("stderr.txt", err, sizeof err);
+            if (code) fail_msg("%s, stack of %d kB: %d: %.200s", commands[i], size, code, err);
+        }
+}
+
 /* A sum of many terms is a deep tree, which is written by recursion. */
 static void long_sums_are_exported_or_refused(void **state)
 {
@@ -162,6 +188,7 @@ int main(void)
         TEST(names_in_an_ode_are_those_of_their_place),
         TEST(a_circle_is_named),
         TEST(deep_nesting_is_an_error),
+        TEST(a_small_stack_is_enough),
         TEST(long_sums_are_exported_or_refused),
         TEST(every_allocation_may_fail),
     };

@@ -274,6 +274,9 @@ static void minimize_admits_failure(void **state)
         const char *words; /* of standard output, or of standard error where the code is 1 */
     } cases[] = {
         {"'(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.2,1]", 0, "converged, gradient "},
+        {"'(x-5)^2' --param x=1 --bound '0<x<2'", 0, "converged, KKT residual 0"},
+        {"'(x-5)^2' --param x=1 --chain 'box(high=2) | lbfgs | strong_wolfe'", 0,
+         "converged, KKT residual 0"},
         {"'-x^2' --param x=1", 1, "diverged after "},
         {"'x' --param x=1", 1, "diverged after "},
         {"'log(p[0])' --param p=[1]", 1, "diverged after "},

@@ -1,5 +1,6 @@
 /* Objectives with products and Jacobians of their own: products are of the evaluation that the objective kept, Jacobians give the run
  * of residuals, and what fails leaves the parameters. */
+#include "gradus/solve.h"
 #include "optim/closure_support.h"
 
 /* ---- callbacks ---- */
@@ -137,6 +138,28 @@ static void a_jacobian_by_callback_gives_the_run_of_residuals(void **state)
     }
 }
 
+/* As GSL's users have it: nothing else is given.  Rosenbrock's function has its minimum at (1, 1). */
+static void a_jacobian_alone_is_an_objective(void **state)
+{
+    static const char *const chains[] = {"gauss_newton | strong_wolfe",
+                                         "levenberg_marquardt(gauss_newton)",
+                                         "lbfgs | strong_wolfe",
+                                         "sum_of_squares | bfgs | strong_wolfe",
+                                         "box([-2, -2], [2, 2]) | lbfgs | strong_wolfe",
+                                         "dogleg(gauss_newton)"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        rosenbrock a = open_it(CTX(state), chains[i]);
+        gd_objective o = {.jacobian = jacobian_callback, .user = &a};
+        gd_solve_options options = gd_solve_defaults();
+        gd_solve_result result;
+        gd_status status = gd_minimize_with(a.o, &o, &options, &result);
+        if (status) fail_msg("%s: %s", chains[i], gd_error_text(a.ctx));
+        if (!result.converged) fail_msg("%s: %s", chains[i], gd_stop_text(result.reason));
+        assert_values_near(a.p, 1e-5, 1, 1);
+        close_it(&a);
+    }
+}
+
 static void a_jacobian_that_fails_or_has_another_shape_leaves_the_parameters(void **state)
 {
     rosenbrock r = open_it(CTX(state), "gauss_newton");
@@ -159,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(products_are_of_the_evaluation_that_was_kept),
         CASE(a_product_that_fails_leaves_the_parameters),
+        CASE(a_jacobian_alone_is_an_objective),
         CASE(a_jacobian_by_callback_gives_the_run_of_residuals),
         CASE(a_jacobian_that_fails_or_has_another_shape_leaves_the_parameters),
     };

@@ -454,12 +454,25 @@ static void step_all(job *j)
                       gd__run_writer_last(j->tracer, j->result.loss, p->name, p->value, p->params), &j->why);
 }
 
+static bool has_box(const gd_link *link)
+{
+    if (!strcmp(gd_link_class_of(link)->name, "box")) return true;
+    for (int i = 0; i < gd_link_children(link); i++)
+        if (has_box(gd_link_child_at(link, i))) return true;
+    return false;
+}
+
+/* By --bound, or by the chain. */
+static bool bounded(const job *j)
+{
+    return gd__problem_is_bounded(j->problem) || (j->optimizer && has_box(gd_optimizer_chain(j->optimizer)));
+}
+
 /* At the end, however it came about, where the loss alone counts: no more than a small part of the run's own work. */
 static gd_status estimate_condition(job *j)
 {
     gd_curvature found;
-    if (gd__problem_is_bounded(j->problem) || j->gradient != GD_GRADIENTS_EXACT || !isfinite(j->result.loss))
-        return GD_OK;
+    if (bounded(j) || j->gradient != GD_GRADIENTS_EXACT || !isfinite(j->result.loss)) return GD_OK;
     int64_t most = gd__curvature_budget(j->problem->value, j->problem->params, j->result.evals);
     gd_objective objective = gd__problem_objective(j->problem);
     gd_status status = gd__curvature(j->optimizer, &objective, most, &found);
@@ -531,7 +544,7 @@ static gd_status print_json(job *j)
     gd__json_put_number(out, "loss", j->result.loss);
     gd__json_put_number(out, "gradient_norm", j->result.gradient_norm);
     gd__json_put_number(out, "condition_estimate", j->condition);
-    if (gd__problem_is_bounded(j->problem)) gd__json_put_number(out, "kkt", j->result.gradient_norm);
+    if (bounded(j)) gd__json_put_number(out, "kkt", j->result.gradient_norm);
     status = gd__bounds_json(j->problem, gd_optimizer_attr_tensor(j->optimizer, "bound_multipliers"), out);
     if (constrained(j) && !status) {
         gd__json_put_number(out, "violation", j->result.violation);
@@ -586,8 +599,7 @@ static gd_status print_text(job *j)
                       : r->reason == GD_STOP_LINK && !j->stopped ? "ended"
                                                                  : "not converged");
     if (!isnan(r->gradient_norm))
-        gd__text_put(out, ", %s %.3g", gd__problem_is_bounded(j->problem) ? "KKT residual" : "gradient",
-                     r->gradient_norm);
+        gd__text_put(out, ", %s %.3g", bounded(j) ? "KKT residual" : "gradient", r->gradient_norm);
     if (constrained(j)) gd__text_put(out, ", violation %.3g", r->violation);
     gd__text_put(out, ": %s\n", why(j));
     if (!isnan(j->condition)) gd__text_put(out, "condition %.2g (estimate)\n", j->condition);

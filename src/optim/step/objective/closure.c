@@ -169,6 +169,7 @@ static gd_status callback_value(gd_var *var, const gd_objective *o, double *valu
     if (o->values) return gd__value_by_values(var, o, value);
     if (o->batch && !o->gradient) return gd__batch_eval(var, o->batch, NULL, value, NULL);
     if (o->rows && !o->gradient) return gd__rows_eval(var, o->rows, value, NULL);
+    if (o->jacobian && !o->gradient) return gd__jacobian_eval(var, o, value, NULL);
     if (!o->gradient) return gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective has no value");
     gd_tensor **unused = gd__tensors_new(ctx, var->count);
     gd_status status = unused ? gd__zeros_like_params(var, unused) : GD_NOMEM;
@@ -185,12 +186,13 @@ static gd_status callback_gradient(gd_var *var, const gd_objective *o, bool keep
         gd_status made = gd__zeros_like_params(var, grads);
         return made ? made : o->gradient_kept(o->user, value, grads);
     }
-    if (!o->gradient && !o->rows && !o->batch)
+    if (!o->gradient && !o->rows && !o->batch && !o->jacobian)
         return gd_fail(var->ctx, GD_NOT_IMPLEMENTED, "the objective has no gradient");
     if (!o->gradient && o->batch) return gd__batch_eval(var, o->batch, NULL, value, grads);
     gd_status status = gd__zeros_like_params(var, grads);
     if (status) return status;
-    return o->gradient ? o->gradient(o->user, value, grads) : gd__rows_eval(var, o->rows, value, grads);
+    if (o->gradient) return o->gradient(o->user, value, grads);
+    return o->rows ? gd__rows_eval(var, o->rows, value, grads) : gd__jacobian_eval(var, o, value, grads);
 }
 
 gd_status gd__callback_status(gd_ctx *ctx, gd_status status)
@@ -253,7 +255,7 @@ static gd_status eval_new(gd_closure *c, gd_var *var, gd_point *p, int flags, gd
     gd_memo *memo = var->optimizer->memo;
     const gd_objective *o = c->objective;
     if (!p) return eval_now(c, var, flags, loss, grads, NULL);
-    if (!o->loss && !flags && (o->gradient || o->rows || o->batch) &&
+    if (!o->loss && !flags && (o->gradient || o->rows || o->batch || o->jacobian) &&
         ((!o->value && !o->rows && !o->batch) || gd__memo_ahead(memo, var)))
         return eval_ahead(c, var, p, loss);
     bool graph = flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY),

@@ -209,6 +209,32 @@ static gd_status given_parts(gd_var *var, const gd_objective *o, gd_tensor **bot
     return status;
 }
 
+/* 2 J'r, into the gradients. */
+static gd_status write_slope(gd_var *var, gd_tensor *const *both, gd_tensor *const *grads)
+{
+    gd_layout l;
+    gd_ctx *ctx = var->ctx;
+    gd_status status = gd__layout_init(&l, ctx, var->params, var->count);
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *slope = status ? NULL : gd_mul_scalar(gd_matmul(gd_transpose(both[0], 0, 1), both[1]), 2);
+    if (!status) status = slope ? gd__vector_to_list(&l, slope, grads) : gd_error(ctx);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    gd__layout_free(&l);
+    return status;
+}
+
+gd_status gd__jacobian_eval(gd_var *var, const gd_objective *o, double *loss, gd_tensor *const *grads)
+{
+    gd_tensor *both[2] = {NULL, NULL};
+    gd_status status = given_parts(var, o, both, loss);
+    if (!status && grads) status = write_slope(var, both, grads);
+    gd__release(both[0]);
+    gd__release(both[1]);
+    return status;
+}
+
 /* Without a graph.  The loss comes with it, and is remembered as that of any evaluation. */
 static gd_status linearised_at_once(gd_var *var, const gd_objective *o, gd_tensor **both)
 {
