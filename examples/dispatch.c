@@ -2,8 +2,8 @@
  *
  *   cc dispatch.c $(pkg-config --cflags --libs gradus) && ./a.out
  *
- * A functional of class Smooth is applied to objects of class Signal.  Somebody adds Spectrum below Signal later, with a function
- * of its own; what is written for Signal still serves everything else below it. */
+ * A functional of class Smooth is applied to objects of class Signal.  Spectrum is added below Signal later, with a function
+ * of its own; the function for Signal still serves all other classes below it. */
 #include <gradus/gradus.h>
 
 #include <stdio.h>
@@ -33,12 +33,20 @@ static gd_object *grid_length(gd_object *self, const gd_kwargs *kwargs, void *us
     const grid *g = gd_instance_pointer(self);
     double scale = 1;
     const char *unit = "m";
-    if (gd_kwargs_only(ctx, kwargs, "scale, unit") || gd_kwargs_real(ctx, kwargs, "scale", &scale) ||
-        gd_kwargs_string(ctx, kwargs, "unit", &unit))
+    void *note = NULL;        /* any pointer */
+    gd_object *beside = NULL; /* a second grid, whose length is added */
+    if (gd_kwargs_only(ctx, kwargs, "scale, unit, note, beside") ||
+        gd_kwargs_real(ctx, kwargs, "scale", &scale) || gd_kwargs_string(ctx, kwargs, "unit", &unit) ||
+        gd_kwargs_pointer(ctx, kwargs, "note", &note) || gd_kwargs_object(ctx, kwargs, "beside", &beside))
         return NULL;
-    printf("length in %s: %g\n", unit, scale * (g->points - 1) * g->spacing);
-    return gd_tensor_object(
-        gd_from_f64(ctx, GD_F64, 0, NULL, (double[]){scale * (g->points - 1) * g->spacing}));
+    double length = scale * (g->points - 1) * g->spacing;
+    if (beside) {
+        const grid *second = gd_instance_pointer(beside);
+        length += scale * (second->points - 1) * second->spacing;
+    }
+    printf("length in %s%s: %g%s%s\n", unit, gd_kwargs_find(kwargs, "scale") ? ", scaled" : "", length,
+           note ? "; " : "", note ? (const char *)note : "");
+    return gd_tensor_object(gd_from_f64(ctx, GD_F64, 0, NULL, &length));
 }
 
 /* A grid follows its module to another dtype with half the points where numbers have half the bytes: a new instance, the old one
@@ -113,7 +121,36 @@ static void smooth_signals(gd_ctx *ctx)
     print_classes("registered", taken, count);
 }
 
-/* ---- a model that owns an object ---- */
+/* ---- a model that owns an object and a derived tensor ---- */
+
+static gd_tensor *doubled(gd_module *owner, gd_dtype dtype, gd_device *device, void *user)
+{
+    (void)dtype, (void)device, (void)user;
+    return gd_mul_scalar(gd_module_get_tensor(owner, "weight"), 2);
+}
+
+/* A virtual tensor that leaves the scope it was made in. */
+static void derive_a_tensor(gd_ctx *ctx, gd_module *model)
+{
+    gd_virtual_options options = gd_virtual_defaults();
+    options.fn = doubled;
+    gd_scope_begin(ctx);
+    gd_virtual *twice = gd_virtual_keep(gd_virtual_new(model, "twice", &options));
+    gd_scope_end(ctx);
+    printf("the virtual tensor belongs to the model: %s, sum %g\n",
+           gd_virtual_owner(twice) == model ? "yes" : "no",
+           gd_item(gd_sum(gd_virtual_value(twice), NULL, false)));
+    gd_virtual_release(twice);
+}
+
+/* An object made in a scope and kept. */
+static gd_object *kept_grid(gd_ctx *ctx, gd_class *cls)
+{
+    gd_scope_begin(ctx);
+    gd_object *grid_of_three = gd_object_keep(grid_object(cls, 3, 0.5));
+    gd_scope_end(ctx);
+    return grid_of_three;
+}
 
 static void own_a_grid(gd_ctx *ctx)
 {
@@ -140,7 +177,10 @@ static void own_a_grid(gd_ctx *ctx)
     gd_object *before = gd_object_retain(gd_module_get_object(model, "grid"));
     if (gd_class_has_method(gd_object_class(before), "length"))
         (void)gd_call_method(before, "length",
-                             GD_KWARGS(gd_real_argument("scale", 100), gd_string_argument("unit", "cm")));
+                             GD_KWARGS(gd_real_argument("scale", 100), gd_string_argument("unit", "cm"),
+                                       gd_pointer_argument("note", note),
+                                       gd_object_argument("beside", kept_grid(ctx, grid_class))));
+    derive_a_tensor(ctx, model);
     if (gd_module_to(model, GD_F32)) return;
     const grid *was = gd_instance_pointer(before),
                *is = gd_instance_pointer(gd_module_get_object(model, "grid"));
