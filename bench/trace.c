@@ -49,9 +49,9 @@ static void report_counts(void)
     const char *name = strrchr(path, '/');
     if (!name || strcmp(name, "/gradus_bench") != 0 || strchr(path, '\'')) return;
     report_count(path, "valley", "rosenbrock, value + gradient, compiled", 5000, 100 + AROUND);
-    report_count(path, "valley-interpreted", "the same, interpreted", 5000, 300 + AROUND);
+    report_count(path, "valley-interpreted", "rosenbrock, value + gradient, interpreted", 5000, 300 + AROUND);
     report_count(path, "rollout", "200 Runge-Kutta steps + gradient, compiled", 20, 60e3);
-    report_count(path, "rollout-interpreted", "the same, interpreted", 20, 350e3);
+    report_count(path, "rollout-interpreted", "200 Runge-Kutta steps + gradient, interpreted", 20, 350e3);
     report_count(path, "adam", "step of adam on rosenbrock, traced", 400, 3e3);
     report_count(path, "lbfgs", "step of lbfgs | strong_wolfe, traced", 400, 25e3);
 }
@@ -115,10 +115,19 @@ static void end_subject(subject *s)
     gd_release(s->v);
 }
 
-static double settled_time(bench_fn run, subject *s)
+/* Of the fastest call, as trace_jax.py takes it: other work on the machine makes medians of two programs no ratio. */
+static double fastest(bench_fn run, subject *s)
 {
+    double best = 1e30, end;
     for (int i = 0; i < 5; i++) run(s);
-    return bench_time(run, s);
+    end = bench_now() + 0.5;
+    for (int i = 0; i < 8 || bench_now() < end; i++) {
+        double begin = bench_now();
+        run(s);
+        double took = bench_now() - begin;
+        best = took < best ? took : best;
+    }
+    return best;
 }
 
 /* ratio: JAX's time over ours must be at least this. */
@@ -141,10 +150,10 @@ static void report_chained(gd_ctx *ctx, const peers *p)
         subject s = subject_of(ctx, bench_chained, GD_F64, sizes[i]);
         (void)snprintf(text, sizeof text, "chained rosenbrock, gradient, n = %lld", (long long)sizes[i]);
         (void)snprintf(name, sizeof name, "chained-%lld", (long long)sizes[i]);
-        report_beside(p, text, name, settled_time(run_gradient, &s), 2);
+        report_beside(p, text, name, fastest(run_gradient, &s), 2);
         if (sizes[i] == 1000000)
-            report_beside(p, "its Hessian product, n = 1000000", "product-1000000",
-                          settled_time(run_product, &s), 1);
+            report_beside(p, "its Hessian product, n = 1000000", "product-1000000", fastest(run_product, &s),
+                          1);
         end_subject(&s);
     }
 }
@@ -168,7 +177,7 @@ static void report_ten(gd_ctx *ctx)
     subject s = subject_of(ctx, bench_ten, GD_F32, n);
     bytes b = {plain_start(bench_threads()), calloc((size_t)n, sizeof(float)),
                calloc((size_t)n, sizeof(float)), n};
-    double ours = settled_time(run_gradient, &s), floor = ours;
+    double ours = fastest(run_gradient, &s), floor = ours;
     if (b.from && b.to) bench_compare(run_gradient, &s, move_bytes, &b, &ours, &floor);
     bench_report((report){.name = "ten operators over 1e7 f32, with gradient",
                           .value = 1e3 * ours,
