@@ -1,6 +1,6 @@
 /* What links, their state and lists of tensors ask of the other ranks of an optimizer that several processes share.
  *
- * optim/ranks fills the one table there is.  An optimizer that is alone has none (gd_optimizer.ranks is NULL); while functions of a link
+ * optim/ranks fills the one table there is.  An optimizer that is alone has none (gd_optimizer.shared.call is NULL); while functions of a link
  * run over what this rank owns, gd_ctx.own_lists leads to it.  Nothing else in link and vector knows that there are other ranks. */
 #ifndef GD_OPTIM_OTHER_RANKS_H
 #define GD_OPTIM_OTHER_RANKS_H

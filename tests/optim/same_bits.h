@@ -273,8 +273,8 @@ UNUSED static void every_way(const char *chain, gd_dtype dtype)
         for (int i = way ? 0 : 1; i < (way == 3 ? 1 : 3); i++) {
             trial other;
             open_trial(&other, contexts[i], chain, dtype);
-            other.o->no_fusion = way & 1;
-            other.o->interpret = way & 2;
+            other.o->test.no_fusion = way & 1;
+            other.o->test.interpret = way & 2;
             run_trial(&other, chain);
             compare(&first, &other, chain, ways[way], threads[i]);
             close_trial(&other);

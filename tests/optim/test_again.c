@@ -33,7 +33,7 @@ static run open_run(memory *m)
     static const char *const names[3] = {"a", "b", "c"};
     run r = {.ctx = context(m, 2, NULL)};
     r.o = gd_optimizer_new(r.ctx, gd_chain(r.ctx, CHAIN));
-    r.o->always_look = false; /* as in a release build */
+    r.o->test.always_look = false; /* as in a release build */
     for (int k = 0; k < 3; k++) {
         r.p[k] = gd_require_grad(row(&r, 1 + k, -2));
         new_grad(&r, k, 0.5, k - 1);
@@ -185,7 +185,7 @@ static void every_change_between_steps_is_seen(void **state)
 {
     (void)state;
     run kept = open_run(NULL), looks = open_run(NULL), anew = open_run(NULL);
-    looks.o->always_look = true;
+    looks.o->test.always_look = true;
     for (int e = 0; e < COUNT_OF(events); e++) {
         events[e](&kept);
         events[e](&looks);
@@ -289,7 +289,7 @@ static void a_change_that_was_not_counted_is_an_error_where_steps_always_look(vo
     (void)state;
     for (int k = 0; k < COUNT_OF(secrets); k++) {
         run r = open_run(NULL);
-        r.o->always_look = true;
+        r.o->test.always_look = true;
         for (int s = 0; s < 4; s++) OK(gd_optimizer_step(r.o, NULL, NULL));
         secrets[k](&r);
         double before[2], after[2];

@@ -65,7 +65,7 @@ static gd_status open_run(gd_ctx *ctx, const problem *of, run *r)
     gd_link *chain = gd_chain(ctx, of->chain);
     r->o = chain ? gd_optimizer_new(ctx, chain) : NULL;
     if (!r->o) return gd_error(ctx);
-    r->o->interpret = true; /* a compiler would run for every rank */
+    r->o->test.interpret = true; /* a compiler would run for every rank */
     gd_status status = GD_OK;
     for (int i = 0; i < of->count && !status; i++) {
         r->p[i] = gd_require_grad(gd_zeros(ctx, GD_F32, of->ndim[i], of->shape[i]));

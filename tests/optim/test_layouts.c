@@ -43,7 +43,7 @@ static bool open_laid(laid *l, gd_ctx *ctx, const char *chain, const int64_t *st
     gd_device *cpu = gd_device_get(ctx, "cpu");
     l->p = l->o ? gd_from_memory(cpu, GD_F64, 4, shape, stride, l->value, 0, NULL, NULL) : NULL;
     if (!l->p || gd_optimizer_add(l->o, "p", gd_require_grad(l->p))) return false;
-    l->o->interpret = true;
+    l->o->test.interpret = true;
     return true;
 }
 

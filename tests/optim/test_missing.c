@@ -44,7 +44,7 @@ static run open_run(gd_ctx *ctx, const char *chain, int which)
         if (r.o) OK(gd_optimizer_add(r.o, names[k], r.p[k]));
     }
     if (r.o) {
-        r.o->interpret = true;
+        r.o->test.interpret = true;
         OK(gd_optimizer_skip_missing(r.o, true));
     }
     return r;
@@ -136,7 +136,7 @@ static bool reads_steps(const gd_link *link)
 static void compare_with_alone(gd_ctx *ctx, const char *chain, bool fused)
 {
     run all = open_run(ctx, chain, 7);
-    all.o->no_fusion = !fused;
+    all.o->test.no_fusion = !fused;
     for (int step = 0; step < STEPS; step++) OK(step_with(&all, due(step)));
     tried += reads_steps(all.o->chain);
     for (int k = 0; k < PARAMS; k++) {

@@ -13,7 +13,7 @@ static void a_chain_too_long_for_one_program_runs_in_several(void **state)
     trial a, b;
     open_trial(&a, ctx, w.text, GD_F32);
     open_trial(&b, ctx, w.text, GD_F32);
-    b.o->no_fusion = true;
+    b.o->test.no_fusion = true;
     run_trial(&a, w.text);
     run_trial(&b, w.text);
     compare(&a, &b, "twenty adams", "link by link", 1);

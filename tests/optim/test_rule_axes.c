@@ -163,8 +163,8 @@ static void chains_along_axes_give_the_same_bits_in_every_way(void **state)
             for (int i = 0; i < 3; i++) {
                 trial other;
                 open_mixed(&other, contexts[i], chain, dtype);
-                other.o->no_fusion = way & 1;
-                other.o->interpret = way & 2;
+                other.o->test.no_fusion = way & 1;
+                other.o->test.interpret = way & 2;
                 run_trial(&other, chain);
                 compare(&first, &other, chain, ways[way], threads[i]);
                 close_trial(&other);

@@ -266,7 +266,7 @@ static void rules_on_both_sides_fuse_in_one_pass(void **state)
                    7);
     model apart = open_model(
         ctx, "clip_norm(1, dim=\"global\") | split(\"axes>=2\", trust_ratio, lion) | lr(0.001)", 7);
-    apart.o->no_fusion = true;
+    apart.o->test.no_fusion = true;
     steps(&m, 4);
     steps(&apart, 4);
     for (int i = 0; i < PARAMS; i++) assert_same(m.p[i], apart.p[i], 0, "a norm around it");

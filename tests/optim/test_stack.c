@@ -46,7 +46,7 @@ static void run_steps(run *r, gd_ctx *ctx)
         gd_require_grad(gd_from_f64(ctx, r->dtype, 1, (int64_t[]){3}, (double[]){1, -1, 2}))};
     gd_status status = gd_optimizer_add(o, "a", p[0]);
     if (!status) status = gd_optimizer_add(o, "b", p[1]);
-    if (o) o->interpret = r->how == INTERPRETED;
+    if (o) o->test.interpret = r->how == INTERPRETED;
     gd_objective objective = {.loss = residuals, .user = p};
     for (int i = 0; i < 3 && !status; i++) status = gd_optimizer_step(o, &objective, NULL);
     r->status = status;

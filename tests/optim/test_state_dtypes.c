@@ -173,8 +173,8 @@ static gd_ctx *open_context(int threads, bool compile)
 static gd_archive *run_in(gd_ctx *ctx, const char *chain, gd_dtype dtype, bool separate, bool interpret)
 {
     run r = open_run(ctx, chain, dtype);
-    r.o->no_fusion = separate;
-    r.o->interpret = interpret;
+    r.o->test.no_fusion = separate;
+    r.o->test.interpret = interpret;
     steps(&r, STEPS, chain);
     gd_archive *end = snapshot(&r);
     close_run(&r);

@@ -13,8 +13,8 @@ void gd__group_free(gd_ctx *ctx, gd_group *g)
 void gd__optimizer_changed(gd_optimizer *o, bool structure)
 {
     if (!o) return;
-    o->keys = o->all.settings;
-    for (int g = 0; g < o->groups; g++) o->keys += o->group[g].settings;
+    o->grouping.keys = o->grouping.all.settings;
+    for (int g = 0; g < o->grouping.count; g++) o->grouping.keys += o->grouping.list[g].settings;
     o->numbers++;
     o->structure += structure;
 }
@@ -91,9 +91,9 @@ static gd_group_setting *find_key(const gd_group *g, const char *key)
 
 bool gd__groups_have(const gd_optimizer *o, const char *key)
 {
-    for (int g = 0; g < o->groups; g++)
-        if (find_key(&o->group[g], key)) return true;
-    return find_key(&o->all, key);
+    for (int g = 0; g < o->grouping.count; g++)
+        if (find_key(&o->grouping.list[g], key)) return true;
+    return find_key(&o->grouping.all, key);
 }
 
 static gd_status check_all(gd_optimizer *o, key_check *k)
@@ -172,7 +172,7 @@ gd_group_setting *gd__group_key(gd_optimizer *o, gd_group *g, const char *key)
 /* Every setting of groups, and what is for all: those of group -1. */
 static gd_group_setting *setting_at(gd_optimizer *o, int group, int i)
 {
-    gd_group *g = group < 0 ? &o->all : &o->group[group];
+    gd_group *g = group < 0 ? &o->grouping.all : &o->grouping.list[group];
     return i < g->settings ? &g->setting[i] : NULL;
 }
 
@@ -180,7 +180,7 @@ gd_status gd__groups_fit(gd_optimizer *o, gd_link *child)
 {
     gd_status status = GD_OK;
     const gd_group_setting *s;
-    for (int g = -1; g < o->groups; g++)
+    for (int g = -1; g < o->grouping.count; g++)
         for (int i = 0; !status && (s = setting_at(o, g, i)); i++) {
             key_check k = {.key = s->key, .value = &s->value, .ctx = o->ctx};
             status = gd__visit_links(child, "", check_key, &k);
@@ -191,7 +191,7 @@ gd_status gd__groups_fit(gd_optimizer *o, gd_link *child)
 void gd__groups_look_again(gd_optimizer *o)
 {
     gd_group_setting *s;
-    for (int g = -1; g < o->groups; g++)
+    for (int g = -1; g < o->grouping.count; g++)
         for (int i = 0; (s = setting_at(o, g, i)); i++) {
             s->shapes = gd__shapes(o->chain, s->key);
             s->whole = takes_whole(o->chain, s->key);
@@ -225,11 +225,14 @@ static gd_status set_key(gd_optimizer *o, gd_group *g, const char *key, const gd
 
 static gd_status check_group(gd_optimizer *o, int group)
 {
-    if (group >= -1 && group < o->groups) return GD_OK;
-    return gd_fail(o->ctx, GD_INDEX, "group %d is not one of %d", group, o->groups);
+    if (group >= -1 && group < o->grouping.count) return GD_OK;
+    return gd_fail(o->ctx, GD_INDEX, "group %d is not one of %d", group, o->grouping.count);
 }
 
-static gd_group *group_at(gd_optimizer *o, int group) { return group < 0 ? &o->all : &o->group[group]; }
+static gd_group *group_at(gd_optimizer *o, int group)
+{
+    return group < 0 ? &o->grouping.all : &o->grouping.list[group];
+}
 
 /* True if it was there. */
 static bool drop_key(gd_optimizer *o, gd_group *g, const char *key)
@@ -247,7 +250,7 @@ static bool drop_key(gd_optimizer *o, gd_group *g, const char *key)
 static gd_status check_reach(gd_optimizer *o, const char *what, const char *key)
 {
     for (int i = 0; i < o->count; i++)
-        if (!find_key(&o->group[o->param[i].group], key)) return GD_OK;
+        if (!find_key(&o->grouping.list[o->param[i].group], key)) return GD_OK;
     if (!o->count) return GD_OK;
     return gd_fail(o->ctx, GD_VALUE,
                    "%s: every group has its own '%.80s', which wins; %s the groups or unset theirs", what,
@@ -347,21 +350,21 @@ static gd_status say_options(void *user, gd_group *group)
 
 static gd_status new_group(gd_optimizer *o, int *number)
 {
-    if (o->groups == o->group_room) {
-        size_t room = (size_t)o->group_room, size = sizeof *o->group;
-        gd_group *list = gd__realloc(o->ctx, o->group, room * size, 2 * room * size);
+    if (o->grouping.count == o->grouping.room) {
+        size_t room = (size_t)o->grouping.room, size = sizeof *o->grouping.list;
+        gd_group *list = gd__realloc(o->ctx, o->grouping.list, room * size, 2 * room * size);
         if (!list) return GD_NOMEM;
-        o->group = list;
-        o->group_room = (int)(2 * room);
+        o->grouping.list = list;
+        o->grouping.room = (int)(2 * room);
     }
-    o->group[o->groups] = (gd_group){0};
-    *number = o->groups++;
+    o->grouping.list[o->grouping.count] = (gd_group){0};
+    *number = o->grouping.count++;
     return GD_OK;
 }
 
 static void drop_last_group(gd_optimizer *o)
 {
-    gd__group_free(o->ctx, &o->group[--o->groups]);
+    gd__group_free(o->ctx, &o->grouping.list[--o->grouping.count]);
     gd__optimizer_changed(o, true);
 }
 
@@ -371,7 +374,7 @@ static gd_status group_from(gd_optimizer *o, said *settings, int *number)
     gd_status status = gd__not_stepping(o, "adding a group");
     if (!status) status = new_group(o, number);
     if (status) return status;
-    gd_group *group = &o->group[*number];
+    gd_group *group = &o->grouping.list[*number];
     status = say_settings(settings, group);
     if (!status) status = say_options(settings, group);
     if (status) drop_last_group(o);
@@ -424,7 +427,7 @@ static void take_model(gd_optimizer *o, gd_module *module)
 gd_status gd_optimizer_add_module(gd_optimizer *o, gd_module *module, const char *glob, const char *settings)
 {
     if (!o || !module) return gd__null(gd_optimizer_ctx(o), "optimizer: the module is NULL");
-    int before = o->count, groups = o->groups, group = 0;
+    int before = o->count, groups = o->grouping.count, group = 0;
     gd_named *named = gd_module_parameters(module, glob);
     if (!named) return gd_error(o->ctx) ? gd_error(o->ctx) : GD_ARGUMENT;
     said s = {.o = o, .settings = settings};
@@ -438,7 +441,7 @@ gd_status gd_optimizer_add_module(gd_optimizer *o, gd_module *module, const char
     gd_named_release(named);
     if (status) {
         gd__params_truncate(o, before);
-        if (o->groups > groups) drop_last_group(o);
+        if (o->grouping.count > groups) drop_last_group(o);
     } else
         take_model(o, module);
     return status;
@@ -449,12 +452,13 @@ gd_module *gd_optimizer_model(const gd_optimizer *o) { return o ? o->model : NUL
 /* Room for so many more groups. */
 static gd_status group_rooms(gd_optimizer *o, int more)
 {
-    size_t room = (size_t)o->group_room, need = (size_t)(o->groups + more), size = sizeof *o->group;
+    size_t room = (size_t)o->grouping.room, need = (size_t)(o->grouping.count + more),
+           size = sizeof *o->grouping.list;
     if (need <= room) return GD_OK;
-    gd_group *list = gd__realloc(o->ctx, o->group, room * size, need * size);
+    gd_group *list = gd__realloc(o->ctx, o->grouping.list, room * size, need * size);
     if (!list) return GD_NOMEM;
-    o->group = list;
-    o->group_room = (int)need;
+    o->grouping.list = list;
+    o->grouping.room = (int)need;
     return GD_OK;
 }
 
@@ -478,10 +482,10 @@ static gd_status make_copies(regrouping *r)
 {
     gd_status status = GD_OK;
     int splits = 0;
-    for (int g = 0; g < r->o->groups && !status; g++) {
+    for (int g = 0; g < r->o->grouping.count && !status; g++) {
         if (!members(r->o, g, r->glob)) continue;
         splits += !takes_place(r, g);
-        status = copy_group(r->o, &r->o->group[g], &r->made[g]);
+        status = copy_group(r->o, &r->o->grouping.list[g], &r->made[g]);
         if (!status) status = r->say(r->user, &r->made[g]);
     }
     return status ? status : group_rooms(r->o, splits);
@@ -493,14 +497,14 @@ static void take_copies(regrouping *r, int count)
     for (int g = 0; g < count; g++) {
         if (!members(o, g, r->glob)) continue;
         if (takes_place(r, g)) {
-            gd_group before = o->group[g];
-            o->group[g] = r->made[g];
+            gd_group before = o->grouping.list[g];
+            o->grouping.list[g] = r->made[g];
             r->made[g] = before;
             continue;
         }
         for (int i = 0; i < o->count; i++)
-            if (o->param[i].group == g && selected(o, i, r->glob)) o->param[i].group = o->groups;
-        o->group[o->groups++] = r->made[g];
+            if (o->param[i].group == g && selected(o, i, r->glob)) o->param[i].group = o->grouping.count;
+        o->grouping.list[o->grouping.count++] = r->made[g];
         r->made[g] = (gd_group){0};
     }
     gd__optimizer_changed(o, true);
@@ -509,7 +513,7 @@ static void take_copies(regrouping *r, int count)
 /* All of it or, on failure, nothing. */
 static gd_status regroup(regrouping *r)
 {
-    int count = r->o->groups;
+    int count = r->o->grouping.count;
     r->made = gd__calloc(r->o->ctx, (size_t)count * sizeof *r->made);
     if (!r->made) return GD_NOMEM;
     gd_status status = make_copies(r);
@@ -558,13 +562,14 @@ gd_status gd_optimizer_group_settings(gd_optimizer *o, int group, const gd_link_
         return gd__null(gd_optimizer_ctx(o), "optimizer: the settings of a group are NULL");
     gd_group copy = {0};
     said s = {.o = o, .option = settings, .options = count};
-    gd_status status = group < 0 ? gd_fail(o->ctx, GD_INDEX, "group %d is not one of %d", group, o->groups)
-                                 : check_group(o, group);
-    if (!status) status = copy_group(o, &o->group[group], &copy);
+    gd_status status = group < 0
+                           ? gd_fail(o->ctx, GD_INDEX, "group %d is not one of %d", group, o->grouping.count)
+                           : check_group(o, group);
+    if (!status) status = copy_group(o, &o->grouping.list[group], &copy);
     if (!status) status = say_options(&s, &copy);
     if (!status) {
-        gd_group before = o->group[group];
-        o->group[group] = copy;
+        gd_group before = o->grouping.list[group];
+        o->grouping.list[group] = copy;
         copy = before;
     }
     gd__group_free(o->ctx, &copy);
@@ -606,9 +611,9 @@ gd_status gd_optimizer_unset(gd_optimizer *o, int group, const char *key)
     bool found = false;
     gd_status status = check_group(o, group);
     if (status) return status;
-    if (group < 0) found = drop_key(o, &o->all, key);
-    for (int g = 0; g < o->groups; g++)
-        if (group < 0 || g == group) found = drop_key(o, &o->group[g], key) || found;
+    if (group < 0) found = drop_key(o, &o->grouping.all, key);
+    for (int g = 0; g < o->grouping.count; g++)
+        if (group < 0 || g == group) found = drop_key(o, &o->grouping.list[g], key) || found;
     if (!found) return no_such_key(o, group, "setting", key);
     gd__optimizer_changed(o, true);
     return GD_OK;
@@ -630,8 +635,8 @@ gd_status gd_optimizer_unschedule(gd_optimizer *o, int group, const char *key)
     bool found = false;
     gd_status status = check_group(o, group);
     if (status) return status;
-    if (group < 0) found = stop_schedule(o, &o->all, key);
-    for (int g = 0; g < o->groups; g++)
-        if (group < 0 || g == group) found = stop_schedule(o, &o->group[g], key) || found;
+    if (group < 0) found = stop_schedule(o, &o->grouping.all, key);
+    for (int g = 0; g < o->grouping.count; g++)
+        if (group < 0 || g == group) found = stop_schedule(o, &o->grouping.list[g], key) || found;
     return found ? GD_OK : no_such_key(o, group, "schedule of", key);
 }

@@ -31,12 +31,12 @@ static const gd_setting *for_parameter(const gd_link *link, int field, const gd_
         gd_entry *e = gd__entry_find(link, param);
         if (e && e->local && e->local[field].kind) return &e->local[field];
     }
-    if (!o || !o->keys || link->value[field].kind == GD_SET_CHAIN) return &link->value[field];
+    if (!o || !o->grouping.keys || link->value[field].kind == GD_SET_CHAIN) return &link->value[field];
     int index = gd__param_index(o, param);
     if (index < 0) return &link->value[field];
     const gd_field *f = &link->cls->fields[field];
-    const gd_setting *s = in_group(&o->group[o->param[index].group], f->name);
-    if (!s) s = in_group(&o->all, f->name);
+    const gd_setting *s = in_group(&o->grouping.list[o->param[index].group], f->name);
+    if (!s) s = in_group(&o->grouping.all, f->name);
     return s && (s->kind & f->kinds) ? s : &link->value[field];
 }
 
@@ -98,10 +98,10 @@ static gd_status refuse(const gd_link *link, int field, int a, int b)
 static const gd_setting *for_the_step(const gd_link *link, int field)
 {
     const gd_optimizer *o = link->optimizer;
-    if (!o || !o->count || !(o->keys || link->locals)) return &link->value[field];
+    if (!o || !o->count || !(o->grouping.keys || link->locals)) return &link->value[field];
     int a, b;
     /* a getter between steps only reads; a link in a step must not continue with incomplete settings */
-    if (o->stepping && o->mixed && disagree(link, field, &a, &b)) (void)refuse(link, field, a, b);
+    if (o->stepping && o->grouping.mixed && disagree(link, field, &a, &b)) (void)refuse(link, field, a, b);
     a = next_param(link, 0);
     return a == o->count ? &link->value[field] : for_parameter(link, field, o->param[a].tensor);
 }
@@ -139,7 +139,7 @@ double gd_link_real(const gd_link *link, const char *name, const gd_tensor *para
 bool gd_link_flag(const gd_link *link, const char *name)
 {
     const gd_setting *s = gd_link_get(link, name, NULL);
-    if (s && s->kind == GD_SET_NONE) return link->optimizer && link->optimizer->careful;
+    if (s && s->kind == GD_SET_NONE) return link->optimizer && link->optimizer->searching.careful;
     return s && s->kind == GD_SET_BOOL && s->real != 0;
 }
 
@@ -235,7 +235,7 @@ static gd_status check_link(const gd_link *link)
 
 static gd_status check_links(gd_optimizer *o, gd_link *link)
 {
-    gd_status status = o->mixed ? check_link(link) : GD_OK;
+    gd_status status = o->grouping.mixed ? check_link(link) : GD_OK;
     if (!status && link->cls->check) status = link->cls->check(link);
     for (int i = 0; i < link->children && !status; i++) status = check_links(o, link->child[i]);
     return status;
@@ -244,24 +244,26 @@ static gd_status check_links(gd_optimizer *o, gd_link *link)
 /* Could two parameters have different settings? */
 static bool is_mixed(const gd_optimizer *o)
 {
-    for (int i = 1; i < o->count && o->keys; i++)
+    for (int i = 1; i < o->count && o->grouping.keys; i++)
         if (o->param[i].group != o->param[0].group) return true;
     return gd__any_local(o->chain);
 }
 
 gd_status gd__settings_begin(gd_optimizer *o)
 {
-    if (o->settled == o->numbers && !o->scheduled && !o->keys) return GD_OK;
+    if (o->grouping.settled == o->numbers && !o->grouping.scheduled && !o->grouping.keys) return GD_OK;
     int64_t step = gd__schedule_step(o);
-    if (o->settled != o->numbers) o->scheduled = has_schedule(o->chain);
-    if (o->scheduled) run_link(o->chain, step);
-    if (o->keys) {
-        run_group(o, &o->all, step);
-        for (int g = 0; g < o->groups; g++) run_group(o, &o->group[g], step);
+    if (o->grouping.settled != o->numbers) o->grouping.scheduled = has_schedule(o->chain);
+    if (o->grouping.scheduled) run_link(o->chain, step);
+    if (o->grouping.keys) {
+        run_group(o, &o->grouping.all, step);
+        for (int g = 0; g < o->grouping.count; g++) run_group(o, &o->grouping.list[g], step);
     }
-    if (o->settled == o->numbers) return GD_OK;
-    o->mixed = o->count && is_mixed(o);
-    gd_status status = o->mixed || o->keys || o->scheduled ? check_links(o, o->chain) : GD_OK;
-    if (!status) o->settled = o->numbers;
+    if (o->grouping.settled == o->numbers) return GD_OK;
+    o->grouping.mixed = o->count && is_mixed(o);
+    gd_status status = o->grouping.mixed || o->grouping.keys || o->grouping.scheduled
+                           ? check_links(o, o->chain)
+                           : GD_OK;
+    if (!status) o->grouping.settled = o->numbers;
     return status;
 }

@@ -79,7 +79,8 @@ gd_tensor *gd_link_global_tensor(gd_link *link, const char *name)
 {
     if (!link) return NULL;
     gd_global *g = gd__global_find(link, name);
-    if (g && g->columns && link->optimizer && link->optimizer->ranks->columns_whole(link, g)) return NULL;
+    if (g && g->columns && link->optimizer && link->optimizer->shared.call->columns_whole(link, g))
+        return NULL;
     return g ? g->tensor : NULL;
 }
 

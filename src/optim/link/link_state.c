@@ -319,7 +319,7 @@ int64_t gd__state_expected(const gd_link *link, gd_tensor *const *params, int co
 static bool is_here(gd_link *link, gd_entry *e)
 {
     const gd_optimizer *o = link->optimizer;
-    return e && (!e->parted || !o || o->alone || !o->ranks->slot_whole(link, e, -1));
+    return e && (!e->parted || !o || o->shared.alone || !o->shared.call->slot_whole(link, e, -1));
 }
 
 /* The number of a slot, -1 with the error recorded. */
@@ -345,7 +345,7 @@ static bool has_axes_of(const gd_tensor *t, const gd_tensor *param)
     return all;
 }
 
-static bool keeps_own(const gd_link *link) { return link->optimizer && link->optimizer->own_elements; }
+static bool keeps_own(const gd_link *link) { return link->optimizer && link->optimizer->shared.own_elements; }
 
 /* A value for a slot as it stands in the parameter's place: what has its axes, or must have them, meets it by name and label.
  * The link checks state of a different form. */
@@ -403,8 +403,8 @@ gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name,
         if (!t) return NULL;
         gd__entry_put(link, e, slot, t, false);
     }
-    gd_status status = keeps_own(link)    ? link->optimizer->ranks->slot_own(link, e, slot)
-                       : e->sharded[slot] ? link->optimizer->ranks->slot_whole(link, e, slot)
+    gd_status status = keeps_own(link)    ? link->optimizer->shared.call->slot_own(link, e, slot)
+                       : e->sharded[slot] ? link->optimizer->shared.call->slot_whole(link, e, slot)
                                           : GD_OK;
     return status ? NULL : e->slot[slot];
 }
@@ -489,7 +489,7 @@ double gd__link_key(gd_link *link, const gd_tensor *param, int position)
 gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like)
 {
     if (!link || !like) return gd__none(gd__null(gd_link_ctx(link), "link: random numbers like NULL"));
-    if (link->optimizer && link->optimizer->alone) /* others would not draw as many */
+    if (link->optimizer && link->optimizer->shared.alone) /* others would not draw as many */
         return gd__refuse(link->head.ctx, GD_STATE, "%s: spreads by tensors, and draws", link->cls->name);
     if (keeps_own(link)) /* or not the same for an element */
         return gd__refuse(link->head.ctx, GD_STATE, "%s: spreads as a vector, and draws", link->cls->name);

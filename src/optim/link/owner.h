@@ -52,6 +52,62 @@ typedef struct gd_plan gd_plan;       /* plan/plan.h */
 typedef struct gd_share gd_share;     /* ranks/share.h */
 typedef struct gd_closure gd_closure; /* step/var.h */
 
+/* Groups of parameters, and what settings are in force. */
+typedef struct gd_groups {
+    gd_group *list;
+    int count, room;
+    gd_group all;     /* for the groups that do not say otherwise */
+    int keys;         /* settings in groups and in all: 0, and links' own settings are in force */
+    bool mixed;       /* as of `settled`: parameters may have different settings */
+    bool scheduled;   /* a link has a schedule of its own */
+    uint64_t settled; /* `numbers` of the optimizer at the last check of the settings in force */
+} gd_groups;
+
+/* The result of the last check of the parameters. */
+typedef struct gd_looked {
+    gd_tensor **active; /* parameters that want gradients */
+    gd_tensor **grad;   /* theirs, borrowed; behind them in the same block */
+    int count, room;
+    int dropped;                          /* parameters that modules have replaced or deleted */
+    bool streams;                         /* every gradient is there, and programs can read it as it is */
+    bool skips;                           /* those without a gradient are not in it */
+    bool uphill;                          /* it was said that a learning rate is below 0 */
+    uint64_t changes, layouts, structure; /* the counts when it was so */
+    uint64_t numbers;                     /* at the check of the signs of learning rates */
+} gd_looked;
+
+/* An optimizer that several processes share. */
+typedef struct gd_shared {
+    gd_share *share;      /* NULL: alone */
+    const gd_ranks *call; /* what the other ranks do for state and lists; NULL: alone */
+    bool alone;           /* this rank works on the tensors it owns, by itself: shards cannot be gathered */
+    bool own_elements;    /* links keep of a parameter what this rank owns of it */
+    bool partial;         /* a step failed while parameters were on their way from rank to rank */
+} gd_shared;
+
+/* The objective of the last steps. */
+typedef struct gd_asked {
+    gd_closure *closures;
+    bool one_number;                    /* what it returned last was one element */
+    struct gd_traced_objective *traced; /* recordings of one that asks for them, or NULL */
+    gd_tensor *first_loss;              /* owned; what the step returns */
+    struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
+} gd_asked;
+
+/* What searches along a line know from step to step. */
+typedef struct gd_searching {
+    bool careful;   /* flags that are left open count as set: searches go downhill, first steps are short */
+    bool steepest;  /* and the next search is along the gradient: the last one failed */
+    double shorter; /* a length of its first trial that the values found by the last one suggest; 0: none */
+} gd_searching;
+
+/* For tests. */
+typedef struct gd_optimizer_tests {
+    bool no_fusion;   /* a pass for every link */
+    bool interpret;   /* no kernels */
+    bool always_look; /* looks also where nothing has changed, and fails where something has */
+} gd_optimizer_tests;
+
 struct gd_optimizer {
     gd_ctx *ctx;
     gd_link *chain;
@@ -60,27 +116,17 @@ struct gd_optimizer {
     gd_map table; /* from tensors to numbers of parameters */
     gd_module *model;
     bool several_models; /* then there is none */
-    gd_group *group;
-    int groups, group_room;
-    gd_group all;     /* for the groups that do not say otherwise */
-    int keys;         /* settings in groups and in all: 0, and links' own settings are in force */
-    bool mixed;       /* as of `settled`: parameters may have different settings */
-    bool scheduled;   /* a link has a schedule of its own */
-    bool stand_ins;   /* a link has made such */
-    uint64_t settled; /* `numbers` at the last check of the settings in force */
+    bool stand_ins;      /* a link has made such */
+    gd_groups grouping;
     gd_attr *attr;
     int attrs;
     int64_t step, evals, constraint_evals;
     int64_t held; /* steps that let nothing through: schedules do not count them */
     bool should_terminate;
-    int64_t kept;           /* evaluations so far that the objective has kept for products */
-    unsigned hinted;        /* hints that were given (var.c) */
-    bool stepping;          /* inside a step: parameters and links stay as they are */
-    bool evaluating;        /* see gd_optimizer_evaluate: parameters are not those of steps */
-    bool partially_updated; /* a step failed while parameters were on their way from rank to rank */
-    bool no_fusion;         /* for tests: a pass for every link */
-    bool interpret;         /* for tests: no kernels */
-    bool always_look;     /* for tests: looks also where nothing has changed, and fails where something has */
+    int64_t kept;         /* evaluations so far that the objective has kept for products */
+    unsigned hinted;      /* hints that were given (var.c) */
+    bool stepping;        /* inside a step: parameters and links stay as they are */
+    bool evaluating;      /* see gd_optimizer_evaluate: parameters are not those of steps */
     gd_dtype state_dtype; /* GD_DTYPE_COUNT: as the parameter, but at least f32 */
     /* what has changed, counted from 1 */
     uint64_t structure; /* what plans are made from: links, parameters, settings that shape programs */
@@ -95,36 +141,18 @@ struct gd_optimizer {
     bool skips_missing; /* see gd_optimizer_skip_missing */
     int64_t replays;
     int most_pending; /* links that fit into a program */
-    struct {
-        gd_tensor **active; /* parameters that want gradients */
-        gd_tensor **grad;   /* theirs, borrowed; behind them in the same block */
-        int count, room;
-        int dropped;                          /* parameters that modules have replaced or deleted */
-        bool streams;                         /* every gradient is there, and programs can read it as it is */
-        bool skips;                           /* those without a gradient are not in it */
-        bool uphill;                          /* it was said that a learning rate is below 0 */
-        uint64_t changes, layouts, structure; /* the counts when it was so */
-        uint64_t numbers;                     /* at the check of the signs of learning rates */
-    } looked;                                 /* the result of the last check of the parameters */
+    gd_looked looked;
     struct {
         uint64_t structure; /* as of which */
         bool without, with_closure;
     } moves; /* a failing step could leave parameters elsewhere */
     gd_plan *plans;
-    gd_share *share;       /* among several processes; NULL: alone */
-    const gd_ranks *ranks; /* what they do for state and lists; NULL: alone */
-    bool alone;            /* this rank works on the tensors it owns, by itself: shards cannot be gathered */
-    bool own_elements;     /* links keep of a parameter what this rank owns of it */
-    gd_closure *closures;
-    bool one_number;                    /* what the objective returned last was one element */
-    struct gd_traced_objective *traced; /* recordings of an objective that asks for them, or NULL */
-    gd_tensor *first_loss;              /* owned; what the step returns */
-    gd_hook_fn watch;                   /* called at the end of every step, NULL: nothing is */
+    gd_shared shared;
+    gd_asked asked;
+    gd_searching searching;
+    gd_hook_fn watch; /* called at the end of every step, NULL: nothing is */
     void *watch_user;
-    bool careful;   /* flags that are left open count as set: searches go downhill, first steps are short */
-    bool steepest;  /* and the next search is along the gradient: the last one failed */
-    double shorter; /* a length of its first trial that the values found by the last one suggest; 0: none */
-    struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
+    gd_optimizer_tests test;
 };
 
 /* An error while a step is under way, or parameters are there to evaluate with. */

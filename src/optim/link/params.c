@@ -10,7 +10,7 @@ int gd__param_index(const gd_optimizer *o, const gd_tensor *param) { return gd__
 gd_ctx *gd_optimizer_ctx(const gd_optimizer *o) { return o ? o->ctx : NULL; }
 gd_link *gd_optimizer_chain(const gd_optimizer *o) { return o ? o->chain : NULL; }
 int gd_optimizer_count(const gd_optimizer *o) { return o ? o->count : 0; }
-int gd_optimizer_groups(const gd_optimizer *o) { return o ? o->groups : 0; }
+int gd_optimizer_groups(const gd_optimizer *o) { return o ? o->grouping.count : 0; }
 
 gd_tensor *gd_optimizer_param(const gd_optimizer *o, int i)
 {
@@ -52,7 +52,7 @@ gd_status gd__not_stepping(gd_optimizer *o, const char *what)
 
 gd_status gd__refuse_partial(gd_optimizer *o, const char *what)
 {
-    if (!o->partially_updated) return GD_OK;
+    if (!o->shared.partial) return GD_OK;
     return gd_fail(o->ctx, GD_STATE,
                    "optimizer: %s is not possible: a step failed while parameters were on their way between "
                    "ranks, and they are partly changed; load model and optimizer from a checkpoint",
@@ -117,7 +117,7 @@ gd_status gd_optimizer_add(gd_optimizer *o, const char *name, gd_tensor *param)
 /* Forgets the last parameters down to `count`: a group is added whole or not at all. */
 void gd__params_truncate(gd_optimizer *o, int count)
 {
-    if (o->ranks) o->ranks->forget(o);
+    if (o->shared.call) o->shared.call->forget(o);
     while (o->count > count) {
         gd_param *p = &o->param[--o->count];
         gd__param_drop(p);
@@ -138,7 +138,7 @@ gd_status gd_optimizer_remove(gd_optimizer *o, const char *name)
     while (i < o->count && strcmp(o->param[i].name, name)) i++;
     if (i == o->count) return gd_fail(o->ctx, GD_ATTRIBUTE, "optimizer: there is no parameter '%.80s'", name);
     gd_tensor *t = o->param[i].tensor;
-    if (o->ranks) o->ranks->forget(o); /* what is under way knows parameters by their numbers */
+    if (o->shared.call) o->shared.call->forget(o); /* what is under way knows parameters by their numbers */
     gd__entries_drop(o->chain, t);
     gd__param_drop(&o->param[i]);
     gd__strfree(o->ctx, o->param[i].name);

@@ -250,8 +250,8 @@ static gd_status products_plain(dots_job *j, double *sum)
     size_t size = partial_size(h), bytes = (size_t)h->layout.spans * size * sizeof(double);
     if (!(j->partial = gd__calloc(ctx, bytes))) return GD_NOMEM;
     gd__each_span(&h->layout, span_products, j);
-    gd_status status = h->shared ? h->shared->ranks->join(h->shared, j->partial,
-                                                          (int64_t)((size_t)h->layout.spans * size))
+    gd_status status = h->shared ? h->shared->shared.call->join(h->shared, j->partial,
+                                                                (int64_t)((size_t)h->layout.spans * size))
                                  : GD_OK;
     memset(sum, 0, size * sizeof *sum);
     for (int i = 0; i < h->layout.spans; i++) {
@@ -577,7 +577,7 @@ gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c,
         if (h->own || gd__plain(&h->layout, update)) {
             gd__each_span(&h->layout, combine_span, &j);
             if (h->shared && !h->own)
-                status = h->shared->ranks->gather(h->shared, h->params, out, h->layout.count);
+                status = h->shared->shared.call->gather(h->shared, h->params, out, h->layout.count);
         } else
             status = combine_by_operators(&j, out);
     }

@@ -42,8 +42,8 @@ void gd__history_find_columns(gd_history *h)
     h->width = 0;
     for (int i = 0; i < h->layout.spans; i++) {
         gd_span *s = &h->layout.span[i];
-        bool own = h->shared->ranks->owned(h->shared, h->params[s->tensor], &from, &to) && s->begin >= from &&
-                   s->begin < to;
+        bool own = h->shared->shared.call->owned(h->shared, h->params[s->tensor], &from, &to) &&
+                   s->begin >= from && s->begin < to;
         s->at = own ? h->width : -1;
         if (own) h->width += s->size;
     }
@@ -57,7 +57,7 @@ bool gd__history_is_shared(const gd_link *link, const gd_var *var)
 void *gd__history_own_at(const gd_history *h, gd_tensor *const *list, const gd_span *s)
 {
     int64_t from = 0, to;
-    (void)h->shared->ranks->owned(h->shared, h->params[s->tensor], &from, &to);
+    (void)h->shared->shared.call->owned(h->shared, h->params[s->tensor], &from, &to);
     return list[s->tensor]->data + (size_t)(s->begin - from) * h->layout.item;
 }
 
@@ -90,7 +90,7 @@ gd_tensor *gd__history_previous(gd_history *h, int i, const char *name)
     int slot = gd__slot_index(h->link->cls, name);
     gd_entry *e = gd__entry(h->link, param);
     int64_t from = 0, to = 0;
-    (void)h->shared->ranks->owned(h->shared, param, &from, &to);
+    (void)h->shared->shared.call->owned(h->shared, param, &from, &to);
     if (!e || gd__share_slot(h->link, e, slot, param->dtype, param, 0, from, to)) return NULL;
     return e->slot[slot];
 }
@@ -100,7 +100,7 @@ gd_status gd__history_keep(gd_history *h, int i, const char *name, const gd_tens
     gd_tensor *t = gd__history_previous(h, i, name);
     int64_t from = 0, to = 0;
     if (!t) return gd_error(h->layout.ctx);
-    (void)h->shared->ranks->owned(h->shared, h->params[i], &from, &to);
+    (void)h->shared->shared.call->owned(h->shared, h->params[i], &from, &to);
     size_t item = h->layout.item;
     if (to > from) memcpy(t->data, now->data + (own ? 0 : (size_t)from * item), (size_t)(to - from) * item);
     gd__entry_put(h->link, gd__entry(h->link, h->params[i]), gd__slot_index(h->link->cls, name), t, false);

@@ -83,8 +83,8 @@ static gd_status down_the_gradient(inside *line, double length, gd_tensor **out,
     const gd_step_share *share = var->share;
     double r = sqrt(share->kkt_square);
     gd_status status = GD_OK;
-    if (var->optimizer && var->optimizer->steepest) {
-        length = var->optimizer->shorter;
+    if (var->optimizer && var->optimizer->searching.steepest) {
+        length = var->optimizer->searching.shorter;
         status = gd__list_dot(&line->layout, var->grad, var->grad, &r);
         r = sqrt(r);
     }
@@ -218,7 +218,8 @@ static gd_status look_again(inside *line, bool *downhill)
  * 1-norm of at most 1. */
 static gd_status by_gradient(inside *line, bool shorten)
 {
-    double sum = 0, square = 0, length = line->seen.var->optimizer ? line->seen.var->optimizer->shorter : 0;
+    double sum = 0, square = 0,
+           length = line->seen.var->optimizer ? line->seen.var->optimizer->searching.shorter : 0;
     gd_tensor *const *grad = gd_var_grad(line->seen.var);
     gd_tensor **short_one = grad && shorten ? gd_link_scratch(line->seen.link, line->layout.count) : NULL;
     if (!grad || (shorten && !short_one)) return gd_error(line->layout.ctx);
@@ -235,7 +236,7 @@ gd_status gd_line_descend(gd_line *of)
     inside *line = inside_of(of);
     if (!line) return GD_ARGUMENT;
     bool downhill = true, made = false,
-         steepest = line->seen.var->optimizer && line->seen.var->optimizer->steepest;
+         steepest = line->seen.var->optimizer && line->seen.var->optimizer->searching.steepest;
     if (!isfinite(line->seen.value)) return GD_OK;
     gd_status status = GD_OK;
     if (gd__bounded(line->seen.var)) {
@@ -356,10 +357,10 @@ static gd_status learn_length(inside *line, gd_tensor *const *grad)
     gd_status status = gd__list_dot(&line->layout, grad, grad, &gg);
     if (!status) status = gd__list_dot(&line->layout, line->update, line->update, &uu);
     if (!status) status = gd__list_dot(&line->layout, line->params, line->params, &xx);
-    bool along = o->steepest || slope >= (1 - 1e-8) * sqrt(gg) * sqrt(uu);
+    bool along = o->searching.steepest || slope >= (1 - 1e-8) * sqrt(gg) * sqrt(uu);
     double length = along && line->shortest.a != 0 ? suggested(line) * sqrt(uu) : 0;
     /* one that rounding would swallow is none */
-    o->shorter = isfinite(length) && length > 16 * epsilon(line->params[0]) * sqrt(xx) ? length : 0;
+    o->searching.shorter = isfinite(length) && length > 16 * epsilon(line->params[0]) * sqrt(xx) ? length : 0;
     return status;
 }
 

@@ -263,7 +263,7 @@ static gd_status own_members(const gd_run_args *args, gd_plan_group *g)
     if (!x->own_from || !x->own_to) return GD_NOMEM;
     for (int m = 0; m < g->members; m++)
         (void)gd__share_of(args->optimizer, args->keys[g->position[m]], &x->own_from[m], &x->own_to[m]);
-    x->share = &args->optimizer->share->exec;
+    x->share = &args->optimizer->shared.share->exec;
     return GD_OK;
 }
 
@@ -351,7 +351,7 @@ static gd_status fill_plan(const gd_run_args *args, gd_plan *plan)
     if (!status) gd__execs_align(set);
     for (int i = 0; i < args->pendings && !status; i++)
         status = list_counted(plan, args->pending[i].link, args->pending[i].mode);
-    bool interpret = args->optimizer && args->optimizer->interpret;
+    bool interpret = args->optimizer && args->optimizer->test.interpret;
     for (int g = 0; g < set->tables && !status; g++) {
         status = place_members(args, plan, g);
         if (!status) status = gd__exec_passes(&set->table[g], interpret);

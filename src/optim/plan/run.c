@@ -171,7 +171,8 @@ static gd_status slot_pointer(const gd_run_args *args, const gd_plan *plan, cons
     gd_entry *e = g->array_entry[m * g->run->p->arrays + k];
     const gd_tensor *param = args->params[g->position[m]];
     if (plan->shared) return own_pointer(a, e, param, g->run, m, data);
-    gd_status status = e->sharded[a->slot] ? args->optimizer->ranks->slot_whole(a->owner, e, a->slot) : GD_OK;
+    gd_status status = e->sharded[a->slot] ? args->optimizer->shared.call->slot_whole(a->owner, e, a->slot)
+                                           : GD_OK;
     return status ? status : state_pointer(a, e, param, data);
 }
 
@@ -240,7 +241,7 @@ static gd_status rewrite(const gd_run_args *args, gd_plan *plan, uint64_t change
     gd_status status = GD_OK;
     const gd_optimizer *o = args->optimizer;
     bool numbers = !o || plan->numbers != o->numbers, slots = !o || plan->slots != o->slots;
-    bool lists = !changes || plan->changes != changes, always = o && o->always_look;
+    bool lists = !changes || plan->changes != changes, always = o && o->test.always_look;
     bool moved = false, other = false;
     if (slots) plan->fresh = false;
     if (numbers || slots || lists)
@@ -267,7 +268,7 @@ static gd_status refresh(const gd_run_args *args, gd_plan *plan)
     const gd_optimizer *o = args->optimizer;
     uint64_t changes = args->leaves ? args->ctx->changes : 0;
     bool same = o && plan->numbers == o->numbers && plan->slots == o->slots && changes &&
-                plan->changes == changes && !o->always_look;
+                plan->changes == changes && !o->test.always_look;
     bool inputs = fill_step(args, plan);
     return same && !inputs ? GD_OK : rewrite(args, plan, changes, inputs);
 }

@@ -29,7 +29,7 @@ gd_accumulation *gd__accumulation_new(gd_optimizer *o, gd_tensor *const *params,
     gd_accumulation *h = gd__calloc(ctx, sizeof *h);
     gd_tree tree = {.count = 0};
     if (!h) return NULL;
-    gd_world_share(o->share->world, total, &first, &microbatches);
+    gd_world_share(o->shared.share->world, total, &first, &microbatches);
     *h = (gd_accumulation){.o = o, .params = params, .count = count};
     h->total = total;
     h->first = first;

@@ -8,7 +8,7 @@
 
 gd_column_owners *gd__columns_new(gd_optimizer *o, gd_tensor *const *params, int count)
 {
-    int ranks = gd_world_size(o->share->world);
+    int ranks = gd_world_size(o->shared.share->world);
     gd_column_owners *c = gd__calloc(o->ctx, gd__columns_size(count * ranks));
     if (!c) return NULL;
     c->runs = count * ranks;
@@ -25,7 +25,7 @@ gd_column_owners *gd__columns_new(gd_optimizer *o, gd_tensor *const *params, int
 
 gd_tensor *gd__columns_of(gd_optimizer *o, const gd_tensor *whole, const gd_column_owners *c)
 {
-    int rank = gd_world_rank(o->share->world);
+    int rank = gd_world_rank(o->shared.share->world);
     int64_t rows = whole->size[0], size[2] = {rows, 0};
     size_t item = gd__item_size(whole);
     for (int k = 0; k < c->runs; k++) size[1] += c->run[k].rank == rank ? c->run[k].count : 0;
@@ -73,7 +73,7 @@ static void order_row(const gd_column_owners *c, const int64_t *cuts, int64_t *n
 /* Row by row, so that ranks who pass them on need room for one. */
 static gd_status gather_rows(gd_link *link, const gd_global *g, gd_tensor *whole, int64_t *cuts)
 {
-    gd_share *share = link->optimizer->share;
+    gd_share *share = link->optimizer->shared.share;
     const gd_column_owners *c = g->columns;
     int ranks = gd_world_size(share->world), rank = gd_world_rank(share->world);
     size_t item = gd__item_size(g->tensor), own = (size_t)g->tensor->size[1] * item;
@@ -94,9 +94,9 @@ static gd_status gather_rows(gd_link *link, const gd_global *g, gd_tensor *whole
 gd_status gd__columns_whole(gd_link *link, const gd_global *g, bool all, gd_tensor **whole)
 {
     gd_optimizer *o = link->optimizer;
-    int ranks = gd_world_size(o->share->world);
+    int ranks = gd_world_size(o->shared.share->world);
     int64_t size[2] = {g->tensor->size[0], g->columns->total};
-    bool wants = all || !gd_world_rank(o->share->world);
+    bool wants = all || !gd_world_rank(o->shared.share->world);
     gd_tensor *t = wants ? gd__new(gd__cpu(o->ctx), g->tensor->dtype, 2, size) : NULL;
     size_t bytes = 2 * (size_t)(ranks + 1) * sizeof(int64_t);
     int64_t *cuts = t || !wants ? gd__alloc(o->ctx, bytes) : NULL;
@@ -109,7 +109,7 @@ gd_status gd__columns_whole(gd_link *link, const gd_global *g, bool all, gd_tens
 gd_status gd__columns_make_whole(gd_link *link, gd_global *g)
 {
     gd_optimizer *o = link->optimizer;
-    if (!o->stepping && !o->share->together)
+    if (!o->stepping && !o->shared.share->together)
         return gd_fail(o->ctx, GD_STATE,
                        "%s: '%s' is kept by several ranks, a part each; gd_optimizer_save has all of it",
                        link->cls->name, g->name);

@@ -12,7 +12,7 @@ static int numbers_of(const gd_link_class *cls) { return cls->slot_count * NUMBE
 
 static bool is_owner(const gd_optimizer *o, const gd_entry *e)
 {
-    return gd__share_owner(o, e->param) == gd_world_rank(o->share->world);
+    return gd__share_owner(o, e->param) == gd_world_rank(o->shared.share->world);
 }
 
 void gd__share_part(gd_link *link, gd_entry *e)
@@ -59,12 +59,12 @@ static gd_tensor *slot_like(const gd_entry *e, const double *said, bool room)
 static gd_status tell_slot(gd_link *link, gd_entry *e, int slot, const double *said, int owner, bool bytes)
 {
     gd_optimizer *o = link->optimizer;
-    bool mine = owner == gd_world_rank(o->share->world);
+    bool mine = owner == gd_world_rank(o->shared.share->world);
     gd_tensor *t = mine ? e->slot[slot] : slot_like(e, said, bytes);
     gd_collective what = {
         .kind = GD_BROADCAST, .root = owner, .tensor = t, .name = link->cls->slots[slot].name};
     if (!t) what.failed = GD_NOMEM;
-    gd_status status = bytes ? gd__share_call(o->share, &what) : t ? GD_OK : gd_error(o->ctx);
+    gd_status status = bytes ? gd__share_call(o->shared.share, &what) : t ? GD_OK : gd_error(o->ctx);
     if (status || mine) return status;
     gd__own(t);
     gd__entry_put(link, e, slot, t, said[FRESH] != 0);
@@ -75,12 +75,12 @@ static gd_status tell(gd_link *link, gd_entry *e, double *said, int owner, bool 
 {
     gd_optimizer *o = link->optimizer;
     const gd_link_class *cls = link->cls;
-    bool mine = owner == gd_world_rank(o->share->world);
+    bool mine = owner == gd_world_rank(o->shared.share->world);
     gd_collective what = {.kind = GD_BROADCAST, .root = owner, .name = cls->name};
     if (said && mine) say(link, e, said);
     if (said) what.tensor = gd__share_memory(gd__cpu(o->ctx), GD_F64, said, numbers_of(cls));
     if (!what.tensor) what.failed = GD_NOMEM;
-    gd_status status = gd__share_call(o->share, &what);
+    gd_status status = gd__share_call(o->shared.share, &what);
     for (int k = 0; k < cls->slot_count && !status; k++)
         if (said[k * NUMBERS + THERE] != 0)
             status = tell_slot(link, e, k, said + (ptrdiff_t)k * NUMBERS, owner, bytes);

@@ -126,7 +126,7 @@ static int list_new(assigning *a)
 
 gd_status gd__share_own(gd_optimizer *o)
 {
-    gd_share *share = o->share;
+    gd_share *share = o->shared.share;
     if (share->structure == o->structure) return GD_OK;
     assigning a = {.o = o, .ranks = gd_world_size(share->world)};
     gd_status status = GD_OK;
@@ -146,7 +146,7 @@ gd_status gd__share_own(gd_optimizer *o)
 
 bool gd__share_of(const gd_optimizer *o, const gd_tensor *param, int64_t *from, int64_t *to)
 {
-    int i = gd__param_index(o, param), rank = gd_world_rank(o->share->world);
+    int i = gd__param_index(o, param), rank = gd_world_rank(o->shared.share->world);
     const gd_param *p = i < 0 ? NULL : &o->param[i];
     if (!p || !p->cut || p->cut[p->ranks] != p->tensor->numel) return false;
     *from = p->cut[rank];
@@ -277,7 +277,7 @@ const gd_ranks gd__other_ranks = {.owned = gd__share_of,
 
 gd_status gd__own_lists_begin(gd_own_lists *own, gd_optimizer *o, gd_tensor *const *keys, int count)
 {
-    *own = (gd_own_lists){.count = count, .ranks = o->ranks, .optimizer = o};
+    *own = (gd_own_lists){.count = count, .ranks = o->shared.call, .optimizer = o};
     own->first = gd__alloc_array(o->ctx, (size_t)count, sizeof *own->first);
     if (!own->first) return GD_NOMEM;
     for (int i = 0; i < count; i++) {
@@ -287,13 +287,13 @@ gd_status gd__own_lists_begin(gd_own_lists *own, gd_optimizer *o, gd_tensor *con
         own->spans += (keys[i]->numel + GD_SPAN - 1) / GD_SPAN;
     }
     o->ctx->own_lists = own;
-    o->own_elements = true;
+    o->shared.own_elements = true;
     return GD_OK;
 }
 
 void gd__own_lists_end(gd_own_lists *own, gd_optimizer *o)
 {
     o->ctx->own_lists = NULL;
-    o->own_elements = false;
+    o->shared.own_elements = false;
     gd__free(o->ctx, own->first, own->first ? (size_t)own->count * sizeof *own->first : 0);
 }

@@ -54,7 +54,7 @@ struct gd_scatter {
 
 static gd_scatter *scatter_of(const gd_optimizer *o)
 {
-    return o->share->scatter ? o->share->scatter : o->share->adder;
+    return o->shared.share->scatter ? o->shared.share->scatter : o->shared.share->adder;
 }
 
 /* ---- where a portion lies ---- */
@@ -116,15 +116,16 @@ static void empty(gd_optimizer *o, bucket *b)
     for (int i = 0; i < b->count; i++) drop(scatter_of(o), &b->item[i]);
     gd_microbatches_free(b->microbatches);
     gd__release(b->own);
-    gd__free(o->ctx, b->cuts, b->cuts ? (size_t)(gd_world_size(o->share->world) + 1) * sizeof *b->cuts : 0);
+    gd__free(o->ctx, b->cuts,
+             b->cuts ? (size_t)(gd_world_size(o->shared.share->world) + 1) * sizeof *b->cuts : 0);
     *b = (bucket){0};
 }
 
 /* This rank's part of a sum goes where it is kept. */
 static gd_status keep(gd_optimizer *o, const portion *q, gd_place sum)
 {
-    int64_t from, to, first = o->param[q->param].cut[gd_world_rank(o->share->world)];
-    range_of(o, q, gd_world_rank(o->share->world), &from, &to);
+    int64_t from, to, first = o->param[q->param].cut[gd_world_rank(o->shared.share->world)];
+    range_of(o, q, gd_world_rank(o->shared.share->world), &from, &to);
     gd_tensor *kept = o->param[q->param].own_grad;
     gd_place at = gd__share_place(kept, from - first);
     if (from == to || at.data == sum.data) return GD_OK;
@@ -144,12 +145,12 @@ static gd_status land(gd_optimizer *o)
     bucket *b = &s->flying[s->first++ % FLYING];
     s->count--;
     gd_status status = b->work ? gd_world_wait(b->work) : gd_error(o->ctx);
-    o->share->told = o->share->told || status;
+    o->shared.share->told = o->shared.share->told || status;
     if (s->batch && status && !s->failed) s->failed = status;
     int64_t at = 0;
     for (int i = 0; i < b->count && !status; i++) {
         int64_t from, to;
-        range_of(o, &b->item[i], gd_world_rank(o->share->world), &from, &to);
+        range_of(o, &b->item[i], gd_world_rank(o->shared.share->world), &from, &to);
         status = keep(o, &b->item[i], gd__share_place(b->own, at));
         at += to - from;
     }
@@ -179,7 +180,7 @@ static gd_tensor *sums_of(const gd_optimizer *o, const bucket *b, int k, int64_t
         return all;
     }
     gd__own(all = gd__new(b->microbatches->at, b->microbatches->partial, 1, &numel));
-    if (!all || !pack(o, b, gd_world_size(o->share->world), k, all)) return all;
+    if (!all || !pack(o, b, gd_world_size(o->shared.share->world), k, all)) return all;
     gd__release(all);
     return NULL;
 }
@@ -200,13 +201,15 @@ static gd_tensor *room_for_own(const gd_optimizer *o, const bucket *b, int64_t o
 static gd_status load(gd_optimizer *o, bucket *b)
 {
     const gd_scatter *s = scatter_of(o);
-    int ranks = gd_world_size(o->share->world), rank = gd_world_rank(o->share->world), packed = 0;
+    int ranks = gd_world_size(o->shared.share->world), rank = gd_world_rank(o->shared.share->world),
+        packed = 0;
     gd_tensor *all[GD_MOST_SUBTREES];
     b->cuts = gd__alloc_array(o->ctx, (size_t)ranks + 1, sizeof *b->cuts);
     if (!b->cuts) return GD_NOMEM;
     int64_t numel = cut_portions(o, b, ranks), own = b->cuts[rank + 1] - b->cuts[rank];
-    b->microbatches = gd__microbatches_of(
-        o->share->world, b->dtype, o->param[b->item[0].param].tensor->storage->device, 1, &numel, s->total);
+    b->microbatches = gd__microbatches_of(o->shared.share->world, b->dtype,
+                                          o->param[b->item[0].param].tensor->storage->device, 1, &numel,
+                                          s->total);
     gd__aside_begin(o->ctx);
     bool read = can_read(s, b);
     b->own = b->microbatches ? room_for_own(o, b, own) : NULL;
@@ -240,7 +243,7 @@ static gd_status fly(gd_optimizer *o, const bucket *from)
         s->failed = gd_error(o->ctx) ? gd_error(o->ctx) : GD_NOMEM;
     char name[120];
     (void)snprintf(name, sizeof name, "%.80s of optimizer %d", o->param[b->item[0].param].name,
-                   o->share->number);
+                   o->shared.share->number);
     gd_collective what = {.kind = GD_REDUCE_SCATTER, .name = name};
     if (s->failed)
         what.failed = s->failed;
@@ -250,7 +253,7 @@ static gd_status fly(gd_optimizer *o, const bucket *from)
         what.out = b->own;
     }
     for (int i = 0; i < b->count; i++) b->item[i].grad = NULL, b->item[i].sum = NULL;
-    b->work = gd_world_start(o->share->world, &what);
+    b->work = gd_world_start(o->shared.share->world, &what);
     if (!s->batch) s->failed = GD_OK;
     return GD_OK;
 }
@@ -286,7 +289,7 @@ static gd_status give(gd_optimizer *o, portion q, gd_dtype dtype)
 {
     gd_scatter *s = scatter_of(o);
     int64_t bytes = bytes_of(o, q.param, dtype);
-    bool alone = bytes > s->most || bytes >= (int64_t)LONG * gd_world_size(o->share->world);
+    bool alone = bytes > s->most || bytes >= (int64_t)LONG * gd_world_size(o->shared.share->world);
     bool fits = !alone && s->bytes + bytes <= s->most && s->waiting.count < MOST &&
                 (!s->waiting.count || s->waiting.dtype == dtype);
     gd_status status = fits ? GD_OK : fly_waiting(o);
@@ -321,7 +324,7 @@ gd_tensor *gd__partial_of(gd_tensor *grad, const gd_tensor *param, bool shared)
 /* Where this rank keeps its shard; like the parameter where it owns all of it. */
 static gd_status make_kept(gd_optimizer *o, gd_param *p, gd_dtype dtype)
 {
-    int rank = gd_world_rank(o->share->world);
+    int rank = gd_world_rank(o->shared.share->world);
     int64_t own = p->cut[rank + 1] - p->cut[rank];
     if (p->own_grad && p->own_grad->dtype == dtype && p->own_grad->head.refs == 1 &&
         p->own_grad->storage->device == p->tensor->storage->device)
@@ -411,7 +414,7 @@ gd_status gd__scatter_take(gd_optimizer *o, gd_tensor *const *params, int count,
 /* Where the sum of a gradient goes: into the gradient, where it lies as its parameter and stays there for the step. */
 static gd_status make_kept_in(gd_optimizer *o, gd_param *p, gd_tensor *grad, bool stays)
 {
-    int rank = gd_world_rank(o->share->world);
+    int rank = gd_world_rank(o->shared.share->world);
     int64_t first = p->cut[rank], own = p->cut[rank + 1] - first;
     bool in_place = stays && gd__laid_alike(grad, p->tensor) &&
                     grad->storage->device == p->tensor->storage->device;
@@ -459,7 +462,7 @@ gd_status gd__scatter_sums(gd_optimizer *o, gd_tensor *const *params, gd_tensor 
 
 void gd__scatter_forget(gd_optimizer *o)
 {
-    o->share->accumulated = false;
+    o->shared.share->accumulated = false;
     if (!scatter_of(o)) return;
     gd_status before = gd_error(o->ctx);
     (void)!land_all(o, GD_OK);
@@ -468,7 +471,7 @@ void gd__scatter_forget(gd_optimizer *o)
     scatter_of(o)->bytes = 0;
     for (int i = 0; i < o->count; i++) {
         o->param[i].summed = false;
-        if (!o->share->adder) continue;
+        if (!o->shared.share->adder) continue;
         gd__release(o->param[i].own_grad); /* of gradients that may go */
         o->param[i].own_grad = NULL;
     }
@@ -509,9 +512,9 @@ gd_tensor **gd__scatter_whole(gd_optimizer *o, gd_tensor *const *params, gd_tens
 /* Backward passes have one microbatch for each rank. */
 static void over_ranks(const gd_optimizer *o, gd_scatter *s)
 {
-    s->total = gd_world_size(o->share->world);
+    s->total = gd_world_size(o->shared.share->world);
     s->sums = 1;
-    s->most = o->share->options.bucket;
+    s->most = o->shared.share->options.bucket;
     s->batch = false;
     s->failed = GD_OK;
 }
@@ -527,7 +530,7 @@ bool gd__scatter_is_free(const gd_optimizer *o)
 void gd__scatter_batch(gd_optimizer *o, gd_tensor *const *params, int count, int64_t total, int sums)
 {
     gd_scatter *s = scatter_of(o);
-    int64_t all = 0, most = o->share->options.bucket;
+    int64_t all = 0, most = o->shared.share->options.bucket;
     for (int i = 0; i < count; i++) all += params[i]->numel * (int64_t)gd__item_size(params[i]);
     s->total = total;
     s->sums = sums;
@@ -579,7 +582,7 @@ void gd__scatter_free(gd_optimizer *o)
 {
     gd_scatter *s = scatter_of(o);
     if (!s) return;
-    if (o->share->scatter) gd__ready_remove(o->ctx, &s->ready);
+    if (o->shared.share->scatter) gd__ready_remove(o->ctx, &s->ready);
     (void)!land_all(o, GD_OK); /* they read memory that goes now */
     gd__free(o->ctx, s->list, (size_t)s->room * sizeof *s->list);
     empty(o, &s->waiting);
@@ -589,5 +592,5 @@ void gd__scatter_free(gd_optimizer *o)
         o->param[i].summed = false;
     }
     gd__free(o->ctx, s, sizeof *s);
-    o->share->scatter = o->share->adder = NULL;
+    o->shared.share->scatter = o->shared.share->adder = NULL;
 }

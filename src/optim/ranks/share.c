@@ -17,7 +17,7 @@ gd_status gd__share_call(gd_share *share, const gd_collective *what)
 
 gd_status gd__share_tell(gd_optimizer *o, gd_status status)
 {
-    gd_share *share = o->share;
+    gd_share *share = o->shared.share;
     if (!share->told && gd_world_size(share->world) > 1) (void)!gd_world_agree(share->world, status);
     share->told = true;
     return status;
@@ -25,7 +25,7 @@ gd_status gd__share_tell(gd_optimizer *o, gd_status status)
 
 const char *gd__share_name(const gd_optimizer *o, const char *what, char name[GD_SHARE_NAME])
 {
-    (void)snprintf(name, GD_SHARE_NAME, "%.12s of %s", what, o->share->about);
+    (void)snprintf(name, GD_SHARE_NAME, "%.12s of %s", what, o->shared.share->about);
     return name;
 }
 
@@ -68,7 +68,7 @@ static gd_status sum_packed(gd_share *share, gd_collective *what, gd_tensor *con
 
 gd_status gd__share_sum(gd_optimizer *o, gd_tensor *const *list, int count)
 {
-    gd_share *share = o->share;
+    gd_share *share = o->shared.share;
     gd_status status = GD_OK;
     int64_t numel;
     char name[GD_SHARE_NAME];
@@ -119,7 +119,7 @@ gd_place gd__share_place(const gd_tensor *t, int64_t first)
 /* As bits: a number and zeros give the number, whatever it is. */
 gd_status gd__share_join(gd_optimizer *o, double *numbers, int64_t count)
 {
-    return gd__share_join_partial(o->share, numbers, count);
+    return gd__share_join_partial(o->shared.share, numbers, count);
 }
 
 gd_status gd__share_join_partial(void *user, double *numbers, int64_t count)
@@ -185,7 +185,7 @@ static void land(gathering *g)
     bucket *b = &g->flying[g->first++ % FLYING];
     gd_status status = b->work ? gd_world_wait(b->work) : gd_error(g->o->ctx);
     g->count--;
-    g->o->share->told = g->o->share->told || status;
+    g->o->shared.share->told = g->o->shared.share->told || status;
     if (!status && b->count > 1) status = copy_packed(g, b, true);
     if (!g->status) g->status = status;
 }
@@ -214,7 +214,7 @@ static void fly(gathering *g, int end, size_t bytes)
     b->bytes->storage->bytes = bytes;
     gd_collective what = {.kind = GD_ALL_GATHER, .cuts = b->cuts, .out = b->bytes, .name = "shards"};
     what.failed = failed;
-    b->work = gd_world_start(g->o->share->world, &what);
+    b->work = gd_world_start(g->o->shared.share->world, &what);
 }
 
 /* Which tensors travel together from the next on; their bytes. */
@@ -223,7 +223,7 @@ static int stretches_end(const gathering *g, size_t *bytes)
     int end = g->next + 1;
     *bytes = bytes_of(g->tensor[g->next]);
     while (*bytes < ALONE && end < g->total && bytes_of(g->tensor[end]) < ALONE &&
-           *bytes + bytes_of(g->tensor[end]) <= (size_t)g->o->share->options.bucket)
+           *bytes + bytes_of(g->tensor[end]) <= (size_t)g->o->shared.share->options.bucket)
         *bytes += bytes_of(g->tensor[end++]);
     return end;
 }
@@ -240,7 +240,7 @@ static gd_status equip(const gathering *g, bucket *b, size_t packed)
 
 static void end_equipment(const gathering *g)
 {
-    (void)!gd__world_reserve(g->o->share->world, 0);
+    (void)!gd__world_reserve(g->o->shared.share->world, 0);
     for (int i = 0; i < FLYING; i++) {
         const bucket *b = &g->flying[i];
         gd__free(g->o->ctx, b->cuts, b->cuts ? (size_t)(g->ranks + 1) * sizeof *b->cuts : 0);
@@ -260,7 +260,7 @@ static gd_status equip_all(gathering *g)
     }
     g->next = 0;
     if (buckets > FLYING) buckets = FLYING;
-    gd_status status = gd__world_reserve(g->o->share->world, buckets);
+    gd_status status = gd__world_reserve(g->o->shared.share->world, buckets);
     for (int i = 0; i < buckets && !status; i++) status = equip(g, &g->flying[i], packed[i]);
     return status;
 }
@@ -298,23 +298,22 @@ static gd_status all_are_here(gd_optimizer *o, const gd_exec_set *set)
     for (int i = 0; i < set->tables; i++) sums = sums || set->table[i].p->reductions;
     if (sums) return GD_OK;
     return gd__share_call(
-        o->share, &(gd_collective){.kind = GD_BARRIER, .name = gd__share_name(o, "the update", name)});
+        o->shared.share, &(gd_collective){.kind = GD_BARRIER, .name = gd__share_name(o, "the update", name)});
 }
 
 /* Does an incomplete run leave parameters partially updated? */
 static void check_partial_update(gathering *g)
 {
     gd_optimizer *o = g->o;
-    for (int i = 0; i < g->total && !o->partially_updated; i++)
-        o->partially_updated = g->tensor[i] == g->key[i];
+    for (int i = 0; i < g->total && !o->shared.partial; i++) o->shared.partial = g->tensor[i] == g->key[i];
 }
 
 gd_status gd__share_run(gd_optimizer *o, gd_tensor *const *keys, gd_tensor *const *list, int count,
                         gd_exec_set *set, gd_exec_run *run)
 {
     gathering g = {.o = o, .key = keys, .tensor = list, .total = count};
-    g.ranks = gd_world_size(o->share->world);
-    g.rank = gd_world_rank(o->share->world);
+    g.ranks = gd_world_size(o->shared.share->world);
+    g.rank = gd_world_rank(o->shared.share->world);
     gd_scope_begin(o->ctx);
     g.status = equip_all(&g);
     bool made = !g.status;
@@ -359,7 +358,7 @@ static gd_status place_own(gd_tensor *whole, const gd_tensor *slot, const int64_
 
 static gd_status gather_slot(gd_optimizer *o, const gd_entry *e, int slot, int64_t *cuts, gd_tensor **out)
 {
-    gd_share *share = o->share;
+    gd_share *share = o->shared.share;
     const gd_param *p = &o->param[gd__param_index(o, e->param)];
     const gd_tensor *own = e->slot[slot];
     unsigned sharded = e->sharded[slot];
@@ -382,7 +381,7 @@ gd_status gd__share_whole(gd_optimizer *o, const gd_entry *e, int slot, gd_tenso
             o->ctx, GD_NOT_IMPLEMENTED,
             "state that is kept by several ranks cannot follow its parameter to a different device: end it with "
             "gd_optimizer_distribute before");
-    size_t size = (size_t)(gd_world_size(o->share->world) + 1) * sizeof(int64_t);
+    size_t size = (size_t)(gd_world_size(o->shared.share->world) + 1) * sizeof(int64_t);
     int64_t *cuts = gd__alloc(o->ctx, size);
     gd_status status = gather_slot(o, e, slot, cuts, whole);
     gd__free(o->ctx, cuts, size);
@@ -392,7 +391,7 @@ gd_status gd__share_whole(gd_optimizer *o, const gd_entry *e, int slot, gd_tenso
 gd_status gd__share_make_whole(gd_link *link, gd_entry *e, int slot)
 {
     gd_optimizer *o = link->optimizer;
-    if (!o->stepping && !o->share->together)
+    if (!o->stepping && !o->shared.share->together)
         return gd_fail(o->ctx, GD_STATE,
                        "%s: %s%s%s is kept by several ranks, a part each; gd_optimizer_save has all of it",
                        link->cls->name, slot < 0 ? "what it knows of a parameter" : "state '",
@@ -426,9 +425,9 @@ static gd_status make_link_whole(void *user, gd_link *link, const char *path)
 
 gd_status gd__share_make_all_whole(gd_optimizer *o)
 {
-    bool before = o->share->together;
-    o->share->together = true;
+    bool before = o->shared.share->together;
+    o->shared.share->together = true;
     gd_status status = gd__visit_links(o->chain, "", make_link_whole, NULL);
-    o->share->together = before;
+    o->shared.share->together = before;
     return status;
 }

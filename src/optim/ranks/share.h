@@ -45,7 +45,8 @@ struct gd_share {
 /* Are there other ranks to keep a part of the state? */
 static inline bool gd__shares_state(const gd_optimizer *o)
 {
-    return o && o->share && o->share->options.shard != GD_SHARD_NONE && gd_world_size(o->share->world) > 1;
+    return o && o->shared.share && o->shared.share->options.shard != GD_SHARD_NONE &&
+           gd_world_size(o->shared.share->world) > 1;
 }
 /* A collective of a step. */
 gd_status gd__share_call(gd_share *share, const gd_collective *what);

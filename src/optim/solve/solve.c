@@ -112,7 +112,7 @@ static void stop(run *r, gd_stop reason)
 /* Whose ranks have shares of the objective or of the optimizer; NULL: this process is alone. */
 static gd_world *world_of(const gd_optimizer *o, const gd_objective *objective)
 {
-    if (o && o->share) return o->share->world;
+    if (o && o->shared.share) return o->shared.share->world;
     if (!objective) return NULL;
     if (objective->batch) return objective->batch->world;
     return objective->rows ? objective->rows->world : NULL;
@@ -235,7 +235,7 @@ static gd_status evaluate(run *r, gd_var *var, bool gradient, place *out)
 static bool differentiated(const run *r)
 {
     const gd_objective *o = r->objective;
-    const gd_memo *memo = r->optimizer->memo;
+    const gd_memo *memo = r->optimizer->asked.memo;
     return (o->loss || o->gradient || o->rows || o->batch) &&
            (memo ? gd__memo_met_gradients(memo) : !isnan(r->began.gradient));
 }
@@ -270,7 +270,7 @@ static gd_status look(run *r, bool gradient, bool known, place *out)
 /* After a step: what is known, or where the next one begins with the same evaluation, what that gives. */
 static gd_status look_after(run *r)
 {
-    const gd_memo *memo = r->optimizer->memo;
+    const gd_memo *memo = r->optimizer->asked.memo;
     bool free = memo && gd__memo_serves(memo, gd_optimizer_steps(r->optimizer) - 1);
     r->now = nowhere;
     /* the gradient that counts is the Lagrangian's, which a link knows and the objective does not */
@@ -372,8 +372,8 @@ static gd_status start_again(void *user, gd_link *link, const char *path)
 /* A step that failed: what was learnt may have misled it.  Some in a row are enough. */
 static gd_status after_failure(run *r, double moved)
 {
-    r->optimizer->steepest = r->failed && moved == 0;
-    if (!r->optimizer->steepest) {
+    r->optimizer->searching.steepest = r->failed && moved == 0;
+    if (!r->optimizer->searching.steepest) {
         r->failures = 0;
         return GD_OK;
     }
@@ -478,7 +478,7 @@ static gd_status one_step(run *r)
     double last = r->failed ? NAN : r->began.loss, moved = 0, size = 0;
     bool outside = false;
     gd_status status = gd__origin_keep(&r->before, r->ctx, r->params, r->count);
-    if (r->optimizer->memo) gd__memo_arrive(r->optimizer->memo);
+    if (r->optimizer->asked.memo) gd__memo_arrive(r->optimizer->asked.memo);
     if (!status) status = gd_optimizer_step(r->optimizer, r->objective, &info);
     /* where a link with bounds found it: inside */
     if (!status && r->optimizer->bounded)
@@ -602,14 +602,14 @@ static gd_status prepare(run *r)
     if (r->count && (status = check_params(r))) return status;
     o->watch = watch;
     o->watch_user = r;
-    o->careful = !r->options->plain;
-    o->steepest = false;
-    o->shorter = 0;
+    o->searching.careful = !r->options->plain;
+    o->searching.steepest = false;
+    o->searching.shorter = 0;
     if (r->options->noisy) return GD_OK;
     gd_tensor **wanted = gd__tensors_new(r->ctx, r->count);
-    o->memo = wanted ? gd__memo_new(r->ctx, wanted, active(r, wanted), r->first_step) : NULL;
+    o->asked.memo = wanted ? gd__memo_new(r->ctx, wanted, active(r, wanted), r->first_step) : NULL;
     gd__free(r->ctx, wanted, (size_t)r->count * sizeof *wanted);
-    return o->memo ? GD_OK : GD_NOMEM;
+    return o->asked.memo ? GD_OK : GD_NOMEM;
 }
 
 /* An attribute of the optimizer as numbers, NAN where there is none. */
@@ -639,10 +639,10 @@ static gd_status give_multipliers(const run *r)
 static void end_run(run *r)
 {
     gd_optimizer *o = r->optimizer;
-    gd__memo_free(o->memo);
-    o->memo = NULL;
+    gd__memo_free(o->asked.memo);
+    o->asked.memo = NULL;
     o->watch = NULL;
-    o->careful = o->steepest = false;
+    o->searching.careful = o->searching.steepest = false;
     gd__origin_free(&r->before);
     gd__origin_free(&r->best);
     gd__free(r->ctx, r->params, (size_t)r->count * sizeof *r->params);

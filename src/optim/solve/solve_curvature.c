@@ -175,8 +175,8 @@ static bool take_params(lanczos *k, const gd_optimizer *o)
 /* Does the objective say its own products, or what can be differentiated twice?  Of ranks only batches are of all of them. */
 static bool has_products(const gd_optimizer *o, const gd_objective *objective)
 {
-    return o->share ? objective->batch && !objective->loss && !objective->gradient
-                    : objective->loss || objective->hvp || (objective->batch && !objective->gradient);
+    return o->shared.share ? objective->batch && !objective->loss && !objective->gradient
+                           : objective->loss || objective->hvp || (objective->batch && !objective->gradient);
 }
 
 gd_status gd__curvature(gd_optimizer *o, const gd_objective *objective, int64_t products, gd_curvature *out)

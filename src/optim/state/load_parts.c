@@ -52,7 +52,7 @@ static uint64_t *add_part(gd_load_parts *p, int64_t index, int64_t numel)
 /* This rank's elements of a tensor that is cut; owned. */
 static gd_tensor *read_shard(gd_load_parts *p, int64_t index, gd_dtype dtype, const gd_param *param)
 {
-    int rank = gd_world_rank(p->o->share->world);
+    int rank = gd_world_rank(p->o->shared.share->world);
     int64_t from = param->cut[rank], count = param->cut[rank + 1] - from;
     uint64_t *sum = add_part(p, index, param->tensor->numel);
     gd__aside_begin(p->o->ctx);
@@ -83,7 +83,7 @@ gd_status gd__load_part(gd_load_parts *p, gd_link *link, gd_entry *e, int slot, 
     *taken = number >= 0 && is_shared(p, link, slot, index, &p->o->param[number]);
     if (!*taken) return GD_OK;
     const gd_param *param = &p->o->param[number];
-    int rank = gd_world_rank(p->o->share->world);
+    int rank = gd_world_rank(p->o->shared.share->world);
     int64_t numel = param->tensor->numel;
     gd_dtype dtype = gd__slot_dtype(link, slot, e->param, e->param);
     bool whole = false;
@@ -100,8 +100,8 @@ gd_status gd__load_part(gd_load_parts *p, gd_link *link, gd_entry *e, int slot, 
 gd_status gd__load_parts_end(gd_load_parts *p, gd_status status)
 {
     if (!p->archive) return status;
-    p->o->share->told = false;
-    status = gd__join_ranks(p->o->share, status, p->sum, p->sums);
+    p->o->shared.share->told = false;
+    status = gd__join_ranks(p->o->shared.share, status, p->sum, p->sums);
     for (int i = 0; i < p->parts && !status; i++)
         status = gd__archive_check(p->archive, p->part[i].index, p->sum + p->part[i].at, p->part[i].count);
     return status;
@@ -118,8 +118,8 @@ gd_status gd_optimizer_load_report(gd_optimizer *o, const char *path, bool stric
     gd_status status = archive ? gd_optimizer_unpack_report(o, archive, NULL, strict, report)
                                : gd_error(o->ctx);
     if (!archive && shared) { /* the others wait for what it has read */
-        o->share->told = false;
-        status = gd__join_ranks(o->share, status, NULL, 0);
+        o->shared.share->told = false;
+        status = gd__join_ranks(o->shared.share, status, NULL, 0);
     }
     gd_archive_free(archive);
     return status;

@@ -142,7 +142,7 @@ static gd_status put_part(saving *s, const gd_entry *e, int slot)
     unsigned without = (unsigned)(e->sharded[slot] & 0x7fff) >> 1;
     gd_archive_whole whole;
     whole.ndim = gd__slot_shape(p->tensor, own->dtype, without, e->sharded[slot] >> 15, whole.size);
-    int64_t numel = 1, from = p->cut[gd_world_rank(s->o->share->world)];
+    int64_t numel = 1, from = p->cut[gd_world_rank(s->o->shared.share->world)];
     for (int i = 0; i < whole.ndim; i++) numel *= whole.size[i];
     whole.first = from == p->tensor->numel ? numel : from;
     return gd__archive_put_part(s->archive, s->name.data, own, &whole,
@@ -156,7 +156,7 @@ static gd_status put_sharded(saving *s, const gd_entry *e, int slot)
     if (s->parts) return put_part(s, e, slot);
     gd_scope_begin(s->o->ctx);
     gd_status status = gd__share_whole(s->o, e, slot, &whole);
-    if (!status && !gd_world_rank(s->o->share->world))
+    if (!status && !gd_world_rank(s->o->shared.share->world))
         status = gd_archive_put(s->archive, s->name.data, whole);
     gd_scope_end(s->o->ctx);
     return status;
@@ -166,7 +166,7 @@ static gd_status put_sharded(saving *s, const gd_entry *e, int slot)
 static gd_status put_whole(saving *s, const gd_entry *e, int slot)
 {
     gd_tensor *own = e->slot[slot];
-    int owner = gd__share_owner(s->o, e->param), rank = gd_world_rank(s->o->share->world);
+    int owner = gd__share_owner(s->o, e->param), rank = gd_world_rank(s->o->shared.share->world);
     if (!s->parts) return rank ? GD_OK : gd_archive_put(s->archive, s->name.data, own);
     gd_archive_whole whole = {.ndim = own->ndim, .first = rank > owner ? own->numel : 0};
     for (int i = 0; i < own->ndim; i++) whole.size[i] = own->size[i];
@@ -237,7 +237,7 @@ static gd_status put_columns(saving *s, gd_link *link, const gd_global *g)
     gd_ctx *ctx = s->o->ctx;
     gd_tensor *t = NULL;
     gd_archive_whole whole = {.ndim = 2, .size = {g->tensor->size[0], g->columns->total}};
-    bool first = !gd_world_rank(s->o->share->world);
+    bool first = !gd_world_rank(s->o->shared.share->world);
     gd_scope_begin(ctx);
     gd_status status = gd__columns_whole(link, g, false, &t);
     if (!first) whole.first = whole.size[0] * whole.size[1];
@@ -443,12 +443,12 @@ static gd_status put_all(saving *s)
     gd__text_add(t, ", ");
     if (!status) status = put_params(s);
     gd__text_add(t, ", \"groups\": [");
-    for (int g = 0; g < o->groups && !status; g++) {
+    for (int g = 0; g < o->grouping.count && !status; g++) {
         gd__text_comma(t);
-        put_group(t, &o->group[g]);
+        put_group(t, &o->grouping.list[g]);
     }
     gd__text_add(t, "], \"all\": ");
-    put_group(t, &o->all);
+    put_group(t, &o->grouping.all);
     gd__text_add(t, ", ");
     if (!status) status = put_attributes(s);
     gd__text_add(t, ", \"links\": {");
@@ -460,7 +460,7 @@ static gd_status put_all(saving *s)
 static gd_status pack(gd_optimizer *o, gd_archive *archive, const char *prefix, bool parts)
 {
     if (o->evaluating) return gd__not_stepping(o, "saving"); /* the parameters beside it would be others */
-    if (o->partially_updated) return gd__refuse_partial(o, "saving");
+    if (o->shared.partial) return gd__refuse_partial(o, "saving");
     gd_ctx *ctx = o->ctx;
     saving s = {.o = o,
                 .archive = archive,
@@ -505,12 +505,13 @@ gd_status gd__optimizer_save_in(gd_optimizer *o, gd_archive *archive, const char
                                 gd_status status)
 {
     bool shared = gd__shares_state(o);
-    if (shared) o->share->told = false;
+    if (shared) o->shared.share->told = false;
     if (!status) status = pack(o, archive, prefix, shared);
     if (!shared) return status ? status : gd_archive_save(archive, path);
-    if (status && o->share->told) return status; /* all have it */
-    o->share->told = false;
-    gd_together all = {.join = gd__join_ranks, .user = o->share, .first = !gd_world_rank(o->share->world)};
+    if (status && o->shared.share->told) return status; /* all have it */
+    o->shared.share->told = false;
+    gd_together all = {
+        .join = gd__join_ranks, .user = o->shared.share, .first = !gd_world_rank(o->shared.share->world)};
     return gd__archive_save_together(archive, path, status, &all);
 }
 

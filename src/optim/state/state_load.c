@@ -636,9 +636,9 @@ static gd_status append_groups(loading *l, int *appended)
     gd_optimizer *o = l->o;
     bool all_present = true;
     for (int i = 0; i < o->count; i++) all_present = all_present && l->present[i];
-    *appended = all_present ? 0 : o->groups;
+    *appended = all_present ? 0 : o->grouping.count;
     if (all_present) return GD_OK;
-    size_t n = (size_t)l->groups, all = n + (size_t)o->groups;
+    size_t n = (size_t)l->groups, all = n + (size_t)o->grouping.count;
     gd_group *list = gd__realloc(l->ctx, l->group, n * sizeof *list, all * sizeof *list);
     if (!list) return GD_NOMEM;
     memset(list + n, 0, (all - n) * sizeof *list);
@@ -652,12 +652,12 @@ static gd_status append_groups(loading *l, int *appended)
 static void swap_optimizer(loading *l, int appended)
 {
     gd_optimizer *o = l->o;
-    for (int g = 0; g < appended; g++) SWAP(l->group[l->groups - appended + g], o->group[g]);
+    for (int g = 0; g < appended; g++) SWAP(l->group[l->groups - appended + g], o->grouping.list[g]);
     for (int i = 0; i < o->count; i++) o->param[i].group = l->group_of[i];
-    SWAP(l->group, o->group);
-    SWAP(l->groups, o->groups);
-    SWAP(l->group_room, o->group_room);
-    SWAP(l->all, o->all);
+    SWAP(l->group, o->grouping.list);
+    SWAP(l->groups, o->grouping.count);
+    SWAP(l->group_room, o->grouping.room);
+    SWAP(l->all, o->grouping.all);
     SWAP(l->attr, o->attr);
     SWAP(l->attrs, o->attrs);
     l->attr_room = l->attrs;
@@ -667,7 +667,7 @@ static void swap_optimizer(loading *l, int appended)
     o->constraint_evals = json_integer_value(json_object_get(l->json, "constraint_evals"));
     o->should_terminate = json_is_true(json_object_get(l->json, "terminate"));
     o->ctx->rng = l->rng;
-    o->partially_updated = false;
+    o->shared.partial = false;
     gd__optimizer_changed(o, true);
 }
 

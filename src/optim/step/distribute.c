@@ -90,8 +90,8 @@ static void print_settings(const gd_optimizer *o, char *out, size_t size)
 {
     char text[1024];
     gd_print p = gd__print(text, sizeof text);
-    for (int g = -1; g < o->groups; g++) {
-        const gd_group *of = g < 0 ? &o->all : &o->group[g];
+    for (int g = -1; g < o->grouping.count; g++) {
+        const gd_group *of = g < 0 ? &o->grouping.all : &o->grouping.list[g];
         for (int i = 0; i < of->settings; i++) {
             char group[24] = "";
             if (g >= 0) (void)snprintf(group, sizeof group, "group %d: ", g);
@@ -124,7 +124,7 @@ static gd_status agree_about_settings(agreement *a)
  * setting that the others have not, is told so. */
 static gd_status describe_step(gd_optimizer *o, int params)
 {
-    gd_share *share = o->share;
+    gd_share *share = o->shared.share;
     if (gd_world_size(share->world) == 1) return GD_OK;
     if (share->printed != o->numbers) {
         gd_status status = print_chain(o, NULL, 0, &share->chain);
@@ -249,18 +249,18 @@ static gd_status check_call(gd_optimizer *o, gd_world *world, const gd_distribut
 
 void gd__share_free(gd_optimizer *o)
 {
-    if (o->share) gd__scatter_free(o);
-    gd__free(o->ctx, o->share, sizeof *o->share);
-    o->share = NULL;
-    o->ranks = NULL;
+    if (o->shared.share) gd__scatter_free(o);
+    gd__free(o->ctx, o->shared.share, sizeof *o->shared.share);
+    o->shared.share = NULL;
+    o->shared.call = NULL;
 }
 
 /* Every rank has all state again, and steps are its own. */
 static gd_status undistribute(gd_optimizer *o)
 {
-    gd_status status = o->share ? gd__not_stepping(o, "distributing") : GD_OK;
-    if (o->share && !status) status = gd__share_make_all_whole(o);
-    if (o->share && !status) {
+    gd_status status = o->shared.share ? gd__not_stepping(o, "distributing") : GD_OK;
+    if (o->shared.share && !status) status = gd__share_make_all_whole(o);
+    if (o->shared.share && !status) {
         gd__share_free(o);
         gd__optimizer_changed(o, true);
     }
@@ -283,8 +283,8 @@ static gd_status take_share(gd_optimizer *o, gd_world *world, const gd_distribut
                         .options = *options,
                         .exec = {.join = gd__share_join_partial, .user = share},
                         .number = number};
-    o->share = share;
-    o->ranks = &gd__other_ranks;
+    o->shared.share = share;
+    o->shared.call = &gd__other_ranks;
     gd__optimizer_changed(o, true);
     if (options->shard == GD_SHARD_NONE || gd_world_size(world) == 1) return GD_OK;
     bool gradients = options->shard == GD_SHARD_GRADIENTS;
@@ -328,11 +328,11 @@ static gd_status check_scatter(const gd_optimizer *o)
 
 gd_status gd__share_begin(gd_optimizer *o)
 {
-    o->share->told = false;
+    o->shared.share->told = false;
     if (gd_error(o->ctx)) return GD_OK;
     gd_status status = describe_step(o, -1);
     if (status || !gd__shares_state(o)) return status;
-    status = o->share->scatter ? check_scatter(o) : GD_OK;
+    status = o->shared.share->scatter ? check_scatter(o) : GD_OK;
     return status ? status : gd__share_own(o);
 }
 
@@ -352,12 +352,13 @@ static gd_status add_grads(gd_var *var)
 gd_status gd__share_grads(gd_var *var)
 {
     gd_optimizer *o = var->optimizer;
-    if (!o->share->scatter) {
-        if (o->share->options.joined) return GD_OK;
+    if (!o->shared.share->scatter) {
+        if (o->shared.share->options.joined) return GD_OK;
         gd_status status = describe_step(o, var->count);
         if (status) return status;
-        bool exact = o->share->options.reduce == GD_REDUCE_EXACT;
-        if (o->share->adder && exact && !o->skips_missing && gd__var_is_cut(var)) return add_grads(var);
+        bool exact = o->shared.share->options.reduce == GD_REDUCE_EXACT;
+        if (o->shared.share->adder && exact && !o->skips_missing && gd__var_is_cut(var))
+            return add_grads(var);
         return gd__share_sum(o, var->grad ? var->grad : var->leaf_grad, var->count);
     }
     gd_status status = gd__scatter_take(o, var->params, var->count, &var->leaf_grad);
@@ -373,7 +374,7 @@ gd_status gd_var_seconds(gd_var *var, double *seconds)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     *seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-    gd_share *share = var->optimizer ? var->optimizer->share : NULL;
+    gd_share *share = var->optimizer ? var->optimizer->shared.share : NULL;
     if (!share || gd_world_size(share->world) == 1) return GD_OK;
     gd_collective what = {.kind = GD_BROADCAST, .name = "the time"};
     gd_scope_begin(var->ctx);

@@ -118,7 +118,7 @@ static void put_executor(explaining *x, const gd_plan_group *g, int level)
         gd__text_add(&x->text, "compiled");
     else {
         gd__text_add(&x->text, "interpreted");
-        if (*trouble && !x->o->interpret) gd__text_put(&x->text, " (%s)", trouble);
+        if (*trouble && !x->o->test.interpret) gd__text_put(&x->text, " (%s)", trouble);
     }
 }
 
@@ -295,7 +295,7 @@ static bool own_params(explaining *x, const gd_link *link, gd_tensor **own)
     for (int i = 0; i < x->count && shared; i++) {
         int owner = gd__share_owner(x->o, x->params[i]);
         shared = owner >= 0;
-        if (own && owner == gd_world_rank(x->o->share->world)) own[count++] = x->params[i];
+        if (own && owner == gd_world_rank(x->o->shared.share->world)) own[count++] = x->params[i];
     }
     if (own) own[count] = NULL;
     return shared;
@@ -485,7 +485,7 @@ static gd_status walk(explaining *x, gd_link *link)
     }
     bool fused = gd__is_transform(link) && gd__fusable_inside(link);
     if (!fused) return put_break(x, link);
-    if (x->pendings == GD_MAX_PENDING || (x->o->no_fusion && x->pendings))
+    if (x->pendings == GD_MAX_PENDING || (x->o->test.no_fusion && x->pendings))
         status = put_segment(x, GD_SINK_UPDATE);
     x->pending[x->pendings++] = (gd_pending){.link = link, .mode = GD_MODE_STEP};
     return status;
@@ -523,7 +523,7 @@ static gd_status put_chain(explaining *x)
 /* Who keeps what, and what travels in a step. */
 static void put_world(explaining *x)
 {
-    const gd_share *share = x->o->share;
+    const gd_share *share = x->o->shared.share;
     static const char *const shards[] = {"nothing is sharded", "state is sharded",
                                          "state and gradients are sharded"};
     gd__text_put(&x->text, "world: rank %d of %d in %s, %s", gd_world_rank(share->world),
@@ -588,9 +588,9 @@ static gd_status explain(explaining *x)
 {
     gd_status status = gather(x);
     /* later it may be for all ranks together */
-    if (!status && gd__shares_state(x->o) && !x->o->share->structure) status = gd__share_own(x->o);
+    if (!status && gd__shares_state(x->o) && !x->o->shared.share->structure) status = gd__share_own(x->o);
     if (!status) status = put_chain(x);
-    if (!status && x->o->share) put_world(x);
+    if (!status && x->o->shared.share) put_world(x);
     if (!status && x->count) {
         status = walk(x, x->o->chain);
         if (!status) status = put_segment(x, GD_SINK_PARAMS);

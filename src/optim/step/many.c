@@ -79,8 +79,8 @@ static void keep_first_loss(gd_var *var, gd_tensor *before)
     gd_optimizer *o = var->optimizer;
     gd_tensor *first = before ? before : var->loss;
     gd__retain(first);
-    gd__release(o->first_loss);
-    o->first_loss = first;
+    gd__release(o->asked.first_loss);
+    o->asked.first_loss = first;
 }
 
 static gd_status check_points(const gd_var *var, gd_tensor *points)
@@ -103,7 +103,7 @@ static gd_status losses_of(gd_var *var, gd_tensor *points, double *losses)
     size_t bytes = ((size_t)k + 1) * sizeof *losses;
     double *found = gd__alloc(ctx, bytes);
     if (!found) return GD_NOMEM;
-    gd_tensor *before = var->optimizer->first_loss;
+    gd_tensor *before = var->optimizer->asked.first_loss;
     gd__retain(before);
     const gd_objective *o = var->closure->below ? NULL : var->closure->objective;
     bool all = o && o->values && k > 0 && points->size[1] > 0;

@@ -464,22 +464,22 @@ static const gd_batch *batch_of(const gd_var *var)
     const gd_batch *b = c->objective->loss || c->objective->gradient ? NULL : c->objective->batch;
     bool first = var->update_is_grad && !var->grad && !var->leaf_grad && !var->loss && !var->parent;
     bool own = var->params == o->looked.active && var->keys == var->params && !o->bounded;
-    if (!b || b->world != o->share->world || b->how != GD_REDUCE_EXACT) return NULL;
-    bool free = !o->share->scatter || gd__scatter_is_free(o);
+    if (!b || b->world != o->shared.share->world || b->how != GD_REDUCE_EXACT) return NULL;
+    bool free = !o->shared.share->scatter || gd__scatter_is_free(o);
     return first && own && free && !gd__memo_of(var) && gd__var_is_cut(var) ? b : NULL;
 }
 
 void gd__accumulation_forget(gd_optimizer *o)
 {
-    gd__tensors_free(o->ctx, o->share->kept, o->share->kepts);
-    o->share->kept = NULL;
+    gd__tensors_free(o->ctx, o->shared.share->kept, o->shared.share->kepts);
+    o->shared.share->kept = NULL;
 }
 
 /* Where each rank has its gradients whole (GD_SHARD_STATE): of their sum it gets what it owns. */
 static gd_status keep_own(gd_var *var, const gd_batch *b, double *value, gd_tensor *const **list)
 {
     gd_ctx *ctx = var->ctx;
-    gd_share *share = var->optimizer->share;
+    gd_share *share = var->optimizer->shared.share;
     gd_tensor **kept = gd__tensors_new(ctx, var->count);
     if (!kept) return gd_world_agree(share->world, GD_NOMEM);
     gd_scope_begin(ctx);
@@ -500,7 +500,7 @@ gd_status gd__accumulation_into(gd_var *var)
     double value = NAN;
     gd_tensor *const *list = NULL;
     if (!b) return GD_OK;
-    gd_share *share = var->optimizer->share;
+    gd_share *share = var->optimizer->shared.share;
     gd_status status = share->scatter ? all_of_batch(&(run){.value = &value, .list = &list}, var, b, NULL)
                                       : keep_own(var, b, &value, &list);
     status = gd__callback_status(ctx, status);

@@ -43,16 +43,16 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
         return NULL;
     }
     *o = (gd_optimizer){.ctx = ctx,
-                        .group = group,
-                        .groups = 1,
-                        .group_room = 1,
+                        .grouping.list = group,
+                        .grouping.count = 1,
+                        .grouping.room = 1,
                         .structure = 1,
                         .numbers = 1,
                         .slots = 1,
                         .form = 1,
                         .most_pending = GD_MAX_PENDING,
 #ifdef GD_ALWAYS_LOOK
-                        .always_look = true,
+                        .test.always_look = true,
 #endif
                         .state_dtype = GD_DTYPE_COUNT};
     ctx->live++;
@@ -84,14 +84,14 @@ void gd_optimizer_free(gd_optimizer *o)
     }
     gd__free(ctx, o->param, (size_t)o->capacity * sizeof *o->param);
     gd__map_free(ctx, &o->table);
-    for (int i = 0; i < o->groups; i++) gd__group_free(ctx, &o->group[i]);
-    gd__group_free(ctx, &o->all);
-    gd__free(ctx, o->group, (size_t)o->group_room * sizeof *o->group);
+    for (int i = 0; i < o->grouping.count; i++) gd__group_free(ctx, &o->grouping.list[i]);
+    gd__group_free(ctx, &o->grouping.all);
+    gd__free(ctx, o->grouping.list, (size_t)o->grouping.room * sizeof *o->grouping.list);
     for (int i = 0; i < o->attrs; i++) gd__release(o->attr[i].tensor);
     gd__free(ctx, o->attr, (size_t)o->attrs * sizeof *o->attr);
     gd__free(ctx, o->looked.active, (size_t)o->looked.room * 2 * sizeof *o->looked.active);
     gd__traced_objective_free(o);
-    gd__release(o->first_loss);
+    gd__release(o->asked.first_loss);
     gd__release(o->model);
     ctx->live--;
     gd__free(ctx, o, sizeof *o);
@@ -105,7 +105,7 @@ void gd_optimizer_zero_grad(gd_optimizer *o)
 {
     if (!o) return;
     for (int i = 0; i < o->count; i++) gd_zero_grad(o->param[i].tensor);
-    if (o->ranks) o->ranks->forget(o);
+    if (o->shared.call) o->shared.call->forget(o);
 }
 
 gd_status gd_optimizer_zero_grad_in_place(gd_optimizer *o)
@@ -113,7 +113,7 @@ gd_status gd_optimizer_zero_grad_in_place(gd_optimizer *o)
     if (!o) return GD_ARGUMENT;
     gd_status status = GD_OK;
     for (int i = 0; i < o->count && !status; i++) status = gd_zero_grad_in_place(o->param[i].tensor);
-    if (o->ranks) o->ranks->forget(o);
+    if (o->shared.call) o->shared.call->forget(o);
     return status;
 }
 
@@ -130,7 +130,7 @@ void gd_optimizer_reset(gd_optimizer *o)
     if (!o) return;
     gd_link_reset(o->chain);
     o->step = o->evals = o->constraint_evals = o->held = 0;
-    o->should_terminate = o->partially_updated = false;
+    o->should_terminate = o->shared.partial = false;
 }
 
 /* ---- taking the tensors a module has now ---- */

@@ -66,7 +66,7 @@ static __attribute__((noinline)) gd_status look_again(gd_optimizer *o, bool skip
     if (status) return status;
     bool moved = false, formed = o->looked.layouts != o->ctx->layouts, other = false, streams = true;
     bool same_memory = !formed && o->looked.structure == o->structure, laid = false;
-    bool look = !same_memory || o->always_look;
+    bool look = !same_memory || o->test.always_look;
     gd_tensor **active = o->looked.active, **grads = o->looked.grad;
     int count = 0, dropped = 0;
     const gd_param *last_dropped = NULL;
@@ -103,7 +103,7 @@ static gd_status look_at_params(gd_optimizer *o, bool skips)
 {
     bool known = o->looked.changes == o->ctx->changes && o->looked.structure == o->structure &&
                  o->looked.skips == skips;
-    return known && !o->always_look ? GD_OK : look_again(o, skips, known);
+    return known && !o->test.always_look ? GD_OK : look_again(o, skips, known);
 }
 
 /* Without an objective: what gd_backward left, zeros where it left nothing. */
@@ -180,9 +180,9 @@ static gd_status run_links(gd_optimizer *o, gd_var *var)
 
 static void free_closures(gd_optimizer *o)
 {
-    while (o->closures) {
-        gd_closure *c = o->closures;
-        o->closures = c->next_made;
+    while (o->asked.closures) {
+        gd_closure *c = o->asked.closures;
+        o->asked.closures = c->next_made;
         gd__free(o->ctx, c, sizeof *c);
     }
 }
@@ -207,9 +207,9 @@ static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *in
                            .kkt = share->first_kkt,
                            .violation = share->violation,
                            .detached_params = dropped_params(o)};
-    if (!o->first_loss) return;
+    if (!o->asked.first_loss) return;
     info->has_loss = true;
-    info->loss = gd_item(o->first_loss);
+    info->loss = gd_item(o->asked.first_loss);
     info->finite = info->finite && isfinite(info->loss);
 }
 
@@ -282,7 +282,7 @@ static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*stage)(gd_opt
     gd_tensor **before = gd__tensors_copy(o->ctx, var->params, var->count);
     gd_status status = before ? stage(o, var) : gd_error(o->ctx);
     for (int i = 0; before && status && i < var->count; i++) (void)!gd_assign(var->params[i], before[i]);
-    if (before && status) o->partially_updated = false;
+    if (before && status) o->shared.partial = false;
     gd__tensors_free(o->ctx, before, var->count);
     return status;
 }
@@ -299,14 +299,14 @@ static gd_status step_body(gd_optimizer *o, gd_var *var)
 
 static gd_status begin_step(gd_optimizer *o, bool skips)
 {
-    gd_status status = o->share ? gd__share_begin(o) : GD_OK;
+    gd_status status = o->shared.share ? gd__share_begin(o) : GD_OK;
     if (gd_error(o->ctx)) return gd_error(o->ctx);
     if (!status) status = gd__not_stepping(o, "a step");
     if (!status) status = gd__refuse_partial(o, "a step");
     if (!status) status = gd__settings_begin(o);
     if (status) return status;
-    gd__release(o->first_loss);
-    o->first_loss = NULL;
+    gd__release(o->asked.first_loss);
+    o->asked.first_loss = NULL;
     o->attempts++;
     return look_at_params(o, skips);
 }
@@ -367,7 +367,7 @@ static void look_at_use(gd_optimizer *o, const gd_objective *objective)
         gd_warn(
             o->ctx,
             "optimizer: none of its parameters wants gradients (gd_require_grad), so steps change nothing");
-    else if (!objective && !with_gradient && !o->share)
+    else if (!objective && !with_gradient && !o->shared.share)
         gd_warn(o->ctx, "optimizer: none of its parameters has a gradient: gd_backward leaves them, or the "
                         "step gets an objective");
 }
@@ -387,7 +387,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd_status status = begin_step(o, o->skips_missing && !objective);
     if (!status && !o->count)
         status = gd_fail(ctx, GD_STATE, "optimizer: it has no parameters; gd_optimizer_add gives it some");
-    if (status) return o->share ? o->ranks->agree(o, status) : status;
+    if (status) return o->shared.share ? o->shared.call->agree(o, status) : status;
     int count = o->looked.count;
     look_at_use(o, objective);
     gd_step_share share = {.extra = extra, .first_kkt = NAN, .violation = NAN};
@@ -403,8 +403,8 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     o->stepping = true;
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
-    if (!objective && !(o->share && o->share->scatter)) status = take_grads(&var);
-    if (!status && !objective && o->share) status = gd__share_grads(&var);
+    if (!objective && !(o->shared.share && o->shared.share->scatter)) status = take_grads(&var);
+    if (!status && !objective && o->shared.share) status = gd__share_grads(&var);
     if (!status && count)
         status = step_body(o, &var);
     else if (!status)
@@ -416,10 +416,10 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd__share_clear(ctx, &share);
     gd__var_clear(&var);
     free_closures(o);
-    if (o->share && (!objective || o->share->accumulated)) o->ranks->forget(o);
-    if (o->share) gd__accumulation_forget(o);
-    if (o->partially_updated) tell_partial_update(ctx);
-    return status && o->share ? o->ranks->agree(o, status) : status;
+    if (o->shared.share && (!objective || o->shared.share->accumulated)) o->shared.call->forget(o);
+    if (o->shared.share) gd__accumulation_forget(o);
+    if (o->shared.partial) tell_partial_update(ctx);
+    return status && o->shared.share ? o->shared.call->agree(o, status) : status;
 }
 
 gd_status gd_optimizer_step(gd_optimizer *o, const gd_objective *objective, gd_step_info *info)

@@ -123,9 +123,9 @@ static gd_status run_own(const gd_call_args *c, gd_tensor **tensors, gd_tensor *
         if (c->grads) grads[some.count] = c->grads[i];
         some.count++;
     }
-    o->alone = true;
+    o->shared.alone = true;
     gd_status status = some.count ? fn(&some, lists) : GD_OK;
-    o->alone = false;
+    o->shared.alone = false;
     for (int i = 0, k = 0; i < c->count; i++) {
         if (!is_own(o, c->keys[i])) continue;
         tensors[i] = lists[k++];

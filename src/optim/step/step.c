@@ -190,7 +190,7 @@ bool gd__joins(gd_link *link, const gd_var *var)
 {
     const gd_optimizer *o = var->optimizer;
     if (!gd__fusable(link)) return false;
-    return !o || !gd__is_chain(link) || (!o->no_fusion && link->children <= o->most_pending);
+    return !o || !gd__is_chain(link) || (!o->test.no_fusion && link->children <= o->most_pending);
 }
 
 gd_status gd_link_step(gd_link *link, gd_var *var)

@@ -156,11 +156,11 @@ static gd_status own_entries(const gd_call_args *c, seen *s)
 static gd_status keep_dtypes(const gd_link *link, gd_tensor *const *now, gd_tensor *const *before, int count)
 {
     const gd_optimizer *o = link->optimizer;
-    if (!o || (!o->alone && !o->own_elements)) return GD_OK;
+    if (!o || (!o->shared.alone && !o->shared.own_elements)) return GD_OK;
     for (int i = 0; i < count; i++)
         if (now[i]->dtype != before[i]->dtype)
             return gd_fail(link->head.ctx, GD_DTYPE, "%s: spreads %s, and gives %s for %s", link->cls->name,
-                           o->alone ? "by tensors" : "as a vector", gd_dtype_name(now[i]->dtype),
+                           o->shared.alone ? "by tensors" : "as a vector", gd_dtype_name(now[i]->dtype),
                            gd_dtype_name(before[i]->dtype));
     return GD_OK;
 }

@@ -454,7 +454,7 @@ static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor *
                         .count = var->count,
                         .sink = sink,
                         .input_is_grad = var->update_is_grad,
-                        .leaves = leaves && !output && !(var->shards && var->optimizer->share->kept),
+                        .leaves = leaves && !output && !(var->shards && var->optimizer->shared.share->kept),
                         .shards = leaves && var->shards,
                         .keeps = keeps,
                         .has_loss = needs.loss,
@@ -564,7 +564,7 @@ gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode)
         if (status) return status;
     }
     var->pending[var->pendings++] = (gd_pending){.link = link, .mode = mode};
-    return var->optimizer && var->optimizer->no_fusion ? gd__var_flush(var, GD_SINK_UPDATE) : GD_OK;
+    return var->optimizer && var->optimizer->test.no_fusion ? gd__var_flush(var, GD_SINK_UPDATE) : GD_OK;
 }
 
 /* ---- of which a rank has what it owns ---- */

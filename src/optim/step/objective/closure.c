@@ -60,8 +60,8 @@ gd_closure *gd__closure_push(gd_var *var)
     gd_closure *made = gd__calloc(var->ctx, sizeof *made);
     if (!made) return NULL;
     made->below = var->closure;
-    made->next_made = var->optimizer->closures;
-    var->optimizer->closures = made;
+    made->next_made = var->optimizer->asked.closures;
+    var->optimizer->asked.closures = made;
     return made;
 }
 
@@ -70,9 +70,9 @@ gd_closure *gd__closure_push(gd_var *var)
 void gd__remember_first(gd_var *var, gd_tensor *loss)
 {
     gd_optimizer *o = var->optimizer;
-    if (o->first_loss) return;
+    if (o->asked.first_loss) return;
     gd__retain(loss);
-    o->first_loss = loss;
+    o->asked.first_loss = loss;
 }
 
 /* Owned references out of the scope the closure ran in.  On failure the caller has none. */
@@ -111,7 +111,7 @@ static gd_status gradients_of(gd_var *var, gd_tensor *loss, int how, gd_tensor *
     if (!status && !found && var->count && !var->optimizer->looked.dropped)
         status = gd_fail(var->ctx, GD_GRAPH,
                          "%s: the loss does not depend on any parameter that wants gradients",
-                         var->optimizer->careful ? "minimize" : "step");
+                         var->optimizer->searching.careful ? "minimize" : "step");
     for (int i = 0; i < var->count && !status; i++)
         if (!grads[i] && !(grads[i] = gd_zeros_like(var->params[i]))) status = gd_error(var->ctx);
     return status;
@@ -243,7 +243,7 @@ static gd_status eval_ahead(gd_closure *c, gd_var *var, gd_point *p, gd_tensor *
     gd_tensor **grads = gd__tensors_new(var->ctx, var->count);
     if (!grads) return GD_NOMEM;
     gd_status status = eval_now(c, var, GD_EVAL_BACKWARD, loss, grads, NULL);
-    if (!status) gd__memo_keep(var->optimizer->memo, p, *loss, grads);
+    if (!status) gd__memo_keep(var->optimizer->asked.memo, p, *loss, grads);
     gd__tensors_free(var->ctx, grads, var->count);
     return status;
 }
@@ -252,7 +252,7 @@ static gd_status eval_ahead(gd_closure *c, gd_var *var, gd_point *p, gd_tensor *
 static gd_status eval_new(gd_closure *c, gd_var *var, gd_point *p, int flags, gd_tensor **loss,
                           gd_tensor **grads)
 {
-    gd_memo *memo = var->optimizer->memo;
+    gd_memo *memo = var->optimizer->asked.memo;
     const gd_objective *o = c->objective;
     if (!p) return eval_now(c, var, flags, loss, grads, NULL);
     if (!o->loss && !flags && (o->gradient || o->rows || o->batch || o->jacobian) &&
@@ -276,7 +276,7 @@ static bool served(gd_var *var, const gd_point *p, int flags, gd_tensor **loss, 
 {
     bool backward = flags & GD_EVAL_BACKWARD;
     if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY) || !p->loss) return false;
-    if (backward && !gd__memo_has_gradient(var->optimizer->memo, p)) return false;
+    if (backward && !gd__memo_has_gradient(var->optimizer->asked.memo, p)) return false;
     gd__retain(*loss = p->loss);
     for (int i = 0; i < var->count && backward; i++) gd__retain(grads[i] = p->grad[i]);
     return true;
@@ -286,7 +286,7 @@ static bool served(gd_var *var, const gd_point *p, int flags, gd_tensor **loss, 
 static gd_status eval_kept(gd_var *var, gd_point *p, int flags, gd_tensor **loss, gd_tensor **grads)
 {
     gd_ctx *ctx = var->ctx;
-    gd_memo *memo = var->optimizer->memo;
+    gd_memo *memo = var->optimizer->asked.memo;
     bool keep = gd__memo_wants_graph(memo, var, true);
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);

@@ -58,9 +58,10 @@ gd_status gd_optimizer_evaluate(gd_optimizer *o, bool on)
     if (status) return status;
     gd_no_grad_begin(o->ctx);
     gd_scope_begin(o->ctx);
-    if (o->share) o->share->together = true; /* averages that are kept by several ranks come together */
+    if (o->shared.share)
+        o->shared.share->together = true; /* averages that are kept by several ranks come together */
     for (int i = 0; i < o->count && !status; i++) status = put_in(o, &o->param[i]);
-    if (o->share) o->share->together = false;
+    if (o->shared.share) o->shared.share->together = false;
     gd_scope_end(o->ctx);
     gd_no_grad_end(o->ctx);
     o->evaluating = true;

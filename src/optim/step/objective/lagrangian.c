@@ -171,6 +171,6 @@ gd_status gd__lagrangian_second(gd_var *var, double weight, const double *y, dou
 
 void gd__forget_first(gd_var *var)
 {
-    gd__release(var->optimizer->first_loss);
-    var->optimizer->first_loss = NULL;
+    gd__release(var->optimizer->asked.first_loss);
+    var->optimizer->asked.first_loss = NULL;
 }

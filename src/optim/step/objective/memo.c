@@ -118,7 +118,7 @@ bool gd__memo_is_for(const gd_memo *m, const gd_var *var)
 
 gd_memo *gd__memo_of(const gd_var *var)
 {
-    gd_memo *m = var->optimizer->memo;
+    gd_memo *m = var->optimizer->asked.memo;
     return m && gd__memo_is_for(m, var) ? m : NULL;
 }
 

@@ -46,7 +46,7 @@ static gd_point *place_of(gd_var *var)
     gd_memo *memo = gd__memo_of(var);
     gd_point *p = memo ? gd__memo_find(memo) : NULL;
     if (memo) return p ? p : gd__memo_place(memo);
-    if (var->optimizer->memo || !var->share) return NULL;
+    if (var->optimizer->asked.memo || !var->share) return NULL;
     if (!var->share->points) var->share->points = gd__memo_new(var->ctx, var->params, var->count, var->step);
     memo = var->share->points;
     if (!memo || !gd__memo_is_for(memo, var)) return NULL;
@@ -73,7 +73,8 @@ static gd_status compute(gd_var *var, const gd_objective *o, gd_point *p, gd_ten
     if (p) gd_enable_grad_end(ctx, previous);
     var->optimizer->constraint_evals++;
     if (status || !p) return status;
-    gd__memo_keep_constraints(var->optimizer->memo ? var->optimizer->memo : var->share->points, p, out);
+    gd__memo_keep_constraints(var->optimizer->asked.memo ? var->optimizer->asked.memo : var->share->points, p,
+                              out);
     return GD_OK;
 }
 

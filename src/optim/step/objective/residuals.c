@@ -93,13 +93,13 @@ static bool by_rows(const gd_objective *o)
 static gd_status loss_of_residuals(gd_var *var, const gd_objective *o, gd_point *p, gd_tensor *r)
 {
     bool known = !p || p->loss || o->residuals;
-    if (var->optimizer->first_loss && known) return GD_OK;
+    if (var->optimizer->asked.first_loss && known) return GD_OK;
     gd_no_grad_begin(var->ctx);
     gd_tensor *loss = gd_sum(gd_square(gd_drop_names(gd_detach(r))), NULL, false);
     gd_no_grad_end(var->ctx);
     if (!loss) return gd_error(var->ctx);
     gd__remember_first(var, loss);
-    if (!known) gd__memo_keep(var->optimizer->memo, p, loss, NULL);
+    if (!known) gd__memo_keep(var->optimizer->asked.memo, p, loss, NULL);
     return GD_OK;
 }
 
@@ -124,7 +124,7 @@ static gd_tensor *residuals_now(gd_var *var, const gd_objective *o, gd_tensor **
 
 gd_status gd__check_residuals(gd_var *var, bool one_number)
 {
-    var->optimizer->one_number = one_number;
+    var->optimizer->asked.one_number = one_number;
     if (!one_number || !var->share->wants_residuals) return GD_OK;
     return gd_fail(
         var->ctx, GD_SHAPE,
@@ -144,7 +144,7 @@ gd_status gd_var_want_residuals(gd_var *var, const gd_link *link)
                        "%s: it needs a vector of residuals, the callbacks of the objective give one number",
                        gd_link_class_of(link)->name);
     var->share->wants_residuals = gd_link_class_of(link)->name;
-    return var->loss ? gd__check_residuals(var, var->optimizer->one_number) : GD_OK;
+    return var->loss ? gd__check_residuals(var, var->optimizer->asked.one_number) : GD_OK;
 }
 
 gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)

@@ -20,22 +20,22 @@ struct gd_traced_objective {
 
 void gd__traced_objective_free(gd_optimizer *o)
 {
-    if (!o->traced) return;
-    gd__trace_set_free(&o->traced->set);
-    gd__free(o->ctx, o->traced, sizeof *o->traced);
-    o->traced = NULL;
+    if (!o->asked.traced) return;
+    gd__trace_set_free(&o->asked.traced->set);
+    gd__free(o->ctx, o->asked.traced, sizeof *o->asked.traced);
+    o->asked.traced = NULL;
 }
 
 static gd_traced_objective *recordings_of(gd_optimizer *o, const gd_objective *objective)
 {
-    gd_traced_objective *t = o->traced;
+    gd_traced_objective *t = o->asked.traced;
     if (t && t->loss == objective->loss && t->user == objective->user) return t;
     gd__traced_objective_free(o);
     if (!(t = gd__calloc(o->ctx, sizeof *t))) return NULL;
     t->loss = objective->loss;
     t->user = objective->user;
     gd__trace_set_init(&t->set, o->ctx, MOST_SHAPES, false);
-    return o->traced = t;
+    return o->asked.traced = t;
 }
 
 /* The function, as eval_autograd of closure.c runs it. */
