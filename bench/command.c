@@ -103,9 +103,9 @@ const gd_command gd__command_bench = {
     .summary = "Measure the library on this machine.",
     .arguments = "[NAME...]",
     .description =
-        "Prints one line a measurement, against loops that only move the bytes a step must, or against plain loops. A line "
-        "that misses its limit ends in MISSED. Let nothing else run meanwhile. (./dev bench also compares with OpenBLAS, "
-        "liblbfgs and PyTorch where they are there.)",
+        "Prints one line per measurement, compared with loops that only move the bytes of a step, or with "
+        "plain loops. A line that misses its limit ends in MISSED. Let nothing else run meanwhile. (./dev "
+        "bench also compares with OpenBLAS, liblbfgs and PyTorch where they are there.)",
     .options = options,
     .examples = "gradus bench optim\ngradus bench --json\ngradus bench --device gpu\n",
     .most = 64,

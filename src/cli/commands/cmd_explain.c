@@ -64,7 +64,7 @@ static int run_explain(gd_cli *cli, const gd_args *args)
 
 const gd_command gd__command_explain = {
     .name = "explain",
-    .summary = "Show how a chain runs: passes over memory, bytes a parameter and step, state, source.",
+    .summary = "Show how a chain runs: passes over memory, bytes per parameter and step, state, source.",
     .arguments = "CHAIN",
     .description = "",
     .options = options,

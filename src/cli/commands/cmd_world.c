@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 static const gd_option options[] = {
-    GD_OPTION("join", "NAME", "join this one and tell who is there"),
+    GD_OPTION("join", "NAME", "join this world and list its processes"),
     GD_SWITCH("json", "print one JSON object"),
     {0},
 };
@@ -100,8 +100,8 @@ const gd_command gd__command_world = {
     .summary = "List the sets of processes that can compute together.",
     .arguments = "",
     .description =
-        "A world is a set of processes, or of threads with a context each. What a launcher such as mpirun starts needs "
-        "a plugin. With --join every process joins, and the first tells how many there are.",
+        "A world is a set of processes, or of threads with a context each. Processes of a launcher such as mpirun need "
+        "a plugin. With --join every process joins, and rank 0 prints their number.",
     .options = options,
     .examples = "gradus world\ngradus world --join threads:4\nmpirun -n 4 gradus world --join mpi\n",
     .run = run_world,
