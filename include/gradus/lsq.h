@@ -48,6 +48,48 @@ typedef struct gd_lsq_problem {
 GD_NODISCARD gd_status gd_lsq_solve(gd_ctx *ctx, const gd_lsq_problem *problem, double *x,
                                     const gd_lsq_options *options, gd_lsq_result *result);
 
+/* ---- many fits of one model ---- */
+
+/* Independent fits: one model, other data.  Either `problem` says what fit i is, as arrays, or `rows` has a model made of operators and
+ * tables of which fit i has the rows first[i] .. first[i + 1] - 1. */
+typedef struct gd_lsq_many {
+    int64_t fits;
+    void *user;
+    /* What a thread needs for itself, given its context, and its end; NULL: `user` is all */
+    void *(*open)(void *user, gd_ctx *ctx);
+    void (*close)(void *state);
+    /* The problem of a fit, whose functions get its own `user`; valid until the next call with this state */
+    gd_status (*problem)(void *state, int64_t fit, gd_lsq_problem *out);
+    int64_t params; /* of each fit */
+
+    /* In place of all of the above: the model (each row's residuals depend on that row alone, and `first` is 0 in every call), its
+     * parameters for shapes and dtypes, and where the rows of each fit begin [fits + 1]; borrowed */
+    const gd_rows *rows;
+    gd_tensor *const *like;
+    int like_count;
+    const int64_t *first;
+
+    const double *low, *high; /* [fits, params], bounds of each fit; NULL: those of the options, for all */
+    double *errors;           /* [fits, params] gets standard errors; NULL: not wanted */
+    double *covariance;       /* [fits, params, params] gets covariances; NULL: not wanted */
+} gd_lsq_many;
+
+/* One fit of many. */
+typedef struct gd_lsq_one {
+    gd_status status; /* GD_OK, or what its functions failed with: then the rest is not known */
+    gd_stop reason;
+    bool converged;
+    int64_t residuals, dof, free, rank, steps, evals;
+    double loss, rss, sigma, scale;
+} gd_lsq_one;
+
+/* Fits all from x [fits, params], which has the best points afterwards, on the threads of the context: each fit gives the numbers of
+ * gd_lsq_solve for it alone, the same bits on any number of threads.  A fit that fails or does not converge does not end the others; limits
+ * of the options are per fit.  Models made of operators are traced.  ARGUMENT: something is missing, or options have a callback, names or
+ * chosen elements; SHAPE: first falls, or says more rows than there are. */
+GD_NODISCARD gd_status gd_least_squares_many(gd_ctx *ctx, const gd_lsq_many *many,
+                                             const gd_lsq_options *options, double *x, gd_lsq_one *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -251,7 +251,9 @@ void gd_lsq_result_clear(gd_lsq_result *result);
  * undetermined parameters give UNDETERMINED.  Robust losses reduce the weight of outliers: their scale comes from Huber fits
  * unless it is given, and tukey starts at the result of huber.  These are several fits: max_steps, max_evals, max_seconds and the
  * numbers of the callback count over all of them; after a limit, describing the point may take two more evaluations.  VALUE: half of the residuals are 0, or there are too few of them
- * for a scale.  ARGUMENT: a parameter does not want gradients, an option is below 0 or not a number.  Long tables: see options->rows.  A function that fails leaves the parameters at the best point so far and returns
+ * for a scale.  ARGUMENT: a parameter does not want gradients, an option is below 0 or not a number.  Long tables: see options->rows.
+ * With at least 100 parameters and 2 million elements of the Jacobian, the graph says which of them can differ from zero; if these are at most a tenth, the
+ * fit is that of gd_lsq_solve (gradus/lsq.h): no second derivatives, so neither `acceleration` nor `leave_saddles`.  A function that fails leaves the parameters at the best point so far and returns
  * its status. */
 GD_NODISCARD gd_status gd_least_squares(gd_tensor *const *params, int count,
                                         gd_tensor *(*residuals)(void *user), void *user,

@@ -9,6 +9,7 @@
 #include "base/system.h"
 #include "gradus/autograd.h"
 #include "optim/vector/jacobian.h"
+#include "optim/solve/numbers/numbers.h"
 #include "optim/solve/solve_fit.h"
 #include "tensor/shape.h"
 #include "tensor/tensor_internal.h"
@@ -711,6 +712,16 @@ static gd_status fit(gd_tensor *const *params, int count, gd_tensor *(*residuals
     if (!residuals && !(options && options->rows)) return GD_ARGUMENT;
     gd_status status = gd__lsq_check_params(params[0]->head.ctx, "least squares", params, count);
     if (status) return status;
+    const gd_lsq_options *how = options ? options : &defaults;
+    bool done = false;
+    if (residuals && !how->rows && !gd_error(params[0]->head.ctx)) {
+        if (!(status = gd__lsq_check_options(params[0]->head.ctx, how)))
+            status = gd__sparse_fit(params, count, residuals, user, how, out, &done);
+        if (status || done) {
+            if (status || !result) gd_lsq_result_clear(out);
+            return status;
+        }
+    }
     if (options && options->loss != GD_LSQ_SQUARES) {
         if (!residuals)
             return gd_fail(params[0]->head.ctx, GD_ARGUMENT,

@@ -44,30 +44,6 @@ gd_status gd__numbers_residuals(gd_numbers *p, const double *x, double *r, doubl
 
 /* ---- differences ---- */
 
-/* Columns that share no row, first fit in their order. */
-static gd_status group_columns(gd_numbers *p)
-{
-    const gd_csr *j = &p->a.j;
-    size_t bytes = (size_t)p->n * sizeof(int32_t);
-    int32_t *taken = gd__alloc(p->ctx, bytes);
-    if (!taken || !(p->group = gd__alloc(p->ctx, bytes))) {
-        if (taken) gd__free(p->ctx, taken, bytes);
-        return GD_NOMEM;
-    }
-    for (int64_t c = 0; c < p->n; c++) taken[c] = p->group[c] = -1;
-    for (int64_t c = 0; c < p->n; c++) {
-        for (int64_t d = j->down[c]; d < j->down[c + 1]; d++)
-            for (int64_t e = j->start[j->row[d]]; e < j->start[j->row[d] + 1]; e++)
-                if (p->group[j->column[e]] >= 0) taken[p->group[j->column[e]]] = (int32_t)c;
-        int32_t g = 0;
-        while (taken[g] == (int32_t)c) g++;
-        p->group[c] = g;
-        if (g >= p->groups) p->groups = g + 1;
-    }
-    gd__free(p->ctx, taken, bytes);
-    return GD_OK;
-}
-
 /* A step that stays inside the bounds and can be told from the number. */
 static double step_of(const gd_numbers *p, double x, int64_t i)
 {
@@ -363,7 +339,8 @@ static gd_status fit_numbers(gd_numbers *p, double *x, double **block, gd_lsq_re
     gd_status status = gd__damped_begin(p->ctx, p->problem, &p->a);
     p->entries = p->a.entries;
     if (!status) status = make_numbers(p, block);
-    if (!status && p->a.sparse && !p->problem->jacobian) status = group_columns(p);
+    if (!status && p->a.sparse && !p->problem->jacobian)
+        status = gd__csr_groups(p->ctx, &p->a.j, &p->group, &p->groups);
     if (status) return status;
     for (int64_t i = 0; i < p->n; i++) {
         double low = p->options->low ? p->options->low[i] : -INFINITY,

@@ -4,7 +4,9 @@
  *   numbers_steps.c    Levenberg-Marquardt inside bounds
  *   numbers_linear.c   damped linear least squares: QR, L D L^T or LSMR
  *   numbers_result.c   covariances
- *   sparse.h           a Jacobian by rows and its factors */
+ *   sparse.h           a Jacobian by rows and its factors
+ *   sparse_fit.c       residuals made of operators: reads.c says where their Jacobian has elements
+ *   many_fits.c        many fits side by side; many_rows.c: of a model made of operators */
 #ifndef GD_OPTIM_SOLVE_NUMBERS_H
 #define GD_OPTIM_SOLVE_NUMBERS_H
 
@@ -38,6 +40,8 @@ int64_t gd__damped_solve(gd_damped *a, double lambda, double *s);
 /* out [m] = J v, out [n] = J^T u. */
 void gd__damped_times(const gd_damped *a, const double *value, const double *v, double *out);
 void gd__damped_transposed(const gd_damped *a, const double *value, const double *u, double *out);
+
+#define GD_NAME_ROOM 48 /* bytes of the name of an element */
 
 /* A fit under way. */
 typedef struct gd_numbers {
@@ -74,6 +78,14 @@ GD_NODISCARD gd_status gd__numbers_jacobian(gd_numbers *p, const double *x, doub
 GD_NODISCARD gd_status gd__numbers_solve(gd_ctx *ctx, const gd_lsq_problem *problem, double *x,
                                          const gd_lsq_options *options, void (*round)(void *user, double *x),
                                          gd_lsq_result *result);
+
+/* ---- sparse_fit.c ---- */
+
+/* A fit of residuals made of operators whose Jacobian has few elements; *done false: it has many, and nothing but an evaluation has been
+ * done. */
+GD_NODISCARD gd_status gd__sparse_fit(gd_tensor *const *params, int count,
+                                      gd_tensor *(*residuals)(void *user), void *user,
+                                      const gd_lsq_options *options, gd_lsq_result *result, bool *done);
 
 /* ---- numbers_steps.c ---- */
 

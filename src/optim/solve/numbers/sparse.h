@@ -20,6 +20,8 @@ typedef struct gd_csr {
 /* Transposes what start and column say.  NOMEM. */
 GD_NODISCARD gd_status gd__csr_begin(gd_ctx *ctx, gd_csr *j);
 void gd__csr_end(gd_ctx *ctx, gd_csr *j);
+/* group [n], new: columns of one group share no row, first fit in their order; *groups of them.  NOMEM. */
+GD_NODISCARD gd_status gd__csr_groups(gd_ctx *ctx, const gd_csr *j, int32_t **group, int32_t *groups);
 /* out [m] = J v and out [n] = J^T u, where `value` has the elements. */
 void gd__csr_times(const gd_csr *j, const double *value, const double *v, double *out);
 void gd__csr_transposed(const gd_csr *j, const double *value, const double *u, double *out);

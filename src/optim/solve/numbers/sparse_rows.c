@@ -49,3 +49,23 @@ void gd__csr_transposed(const gd_csr *j, const double *value, const double *u, d
         out[c] = sum;
     }
 }
+
+gd_status gd__csr_groups(gd_ctx *ctx, const gd_csr *j, int32_t **group, int32_t *groups)
+{
+    size_t bytes = (size_t)j->n * sizeof(int32_t);
+    int32_t *taken = gd__alloc(ctx, bytes), *of = gd__alloc(ctx, bytes);
+    *groups = 0;
+    *group = of;
+    for (int64_t c = 0; c < j->n && taken && of; c++) taken[c] = of[c] = -1;
+    for (int64_t c = 0; c < j->n && taken && of; c++) {
+        for (int64_t d = j->down[c]; d < j->down[c + 1]; d++)
+            for (int64_t e = j->start[j->row[d]]; e < j->start[j->row[d] + 1]; e++)
+                if (of[j->column[e]] >= 0) taken[of[j->column[e]]] = (int32_t)c;
+        int32_t g = 0;
+        while (taken[g] == (int32_t)c) g++;
+        of[c] = g;
+        if (g >= *groups) *groups = g + 1;
+    }
+    gd__free(ctx, taken, bytes);
+    return taken && of ? GD_OK : GD_NOMEM;
+}
