@@ -79,6 +79,7 @@ typedef struct gd_fit_spec {
 
     /* the method */
     const char *loss;      /* "huber", "huber:0.5", ...; NULL: squares */
+    const char *errors;    /* "usual"; "hc3": for residuals of unequal variances; NULL: "usual" */
     const char *intervals; /* "profile", "bootstrap:1000:residuals", ...; NULL: value and standard error */
     double level;          /* of intervals and bands; 0.95 */
     bool guess;            /* start at values estimated from the data */
@@ -107,6 +108,13 @@ gd_fit *gd_fit_new(gd_ctx *ctx, const gd_fit_spec *spec);
  * or loaded.  After a failure parameters are at the best point so far. */
 GD_NODISCARD gd_status gd_fit_run(gd_fit *fit);
 void gd_fit_free(gd_fit *fit); /* NULL is fine */
+
+/* Fits each group of rows by itself: rows of equal cells in the columns `by`, one to eight names ended by NULL.  A table with a row per
+ * group, in the order of its cells: the columns of `by`, points, each parameter and NAME_error, quantities that follow, rss, sigma, dof,
+ * converged (1 or 0), stop (gd_stop_name).  All threads share the groups of a model that looks at one row at a time; members of the spec
+ * are of each fit.  A group that cannot be fitted is a row of missing cells with stop ERROR.  New: gd_table_free.  NULL with the
+ * error of gd_fit_new recorded, ARGUMENT: no such column, or FORMAT: a missing cell there. */
+gd_table *gd_fit_by(gd_ctx *ctx, const gd_fit_spec *spec, const char *const *by);
 
 /* ---- results ---- */
 

@@ -28,7 +28,7 @@ from ._module import Functional as Functional, LoadReport as LoadReport, Module 
 from ._module import ModuleList as ModuleList, TensorDict as TensorDict, TensorList as TensorList, VirtualTensor as VirtualTensor
 from ._module import no_grad_tensors as no_grad_tensors, register as register
 from . import m as m
-from ._fit import Fit as Fit, fit as fit
+from ._fit import Fit as Fit, fit as fit, fit_many as fit_many
 from ._solve import CurveFit as CurveFit, Result as Result, curve_fit as curve_fit
 from ._train import TrainedModel as TrainedModel, load_model as load_model, train as train
 

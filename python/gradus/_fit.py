@@ -8,7 +8,7 @@ from ._tensor import tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, Sequence
 
 
 class Picture:
@@ -223,7 +223,7 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else tuple(map(str, value))
 
 
-_AS_THEY_ARE = ("weights", "sigma", "absolute_sigma", "dates", "loss", "intervals", "level", "guess", "starts", "chain", "device", "seed",
+_AS_THEY_ARE = ("weights", "sigma", "absolute_sigma", "dates", "loss", "errors", "intervals", "level", "guess", "starts", "chain", "device", "seed",
                 "no_header", "max_bytes", "by_rows", "max_evals", "max_seconds")
 _LISTS = {"x_errors": "x_errors", "exclude": "exclude", "bound": "bounds", "bounds": "bounds", "derive": "derive"}
 _OTHERS = ("steps", "missing", "separator", "decimal", "encoding", "def", "fix", "tied", "out", "export", "residuals")
@@ -313,6 +313,41 @@ def _function(model: Callable[..., Any], entries: list[tuple[Any, ...]], table: 
     return (call, len(entries), len(used)), used
 
 
+def _run(model: str | Callable[..., Any], table: Any, y: str | None, params: Any, options: dict[str, Any], by: tuple[str, ...]) -> Any:
+    read = _table(table)
+    settings = {"y": y, **_settings(options), "by": by}
+    entries, call = _entries(params, options.get("fix"), options.get("tied")), None
+    if callable(model):
+        call, settings["columns"] = _function(model, entries, read)
+        settings["columns"] = tuple(settings["columns"])
+        settings["model"] = getattr(model, "__name__", "function")
+    else:
+        settings["model"] = model
+    return _told(lambda: _core._fit(read, tuple(entries), settings, call))
+
+
+def fit_many(model: str | Callable[..., Any], table: Any, by: str | Sequence[str], y: str | None = None, params: Any = None,
+             **options: Any) -> dict[str, list[Any]]:
+    """Fits each group of the rows of a table by itself, all on the threads of the context.
+
+        fits = gd.fit_many("a*exp(-b*t)+c", "wells.csv", by=["plate", "well"], params={"a": 1, "b": 1, "c": 0})
+        fits["a"], fits["a_error"], fits["converged"]
+        pandas.DataFrame(fits)
+
+    by       the columns whose cells say which rows belong together: one name or several
+    others   as of gd.fit; out= a .csv file is for `gradus fit --by`
+
+    Returns a dict of lists with an entry per group, in the order of the cells of `by`: these columns, points, each parameter and
+    NAME_error, derived quantities, rss, sigma, dof, converged (1 or 0), stop.  A group that cannot be fitted warns and has NaN."""
+    names = (by,) if isinstance(by, str) else tuple(map(str, by))
+    if not names:
+        raise _core.ParseError("fit_many: by= names no column")
+    for key in ("out", "residuals", "export"):
+        if options.get(key) is not None:
+            raise _core.ParseError(f"fit_many: {key}= is for one fit")
+    return _run(model, table, y, params, options, names)
+
+
 def fit(model: str | Callable[..., Any], table: Any, y: str | None = None, params: Any = None, **options: Any) -> Fit:
     """Fits a model to a table, as the program `gradus fit` does, in this process.
 
@@ -323,19 +358,9 @@ def fit(model: str | Callable[..., Any], table: Any, y: str | None = None, param
     table    a path (.csv, .npy, .npz, .safetensors), a dict of columns, a data frame, a structured array
     y        the column that the model is to give; None: "y", or what the equation says
     params   where parameters start, {name: value}; a list of names with guess=True
-    options  those of `gradus fit`: sigma="s", bound=["b>0"], loss="huber", intervals="profile", guess=True, derive={...}, fix={...}, ...;
+    options  those of `gradus fit`: sigma="s", bound=["b>0"], loss="huber", errors="hc3", intervals="profile", guess=True, derive={...}, fix={...}, ...;
              tied={name: "2*a"} has parameters that follow from others; level is that of intervals and bands"""
-    read = _table(table)
-    settings = {"y": y, **_settings(options)}
-    entries, call = _entries(params, options.get("fix"), options.get("tied")), None
-    if callable(model):
-        call, settings["columns"] = _function(model, entries, read)
-        settings["columns"] = tuple(settings["columns"])
-        settings["model"] = getattr(model, "__name__", "function")
-    else:
-        settings["model"] = model
-    fitted = _told(lambda: _core._fit(read, tuple(entries), settings, call))
-    return _result(fitted, options)
+    return _result(_run(model, table, y, params, options, ()), options)
 
 
 def _result(fitted: Any, options: dict[str, Any]) -> Fit:

@@ -99,6 +99,7 @@ typedef struct reading {
     gd_table_options table;
     gd_fit_param *params;
     const char *texts[MOST_TEXTS];
+    const char *const *by; /* columns whose cells say which rows belong together; NULL: one fit of all */
     int used;
     int64_t seed;
 } reading;
@@ -188,6 +189,7 @@ static int read_spec(reading *r, PyObject *options)
     s->sigma = text_of(options, "sigma");
     s->dates = text_of(options, "dates");
     s->loss = text_of(options, "loss");
+    s->errors = text_of(options, "errors");
     s->intervals = text_of(options, "intervals");
     s->chain = text_of(options, "chain");
     s->device = text_of(options, "device");
@@ -200,6 +202,7 @@ static int read_spec(reading *r, PyObject *options)
     s->exclude = texts_of(r, options, "exclude");
     s->bounds = texts_of(r, options, "bounds");
     s->derive = texts_of(r, options, "derive");
+    r->by = texts_of(r, options, "by");
     number_of(options, "level", &s->level);
     number_of(options, "max_seconds", &s->max_seconds);
     count_of(options, "starts", &s->starts);
@@ -253,7 +256,46 @@ static int is_usable(py_fit *self)
     return gd_py_fail(GD_STATE, "this fit has no context any more") != NULL;
 }
 
-/* _fit(table, params, options, function): fitted.  function: None or (callable, parameters, columns). */
+/* A column as a list of numbers, or of texts. */
+static PyObject *column_list(gd_table *t, int column)
+{
+    int64_t rows = gd_table_rows(t);
+    int words = 0;
+    const char *const *word = gd_table_words(t, column, &words);
+    gd_tensor *numbers = gd_table_numbers(t, column);
+    PyObject *list = numbers ? PyList_New((Py_ssize_t)rows) : NULL;
+    for (int64_t i = 0; i < rows && list; i++) {
+        double x = ((const double *)gd_data(numbers))[i];
+        PyObject *item = word ? PyUnicode_FromString(word[(int64_t)x]) : PyFloat_FromDouble(x);
+        if (!item || PyList_SetItem(list, (Py_ssize_t)i, item) < 0) Py_CLEAR(list);
+    }
+    gd_release(numbers);
+    return list;
+}
+
+static PyObject *columns_of(gd_table *t)
+{
+    PyObject *out = PyDict_New();
+    for (int k = 0; out && k < gd_table_columns(t); k++) {
+        PyObject *list = column_list(t, k);
+        if (!list || PyDict_SetItemString(out, gd_table_name(t, k), list) < 0) Py_CLEAR(out);
+        Py_XDECREF(list);
+    }
+    return out;
+}
+
+/* The table of gd_fit_by as a dict of lists; NULL with an exception, or with the error in the context. */
+static PyObject *fit_groups(gd_py_context *c, const reading *r)
+{
+    PyThreadState *state = gd_py_begin(c);
+    gd_table *t = gd_fit_by(c->ctx, &r->spec, r->by);
+    gd_py_end(c, state);
+    PyObject *out = t && !PyErr_Occurred() ? columns_of(t) : NULL;
+    gd_table_free(t);
+    return out;
+}
+
+/* _fit(table, params, options, function): fitted, or with options["by"] the columns of the fits of all groups.  function: None or (callable, parameters, columns). */
 static PyObject *fit(PyObject *module, PyObject *args)
 {
     PyObject *table, *params, *options, *function;
@@ -283,7 +325,8 @@ static PyObject *fit(PyObject *module, PyObject *args)
     gd_table *read = read_table(c, table, &r.table);
     r.spec.table = read;
     gd_status status = GD_PARSE;
-    if (read) self->fit = gd_fit_new(c->ctx, &r.spec);
+    PyObject *groups = read && r.by ? fit_groups(c, &r) : NULL;
+    if (read && !r.by) self->fit = gd_fit_new(c->ctx, &r.spec);
     gd_table_free(read);
     if (self->fit) {
         PyThreadState *state = gd_py_begin(c);
@@ -292,11 +335,12 @@ static PyObject *fit(PyObject *module, PyObject *args)
     }
     Py_CLEAR(self->last);
     PyMem_Free(r.params);
-    if (status && !PyErr_Occurred()) (void)gd_py_raise(c);
+    if (status && !groups && !PyErr_Occurred()) (void)gd_py_raise(c);
     gd_py_disown(c);
+    if (groups && !pass_warnings(c)) Py_CLEAR(groups);
     if (!status && pass_warnings(c)) return (PyObject *)self;
     Py_DECREF(self);
-    return NULL;
+    return groups;
 }
 
 static int fit_traverse(PyObject *o, visitproc visit, void *arg)

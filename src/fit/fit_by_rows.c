@@ -5,6 +5,8 @@
 #include "gradus/dlpack.h"
 #include "optim/vector/row_blocks.h"
 
+#include <string.h>
+
 /* Of a thread. */
 typedef struct row_model {
     gd_fit *j;
@@ -83,13 +85,19 @@ bool gd__fit_rows_apart(gd_fit *j)
 
 gd_status gd__fit_by_rows(gd_fit *j)
 {
-    bool apart = gd_numel(j->y) > GD_BLOCK_ROWS && !j->spec.function && gd__fit_rows_apart(j);
+    bool whole = j->spec.errors && !strcmp(j->spec.errors, "hc3"); /* leverages need all rows */
+    bool apart = gd_numel(j->y) > GD_BLOCK_ROWS && !whole && !j->spec.function && gd__fit_rows_apart(j);
     if (!apart && j->spec.world && !gd_error(j->ctx))
         gd_warn(
             j->ctx,
             "fit: every process computes all rows: more than %d, of a model that looks at one at a time, are shared",
             GD_BLOCK_ROWS);
-    if (!apart) return gd_error(j->ctx);
+    return apart ? gd__fit_fill_rows(j) : gd_error(j->ctx);
+}
+
+gd_status gd__fit_fill_rows(gd_fit *j)
+{
+    if (j->row_data) return GD_OK;
     if (!(j->row_data = gd__calloc(j->ctx, j->name_bytes))) return GD_NOMEM;
     j->rows = (gd_rows){.count = gd_numel(j->y),
                         .world = j->spec.world,

@@ -344,6 +344,8 @@ GD_NODISCARD gd_status gd__fit_choose_rows(gd_fit *j);
 bool gd__fit_rows_apart(gd_fit *j);
 /* Fills job->rows where the table is long and the model looks at one row at a time. */
 GD_NODISCARD gd_status gd__fit_by_rows(gd_fit *j);
+/* j->rows, for a model that looks at one row at a time (gd__fit_rows_apart). */
+GD_NODISCARD gd_status gd__fit_fill_rows(gd_fit *j);
 
 /* --derive: before the fit the texts, after it values and errors. */
 GD_NODISCARD gd_status gd__fit_read_derived(gd_fit *j);

@@ -7,6 +7,7 @@
 #include "optim/vector/layout.h"
 
 #include <math.h>
+#include <string.h>
 
 #define RESTARTS 4 /* after an interval has found a better point */
 
@@ -256,6 +257,7 @@ gd_lsq_options gd__fit_options(const gd_fit *j)
     o.high = j->bounded ? j->element.high : NULL;
     o.names = j->name;
     o.sigma = j->absolute ? 1 : 0;
+    o.errors = j->spec.errors && !strcmp(j->spec.errors, "hc3") ? GD_LSQ_HC3 : GD_LSQ_USUAL;
     o.loss = j->robust.loss;
     o.loss_scale = j->robust.scale;
     o.rows = j->rows.count ? &j->rows : NULL;

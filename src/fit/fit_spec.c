@@ -23,8 +23,8 @@ static gd_status keep_texts(gd_fit *j)
 {
     gd_fit_spec *s = &j->spec;
     const char **const text[] = {
-        &s->model, &s->definitions, &s->definitions_file, &s->y,     &s->weights, &s->sigma, &s->dates,
-        &s->loss,  &s->chain,       &s->intervals,        &s->device};
+        &s->model, &s->definitions, &s->definitions_file, &s->y,      &s->weights, &s->sigma, &s->dates,
+        &s->loss,  &s->chain,       &s->intervals,        &s->device, &s->errors};
     gd_status status = GD_OK;
     for (size_t i = 0; i < sizeof text / sizeof *text && !status; i++) status = keep_text(j, text[i]);
     return status;
@@ -80,6 +80,12 @@ static gd_status keep_spec(gd_fit *j)
     if (s->max_steps < 1 || s->max_evals < 0 || !(s->max_seconds >= 0))
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: --steps: steps, evaluations and seconds are numbers above 0");
+    if (s->errors && strcmp(s->errors, "usual") && strcmp(s->errors, "hc3"))
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --errors: '%.60s' is neither usual nor hc3", s->errors);
+    if (s->errors && !strcmp(s->errors, "hc3") &&
+        (s->absolute_sigma || (s->loss && strcmp(s->loss, "squares"))))
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --errors hc3: not with --%s",
+                       s->absolute_sigma ? "absolute-sigma" : "loss");
     gd_status status = keep_texts(j);
     if (!status) status = keep_list(j, 0, &s->x_errors);
     if (!status) status = keep_list(j, 1, &s->exclude);

@@ -173,6 +173,14 @@ static void own_gd_fit_new(void)
     gd_table_free(table);
     note(FIT, fit);
 }
+static void own_gd_fit_by(void)
+{
+    gd_table *table = some_measurements(C);
+    gd_fit_spec spec = some_fit_spec(table);
+    gd_table *fits = table ? gd_fit_by(C, &spec, (const char *const[]){"t", NULL}) : NULL;
+    gd_table_free(table);
+    note(TABLE, fits);
+}
 static void own_gd_fit_load(void)
 {
     gd_status saved = gd_fit_save(world.fit, "api_fit.safetensors");

@@ -193,3 +193,38 @@ def test_options_of_the_program_are_keywords(tmp_path):
     assert fit.loss == "huber" and fit.intervals == "bootstrap" and fit.points == 5 and math.isfinite(fit.derived["r"]["stderr"])
     guessed = gd.fit("a*exp(-b*t)", {"t": X, "y": [3 * math.exp(-0.4 * x) for x in X]}, params=["a", "b"], guess=True)
     assert guessed.params == pytest.approx({"a": 3, "b": 0.4})
+
+
+def test_groups_have_the_numbers_of_their_own_fits():
+    rng = np.random.default_rng(4)
+    t = np.tile(np.linspace(0, 4, 20), 6)
+    group = np.repeat(np.arange(6), 20)
+    y = (2 + 0.2 * group) * np.exp(-(0.6 + 0.05 * group) * t) + 0.4 + 0.02 * rng.standard_normal(120)
+    table = {"t": t, "y": y, "group": group, "site": ["north" if g % 2 else "south" for g in group]}
+    start = {"a": 1, "b": 1, "c": 0}
+    fits = gd.fit_many("a*exp(-b*t)+c", table, "group", params=start)
+    by_function = gd.fit_many(lambda t, a, b, c: a * gd.exp(-b * t) + c, table, ["group"], params=start)
+    assert fits["group"] == [0, 1, 2, 3, 4, 5] and fits["points"] == [20] * 6 and fits["converged"] == [1] * 6
+    for g in range(6):
+        rows = group == g
+        one = gd.fit("a*exp(-b*t)+c", {"t": t[rows], "y": y[rows]}, params=start)
+        for name in start:
+            assert fits[name][g] == pytest.approx(one.params[name], rel=1e-12)
+            assert fits[f"{name}_error"][g] == pytest.approx(one.stderr[name], rel=1e-11)
+            assert by_function[name][g] == pytest.approx(one.params[name], rel=1e-12)
+    by_word = gd.fit_many("a*exp(-b*t)+c", table, ["site"], params=start, errors="hc3")
+    assert sorted(by_word["site"]) == ["north", "south"]
+    with pytest.raises(gd.Error, match="no column 'grop'"):
+        gd.fit_many("a*exp(-b*t)+c", table, "grop", params=start)
+    with pytest.raises(gd.Error, match="out= is for one fit"):
+        gd.fit_many("a*exp(-b*t)+c", table, "group", params=start, out="x.csv")
+
+
+def test_errors_may_hold_for_unequal_variances():
+    x, y = np.array(X), np.array(Y)
+    fit = line_fit(errors="hc3")
+    j = np.stack([np.ones(5), x], 1)
+    c = np.linalg.inv(j.T @ j)
+    r = (y - A - B * x) / (1 - np.einsum("ij,jk,ik->i", j, c, j))
+    want = np.sqrt(np.diag(c @ j.T @ np.diag(r**2) @ j @ c))
+    assert [fit.stderr["a"], fit.stderr["b"]] == pytest.approx(list(want), rel=1e-10)

@@ -1,5 +1,6 @@
 /* gradus fit: nonlinear least squares on a table. */
 #include "cli/fit/fit_arguments.h"
+#include "cli/fit/fit_by_groups.h"
 #include "cli/outcome.h"
 #include "cli/problem_options.h"
 #include "file/output.h"
@@ -40,6 +41,9 @@ static const gd_option options[] = {
         "normal (value and standard error), profile (by the increase of the sum of squares with the other "
         "parameters refitted), or bootstrap[:N][:residuals] (N fits of resampled rows or residuals; BCa, "
         "widened for few rows by Student's quantile; 2000) (normal)"),
+    GD_OPTION(
+        "errors", "usual|hc3",
+        "standard errors: usual (one variance of all residuals) or hc3 (each has its own: MacKinnon & White 1985) (usual)"),
     GD_OPTION("level", "P", "confidence level of intervals and bands, between 0 and 1 (0.95)"),
     GD_REPEATED("derive", "NAME=EXPR", "a quantity of the parameters with its error: 'thalf=log(2)/b'"),
     GD_SWITCH(
@@ -49,6 +53,9 @@ static const gd_option options[] = {
     GD_OPTION(
         "starts", "N",
         "fit from N starting points and refine the best: in the bounds, or a tenth to ten times around the start (1)"),
+    GD_OPTION(
+        "by", "COLUMN[,COLUMN]",
+        "fit each group of rows with equal cells in these columns by itself, on all threads: prints a table with a row per group; --out writes it as .csv"),
     GD_OPTION("chain", "CHAIN", "the method: links joined by |, see gradus links (Levenberg-Marquardt)"),
     GD_PLUGIN_OPTION,
     GD_OPTION("steps", "N", "most steps; per fit with --guess, --starts or profile intervals (1000)"),
@@ -245,8 +252,13 @@ static gd_status finish_fit(run *r, gd_status status)
 static int run_fit(gd_cli *cli, const gd_args *args)
 {
     run r = {.cli = cli, .ctx = cli->ctx, .args = args, .read = {.ctx = cli->ctx, .args = args}};
-    gd_status status = prepare_fit(&r);
-    if (!status) {
+    bool by_groups = gd__args_has(args, "by");
+    gd_status status = by_groups ? gd__fit_arguments_read(args, &r.read) : prepare_fit(&r);
+    if (by_groups && !status) {
+        if (gd__args_has(args, "dates")) r.read.spec.dates = gd__args_get(args, "dates");
+        r.read.spec.world = cli->world;
+        status = gd__fit_by_groups(cli, args, &r.read.spec);
+    } else if (!status) {
         cli->running = true;
         gd__interrupt_catch(GD_GRACE);
         r.slow.begun = gd__cli_seconds();
@@ -283,6 +295,7 @@ const gd_command gd__command_fit = {
         "gradus fit '(x-p)^2 + (y-q)^2 = r^2' points.csv --param p=0 --param q=0 --param r=1 --plot circle.svg\n"
         "gradus fit 'k*x^n' data.csv --param k=1 --param n=1 --bound 'k>0' --sigma s --json\n"
         "gradus fit 'h*exp(-(x-m)^2/(2*s^2))+b' peak.csv --guess --param h --param m --param s --param b\n"
+        "gradus fit 'a*exp(-b*t)+c' wells.csv --by plate,well --param a=1 --param b=1 --param c=0 --out fits.csv\n"
         "gradus fit 'a + b*x' data.csv --param a=0 --param b=1 --out fit.safetensors && gradus predict fit.safetensors new.csv\n",
     .least = 2,
     .most = 1000,

@@ -113,6 +113,7 @@ static gd_status read_settings(gd_fit_arguments *a)
     s->absolute_sigma = gd__args_has(args, "absolute-sigma");
     s->dates = unasked(args, "dates");
     s->loss = gd__args_get(args, "loss");
+    s->errors = gd__args_get(args, "errors");
     s->intervals = gd__args_get(args, "intervals");
     s->guess = gd__args_has(args, "guess");
     s->chain = gd__args_get(args, "chain");

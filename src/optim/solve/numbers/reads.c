@@ -300,7 +300,7 @@ static bool is_element_wise(const gd_node *node, const gd_tensor *out)
     return true;
 }
 
-static void follow(reader *r, const gd_node *node, int output, const gd_tensor *out, sets *made)
+static void follow_node(reader *r, const gd_node *node, int output, const gd_tensor *out, sets *made)
 {
     if (!open_sets(r, made, out->numel)) return;
     switch ((gd_op_id)node->op) {
@@ -365,7 +365,7 @@ static void walk_forward(reader *r, const gd_tensor *residuals)
     }
     r->shape[residuals->node->slot + residuals->output] = residuals;
     for (size_t i = r->walk.count; i-- > 0 && !r->lost;)
-        if (r->shape[i]) follow(r, r->walk.item[i].node, r->walk.item[i].output, r->shape[i], &r->of[i]);
+        if (r->shape[i]) follow_node(r, r->walk.item[i].node, r->walk.item[i].output, r->shape[i], &r->of[i]);
 }
 
 /* The sets of the residuals as CSR. */

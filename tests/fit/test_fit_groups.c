@@ -1,0 +1,181 @@
+/* gd_fit_by: each group has the numbers of a fit of its rows alone, by either way; what a group cannot do is one row. */
+#include "gradus/fit.h"
+#include "support/own_context.h"
+
+#include <math.h>
+
+#define GROUPS 12
+
+static const gd_fit_param params[] = {{.name = "a", .start = 1}, {.name = "b", .start = 1}};
+
+/* Lines of groups of words and numbers, whose rows are mixed; group 5 has one row only. */
+static gd_table *mixed(bool one_row)
+{
+    enum { N = 200 };
+    static double x[N], y[N], set[N];
+    static const char *word[N];
+    int64_t rows = 0;
+    uint32_t seed = 3;
+    for (int i = 0; i < N; i++) {
+        int g = i * 7 % GROUPS;
+        if (one_row && g == 5 && i > 12) continue;
+        seed = seed * 1664525u + 1013904223u;
+        x[rows] = i % 17;
+        y[rows] = 1 + g + (2 - 0.1 * g) * x[rows] + (double)(seed >> 8) / (1 << 24);
+        set[rows] = g / 2;
+        word[rows] = g % 2 ? "south" : "north";
+        rows++;
+    }
+    gd_table *t = gd_table_new(ctx, "mixed");
+    assert_int_equal(gd_table_add_numbers(t, "x", x, rows, 1, NULL, NULL), GD_OK);
+    assert_int_equal(gd_table_add_numbers(t, "y", y, rows, 1, NULL, NULL), GD_OK);
+    assert_int_equal(gd_table_add_numbers(t, "set", set, rows, 1, NULL, NULL), GD_OK);
+    assert_int_equal(gd_table_add_words(t, "site", word, rows), GD_OK);
+    return t;
+}
+
+static gd_fit_spec line(gd_table *t)
+{
+    gd_fit_spec spec = gd_fit_defaults();
+    spec.model = "a + b*x";
+    spec.table = t;
+    spec.params = params;
+    spec.param_count = 2;
+    return spec;
+}
+
+static double cell(gd_table *t, const char *name, int64_t row)
+{
+    gd_tensor *v = gd_table_numbers(t, gd_table_find(t, name));
+    double x = ((const double *)gd_data(v))[row];
+    gd_release(v);
+    return x;
+}
+
+/* The fit of one group's rows, chosen by conditions. */
+static void check_group(gd_table *fits, int64_t row, const gd_fit_spec *how, gd_table *t)
+{
+    char other[2][60];
+    int words = 0;
+    const char *const *word = gd_table_words(fits, gd_table_find(fits, "site"), &words);
+    bool south = !strcmp(word[(int64_t)cell(fits, "site", row)], "south");
+    (void)snprintf(other[0], sizeof other[0], "set != %g", cell(fits, "set", row));
+    gd_tensor *site = gd_table_numbers(t, gd_table_find(t, "site"));
+    int count = 0;
+    const char *const *all = gd_table_words(t, gd_table_find(t, "site"), &count);
+    gd_tensor *mask = gd_empty(ctx, GD_BOOL, 1, (int64_t[]){gd_numel(site)});
+    for (int64_t i = 0; i < gd_numel(site); i++)
+        ((bool *)gd_data_mut(mask))[i] = !strcmp(all[(int64_t)((const double *)gd_data(site))[i]], "south") ==
+                                         south;
+    gd_fit_spec spec = *how;
+    spec.table = gd_table_select_rows(t, mask);
+    spec.exclude = (const char *const[]){other[0], NULL};
+    gd_fit *fit = gd_fit_new(ctx, &spec);
+    assert_int_equal(gd_fit_run(fit), GD_OK);
+    for (int k = 0; k < 2; k++) {
+        gd_fit_estimate e;
+        char error[20];
+        assert_int_equal(gd_fit_get(fit, k, &e), GD_OK);
+        (void)snprintf(error, sizeof error, "%s_error", e.name);
+        if (!(fabs(cell(fits, e.name, row) - e.value) <= 1e-12 * (1 + fabs(e.value))))
+            fail_msg("%s of row %d", e.name, (int)row);
+        if (!(fabs(cell(fits, error, row) / e.error - 1) <= 1e-11)) fail_msg("%s of row %d", error, (int)row);
+    }
+    gd_fit_free(fit);
+    gd_table_free(spec.table);
+    gd_release(site);
+    gd_release(mask);
+}
+
+static void each_group_has_the_numbers_of_a_fit_of_its_rows(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        gd_table *t = mixed(false);
+        gd_fit_spec spec = line(t);
+        if (way == 1) spec.starts = 2; /* one fit per group */
+        if (way == 2) spec.errors = "hc3";
+        gd_table *fits = gd_fit_by(ctx, &spec, (const char *const[]){"set", "site", NULL});
+        assert_non_null(fits);
+        assert_int_equal(gd_table_rows(fits), GROUPS);
+        for (int64_t i = 0; i < GROUPS; i++) {
+            assert_true(cell(fits, "converged", i) == 1);
+            check_group(fits, i, &spec, t);
+        }
+        gd_table_free(fits);
+        gd_table_free(t);
+    }
+}
+
+static void a_group_that_cannot_be_fitted_is_a_row(void **state)
+{
+    (void)state;
+    gd_table *t = mixed(true);
+    gd_fit_spec spec = line(t);
+    gd_table *fits = gd_fit_by(ctx, &spec, (const char *const[]){"set", "site", NULL});
+    assert_non_null(fits);
+    int64_t poor = 0;
+    for (int64_t i = 0; i < gd_table_rows(fits); i++) poor += cell(fits, "converged", i) == 0;
+    assert_int_equal(poor, 1); /* a line through one point is not determined */
+    gd_table_free(fits);
+    spec.exclude = (const char *const[]){"set == 3", NULL};
+    fits = gd_fit_by(ctx, &spec, (const char *const[]){"set", NULL});
+    assert_int_equal(gd_table_rows(fits), 6);
+    assert_true(isnan(cell(fits, "a", 3)) && cell(fits, "points", 3) == 0 && cell(fits, "points", 2) > 0);
+    gd_table_free(fits);
+    gd_table_free(t);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    gd_table *t = mixed(false);
+    gd_fit_spec spec = line(t);
+    assert_null(gd_fit_by(ctx, &spec, (const char *const[]){"sit", NULL}));
+    expect_error(ctx, GD_ARGUMENT, "no column 'sit'");
+    assert_null(gd_fit_by(ctx, &spec, NULL));
+    expect_error(ctx, GD_ARGUMENT, ".by: one to 8 columns");
+    spec.errors = "hc4";
+    assert_null(gd_fit_by(ctx, &spec, (const char *const[]){"set", NULL}));
+    expect_error(ctx, GD_ARGUMENT, "'hc4' is neither usual nor hc3");
+    spec.errors = "hc3";
+    spec.loss = "huber";
+    assert_null(gd_fit_by(ctx, &spec, (const char *const[]){"set", NULL}));
+    expect_error(ctx, GD_ARGUMENT, "hc3: not with .loss");
+    gd_table_free(t);
+}
+
+static bool few_groups(gd_ctx *other)
+{
+    static const double x[] = {0, 1, 2, 3, 0, 1, 2, 3}, y[] = {1, 2, 3, 5, 2, 2, 2, 3},
+                        set[] = {0, 0, 0, 0, 1, 1, 1, 1};
+    gd_table *t = gd_table_new(other, "few");
+    bool ok = t && !gd_table_add_numbers(t, "x", x, 8, 1, NULL, NULL) &&
+              !gd_table_add_numbers(t, "y", y, 8, 1, NULL, NULL) &&
+              !gd_table_add_numbers(t, "set", set, 8, 1, NULL, NULL);
+    gd_fit_spec spec = line(t);
+    spec.max_steps = 1;
+    gd_table *fits = ok ? gd_fit_by(other, &spec, (const char *const[]){"set", NULL}) : NULL;
+    ok = fits != NULL;
+    gd_table_free(fits);
+    gd_table_free(t);
+    return ok;
+}
+
+static void failed_allocations_are_errors(void **state)
+{
+    (void)state;
+    fail_each_allocation(1, few_groups);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_group_has_the_numbers_of_a_fit_of_its_rows, start_scope,
+                                        stop_scope),
+        cmocka_unit_test_setup_teardown(a_group_that_cannot_be_fitted_is_a_row, start_scope, stop_scope),
+        cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, start_scope, stop_scope),
+        cmocka_unit_test(failed_allocations_are_errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
