@@ -187,7 +187,7 @@ static void random_graphs(int threads, uint64_t first, int64_t graphs)
         gd_scope_begin(ctx);
         g.captured = numbers(&g, &state);
         gd_trace_options o = gd_trace_defaults();
-        if (k % 97 == 5) o.compile = GD_TRACE_AT_ONCE;
+        if (k % 97 == 5 || k == 49) o.compile = GD_TRACE_AT_ONCE;
         if (k % 7 == 3) o.compile = GD_TRACE_INTERPRET;
         gd_traced *f = gd_trace(ctx, build, &g, &o);
         for (int call = 0; call < CALLS; call++) {
