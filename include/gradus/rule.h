@@ -74,7 +74,7 @@ void gd_rule_set_scalar(gd_rule *r, const char *name, gd_value value);
 /* Arithmetic: every operator of real numbers that gradus/tensor.h lists, by its name and with its meaning there; comparisons give
  * 1 or 0.  Some have a shorter name. */
 #define GD_RULE_UNARY(X)  GD_UNARY_REALS(X) X(not )
-#define GD_RULE_BINARY(X) GD_BINARY_REALS(X) X(and) X(or) X(min) X(max) X(copysign)
+#define GD_RULE_BINARY(X) GD_BINARY_REALS(X) X(and) X(or) X(min) X(max)
 
 /* Arithmetic of one number.
  *   not  1 if a is 0 */
@@ -83,11 +83,10 @@ GD_RULE_UNARY(GD_RULE_UNARY_PROTOTYPE)
 #undef GD_RULE_UNARY_PROTOTYPE
 
 /* Arithmetic of two numbers.
- *   and       a != 0 and b != 0
- *   or        a != 0 or b != 0
- *   min       the smaller
- *   max       the larger
- *   copysign  |a| with the sign of b */
+ *   and  a != 0 and b != 0
+ *   or   a != 0 or b != 0
+ *   min  the smaller
+ *   max  the larger */
 #define GD_RULE_BINARY_PROTOTYPE(name) gd_value gd_rule_##name(gd_rule *r, gd_value a, gd_value b);
 GD_RULE_BINARY(GD_RULE_BINARY_PROTOTYPE)
 #undef GD_RULE_BINARY_PROTOTYPE

@@ -187,14 +187,15 @@ gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
     X(sign)                                                                                              \
     X(sqrt) X(rsqrt) X(exp) X(expm1) X(log) X(log1p) X(log2) X(log10) X(sin) X(cos) X(tan) X(asin)       \
         X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(sigmoid) X(softplus) X(relu) X(gelu) X(erf) X(erfc)    \
-            X(lgamma) X(square) X(reciprocal) X(floor) X(ceil) X(round) X(isfinite) X(logical_not)
+            X(lgamma) X(square) X(reciprocal) X(floor) X(ceil) X(round) X(isfinite) X(logical_not)       \
+                X(asinh) X(acosh) X(atanh) X(trunc) X(isnan) X(isinf) X(signbit)
 #define GD_UNARY_LIST(X) GD_UNARY_REALS(X) X(bit_not)
 #define GD_BINARY_REALS(X)                                                                               \
     X(add)                                                                                               \
     X(sub)                                                                                               \
     X(mul)                                                                                               \
     X(div) X(pow) X(atan2) X(mod) X(minimum) X(maximum) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) \
-        X(logical_or) X(logical_xor) X(floor_div)
+        X(logical_or) X(logical_xor) X(floor_div) X(hypot) X(logaddexp) X(copysign) X(nextafter)
 #define GD_BINARY_LIST(X) GD_BINARY_REALS(X) X(bit_and) X(bit_or) X(bit_xor) X(shift_left) X(shift_right)
 /* clang-format on */
 
@@ -233,6 +234,13 @@ gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
  *   round        the nearest whole number, halves to even
  *   isfinite     is it neither infinite nor NaN?
  *   logical_not  x == 0
+ *   asinh        arsinh x = ln(x + sqrt(x^2 + 1))
+ *   acosh        arcosh x = ln(x + sqrt(x^2 - 1))
+ *   atanh        artanh x = ln((1 + x) / (1 - x)) / 2
+ *   trunc        the whole number towards 0
+ *   isnan        is it NaN?
+ *   isinf        is it infinite?
+ *   signbit      is its sign minus? Of -0, too
  *   bit_not      every bit of an integer inverted; of a bool its opposite */
 #define GD_UNARY_PROTOTYPE(name) gd_tensor *gd_##name(gd_tensor *x);
 GD_UNARY_LIST(GD_UNARY_PROTOTYPE)
@@ -245,7 +253,7 @@ GD_UNARY_LIST(GD_UNARY_PROTOTYPE)
  *   sub          a - b
  *   mul          a b
  *   div          a / b, of integers in f64
- *   pow          a^b
+ *   pow          a^b; of integers the whole part where b is below 0
  *   atan2        the angle of (b, a)
  *   mod          a - b floor(a / b); of integers 0 where b is 0
  *   minimum      min(a, b)
@@ -260,6 +268,10 @@ GD_UNARY_LIST(GD_UNARY_PROTOTYPE)
  *   logical_or   a != 0 or b != 0
  *   logical_xor  (a != 0) != (b != 0)
  *   floor_div    floor(a / b); of integers 0 where b is 0, and the smallest integer divided by -1 is itself
+ *   hypot        sqrt(a^2 + b^2), without overflow
+ *   logaddexp    ln(e^a + e^b), without overflow
+ *   copysign     |a| with the sign of b, + where b is NaN
+ *   nextafter    the number of its dtype next to a in the direction of b
  *   bit_and      the bits that both integers have; of bools: both
  *   bit_or       the bits that one of them has; of bools: one of them
  *   bit_xor      the bits that only one of them has; of bools: only one
@@ -286,14 +298,18 @@ gd_tensor *gd_lerp(gd_tensor *a, gd_tensor *b, gd_tensor *weight); /* a + weight
 /* ---- reductions over axes; with keep_dims a reduced axis stays with size 1 ---- */
 
 gd_tensor *gd_sum(gd_tensor *x, const char *axes, bool keep_dims);    /* sum_i x_i */
-gd_tensor *gd_mean(gd_tensor *x, const char *axes, bool keep_dims);   /* sum_i x_i / n */
+gd_tensor *gd_mean(gd_tensor *x, const char *axes, bool keep_dims);   /* sum_i x_i / n; of integers in f64 */
 gd_tensor *gd_prod(gd_tensor *x, const char *axes, bool keep_dims);   /* prod_i x_i */
 gd_tensor *gd_max(gd_tensor *x, const char *axes, bool keep_dims);    /* the largest; NaN wins */
 gd_tensor *gd_min(gd_tensor *x, const char *axes, bool keep_dims);    /* the smallest; NaN wins */
 gd_tensor *gd_argmax(gd_tensor *x, const char *axis, bool keep_dims); /* the first i of max_i x_i; NaN wins */
 gd_tensor *gd_argmin(gd_tensor *x, const char *axis, bool keep_dims); /* the first i of min_i x_i; NaN wins */
-gd_tensor *gd_any(gd_tensor *x, const char *axes, bool keep_dims);    /* bool: is one of them not 0? */
-gd_tensor *gd_all(gd_tensor *x, const char *axes, bool keep_dims);    /* bool: is none of them 0? */
+/* The order in which the elements along an axis rise, or fall: i64 places.  Equal ones stay in their order; NaN is the largest. */
+gd_tensor *gd_argsort(gd_tensor *x, const char *axis, bool descending);
+gd_tensor *gd_sort(gd_tensor *x, const char *axis,
+                   bool descending); /* the elements in that order; the axis has no labels */
+gd_tensor *gd_any(gd_tensor *x, const char *axes, bool keep_dims); /* bool: is one of them not 0? */
+gd_tensor *gd_all(gd_tensor *x, const char *axes, bool keep_dims); /* bool: is none of them 0? */
 gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes,
                    bool keep_dims); /* (sum_i |x_i|^p)^(1/p); p > 0 or INFINITY */
 /* The variance: sum_i (x_i - mean)^2 / (n - correction). */

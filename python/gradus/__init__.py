@@ -12,6 +12,7 @@
 
 Everything is done by the C library; NumPy, PyTorch and JAX are imported only where they are used.
 """
+# mypy: disable-error-code="assignment"
 import sys as _sys
 
 if "t" in _sys.abiflags:  # before the extension, whose objects are laid out differently there, is loaded
@@ -19,9 +20,34 @@ if "t" in _sys.abiflags:  # before the extension, whose objects are laid out dif
 
 from ._core import *  # noqa: F401,F403  operators, errors, Tensor, Context
 from ._core import __version__ as __version__
-from ._tensor import Device as Device, arange as arange, bf16 as bf16, bool_ as bool_, devices as devices
-from ._tensor import enable_grad as enable_grad, eye as eye, f16 as f16, f32 as f32, f64 as f64, i32 as i32, i64 as i64
-from ._tensor import load as load, load_meta as load_meta, no_grad as no_grad, save as save, tensor as tensor, u8 as u8
+from ._dtypes import Dtype as Dtype, bf16 as bf16, bfloat16 as bfloat16, bool_ as bool_, can_cast as can_cast, f16 as f16
+from ._dtypes import f32 as f32, f64 as f64, finfo as finfo, float16 as float16, float32 as float32, float64 as float64
+from ._dtypes import i32 as i32, i64 as i64, iinfo as iinfo, int32 as int32, int64 as int64, isdtype as isdtype
+from ._dtypes import result_type as result_type, u8 as u8, uint8 as uint8
+from ._tensor import Device as Device, devices as devices, enable_grad as enable_grad, load as load, load_meta as load_meta
+from ._tensor import no_grad as no_grad, save as save, tensor as tensor
+from ._array import __array_namespace_info__ as __array_namespace_info__, allclose as allclose, arange as arange
+from ._array import argsort as argsort, array_equal as array_equal, asarray as asarray, astype as astype
+from ._array import atleast_1d as atleast_1d, bitwise_and as bitwise_and, bitwise_invert as bitwise_invert
+from ._array import bitwise_left_shift as bitwise_left_shift, bitwise_or as bitwise_or
+from ._array import bitwise_right_shift as bitwise_right_shift, bitwise_xor as bitwise_xor
+from ._array import broadcast_arrays as broadcast_arrays, broadcast_shapes as broadcast_shapes, broadcast_to as broadcast_to
+from ._array import clip as clip, concat as concat, concatenate as concatenate, count_nonzero as count_nonzero
+from ._array import cumprod as cumprod, cumulative_prod as cumulative_prod, cumulative_sum as cumulative_sum, diag as diag
+from ._array import diagonal as diagonal, diff as diff, divide as divide, e as e, empty_like as empty_like, equal as equal
+from ._array import expand_dims as expand_dims, eye as eye, flatten as flatten, flip as flip, floor_divide as floor_divide
+from ._array import from_dlpack as from_dlpack, full as full, full_like as full_like, greater as greater
+from ._array import greater_equal as greater_equal, inf as inf, isclose as isclose, isin as isin, less as less
+from ._array import less_equal as less_equal, linspace as linspace, matmul as matmul, matrix_transpose as matrix_transpose
+from ._array import median as median, meshgrid as meshgrid, moveaxis as moveaxis, multiply as multiply, nan as nan
+from ._array import negative as negative, newaxis as newaxis, nonzero as nonzero, not_equal as not_equal
+from ._array import permute_dims as permute_dims, pi as pi, positive as positive, quantile as quantile, ravel as ravel
+from ._array import remainder as remainder, repeat as repeat, reshape as reshape, roll as roll, searchsorted as searchsorted
+from ._array import sort as sort, split as split, squeeze as squeeze, stack as stack, std as std, subtract as subtract
+from ._array import swapaxes as swapaxes, take as take, take_along_axis as take_along_axis, tensordot as tensordot
+from ._array import tile as tile, topk as topk, trace as trace, unique as unique, unique_all as unique_all
+from ._array import unique_counts as unique_counts, unique_inverse as unique_inverse, unique_values as unique_values
+from ._array import unstack as unstack, var as var, vecdot as vecdot
 from ._optim import Chain as Chain, Group as Group, Optimizer as Optimizer
 from ._links import Rule as Rule, Transform as Transform, Value as Value, Var as Var, link as link, rule as rule
 from ._module import Functional as Functional, LoadReport as LoadReport, Module as Module, ModuleDict as ModuleDict
@@ -31,6 +57,10 @@ from . import m as m
 from ._fit import Fit as Fit, fit as fit, fit_many as fit_many
 from ._solve import CurveFit as CurveFit, Result as Result, curve_fit as curve_fit
 from ._train import TrainedModel as TrainedModel, load_model as load_model, train as train
+from . import linalg as linalg
+from ._dtypes import bool_ as bool  # noqa: A004  the standard's name
+
+__array_api_version__ = "2024.12"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +88,10 @@ if not TYPE_CHECKING:  # a checker would believe in any name
         if name == "nn":
             return import_module(".nn", __name__)
         module = _later.get(name)
+        if name in ("complex64", "complex128", "conj", "imag", "real", "fft"):
+            raise AttributeError(f"gradus has no '{name}': there are no complex numbers")
+        if name in ("int8", "int16", "uint16", "uint32", "uint64"):
+            raise AttributeError(f"gradus has no '{name}': integers are int32, int64 and uint8")
         if module is None:
             raise AttributeError(f"module 'gradus' has no attribute '{name}'")
         globals()[name] = value = getattr(import_module(f".{module}", __name__), name)

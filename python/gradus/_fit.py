@@ -271,7 +271,10 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
 
 def _entries(params: Any, fix: Any, tied: Any) -> list[tuple[Any, ...]]:
     """(name, start, low, high, fixed, tied) of each."""
-    given = params if isinstance(params, dict) else {name: None for name in params or ()}
+    if hasattr(params, "items"):  # a dict, or a Series of pandas
+        given = dict(params.items())
+    else:
+        given = {name: None for name in (() if params is None else params)}
     return [*((str(name), _start(name, value), 0.0, 0.0, False, None) for name, value in given.items()),
             *((str(name), _start(name, value), 0.0, 0.0, True, None) for name, value in (fix or {}).items()),
             *((str(name), 0.0, 0.0, 0.0, False, str(text)) for name, text in (tied or {}).items())]

@@ -775,3 +775,4 @@ for _name in "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor 
     _refuse(f"__{_name}__")
 VirtualTensor.__hash__ = object.__hash__  # type: ignore[method-assign]
 VirtualTensor.__array_ufunc__ = None  # type: ignore[attr-defined]  # NumPy leaves operators with it to it
+VirtualTensor.__pandas_priority__ = 10000  # type: ignore[attr-defined]  # so does pandas, whose frames have 4000

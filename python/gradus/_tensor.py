@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     Fn = TypeVar("Fn", bound=Callable[..., Any])
 
-f32, f64, f16, bf16, i32, i64, u8, bool_ = "f32", "f64", "f16", "bf16", "i32", "i64", "u8", "bool"
-
 
 class Device(str):
     """A device by kind and number: Device("cpu"), Device("gpu", 1).  A text such as "gpu:1" serves as well."""
@@ -31,19 +29,6 @@ def devices() -> list[str]:
 
 
 # ---- making ----
-
-def arange(start: float, stop: float | None = None, step: float = 1, dtype: str | None = None) -> Tensor:
-    """start, start + step, ... below stop; arange(n) counts from 0.  Whole numbers give i64."""
-    if stop is None:
-        start, stop = 0, start
-    whole = all(isinstance(x, int) for x in (start, stop, step))
-    return _core._arange(start, stop, step, dtype or ("i64" if whole else "f64"))
-
-
-def eye(rows: int, columns: int | None = None, dtype: str = "f64") -> Tensor:
-    """Ones on the diagonal."""
-    return _core._eye(rows, rows if columns is None else columns, dtype)
-
 
 def tensor(data: Any, dtype: Any = None, axes: Any = None, labels: Any = None, requires_grad: bool = False,
            device: str | None = None) -> Tensor:
@@ -170,7 +155,7 @@ def _bytes_of(x: Tensor) -> bytes:
     return _core._bytes(x)
 
 
-def _restore(data: Any, stored: str, dtype: str, shape: tuple[int, ...], axes: Any, labels: Any, grad: bool) -> Tensor:
+def _restore(data: Any, stored: Any, dtype: Any, shape: tuple[int, ...], axes: Any, labels: Any, grad: bool) -> Tensor:
     t = _core._from_bytes(data, stored, shape) if isinstance(data, bytes) else _core.zeros(shape, stored)
     return tensor(t.to(dtype), axes=axes if any(axes) else None,
                   labels={i: names for i, names in enumerate(labels) if names is not None}, requires_grad=grad)
@@ -240,7 +225,7 @@ def _repr_html_(self: Tensor) -> str:
     head = labels[-1] or range(self.shape[-1])
     side = (labels[0] or range(self.shape[0])) if self.ndim == 2 else [""]
     corner = " \\ ".join(n or "" for n in names) if any(names) else ""
-    out = [f"<table><caption>{html.escape(self.dtype)} {html.escape(str(list(self.shape)))}</caption>",
+    out = [f"<table><caption>{html.escape(str(self.dtype))} {html.escape(str(list(self.shape)))}</caption>",
            f"<tr><th>{html.escape(corner)}</th>" + "".join(f"<th>{html.escape(str(h))}</th>" for h in head) + "</tr>"]
     for label, row in zip(side, rows):
         out.append(f"<tr><th>{html.escape(str(label))}</th>" + "".join(f"<td>{_shown(v)}</td>" for v in row) + "</tr>")

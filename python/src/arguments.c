@@ -54,6 +54,49 @@ void gd_py_call_clear(gd_py_call *call)
     call->made_count = call->held_count = call->count = 0;
 }
 
+int gd_py_cast_first(gd_py_call *call, int place)
+{
+    gd_dtype dtype = (gd_dtype)call->value[place].integer;
+    gd_tensor *x = call->value[0].t;
+    if (dtype == GD_DTYPE_COUNT || dtype == gd_tensor_dtype(x)) return 1;
+    gd_tensor *cast = gd_cast(x, dtype);
+    if (cast && call->made_count < GD_PY_MOST_PARAMETERS) {
+        call->value[0].t = call->made[call->made_count++] = cast;
+        return 1;
+    }
+    gd_release(cast);
+    (void)gd_py_raise(call->context);
+    gd_py_call_clear(call);
+    return 0;
+}
+
+gd_tensor *gd_py_device_of(gd_py_call *call, gd_tensor *made, int place)
+{
+    gd_device *device = call->value[place].device;
+    if (!made || !device) return made;
+    gd_tensor *moved = gd_to_device(made, device);
+    gd_release(made);
+    return moved;
+}
+
+/* Does a reshaped tensor lie on the memory of the other? */
+static int is_view(const gd_tensor *made, const gd_tensor *x)
+{
+    if (!gd_numel(x)) return 1;
+    int on_cpu = !strncmp(gd_device_name(gd_tensor_device(x)), "cpu", 3);
+    return on_cpu ? gd_data(made) == gd_data(x) : gd_is_contiguous(x);
+}
+
+gd_tensor *gd_py_copy_of(gd_py_call *call, gd_tensor *made, int place)
+{
+    int wanted = (int)call->value[place].integer;
+    if (!made || wanted < 0 || wanted != is_view(made, call->value[0].t)) return made;
+    gd_tensor *copy = wanted ? gd_copy(made) : NULL;
+    if (!wanted) (void)gd_fail(call->context->ctx, GD_VALUE, "%s: copy=False, but it needs one", call->name);
+    gd_release(made);
+    return copy;
+}
+
 /* ---- one value ---- */
 
 static int wrong(const gd_py_call *call, int k, const char *what, PyObject *o)
@@ -222,7 +265,9 @@ static int read_value(gd_py_call *call, int k, PyObject *o)
     case GD_PY_SIZES: return numbers_of_axes(call, k, o);
     case GD_PY_DTYPE: return (v->integer = gd_py_dtype(o)) != GD_DTYPE_COUNT;
     case GD_PY_TEXTS: return read_texts(call, k, o);
+    case GD_PY_FLAG: return (v->integer = o == Py_None ? -1 : PyObject_IsTrue(o)) >= 0 || o == Py_None;
     case GD_PY_DEVICE:
+        if (o == Py_None) return 1;
         if (!PyUnicode_Check(o)) return wrong(call, k, "a device such as 'gpu:0'", o);
         if (!(v->text = PyUnicode_AsUTF8AndSize(o, NULL))) return 0;
         v->device = gd_py_device(call->context, v->text);
@@ -237,14 +282,24 @@ static int place_of(const gd_py_call *call, PyObject *name)
 {
     for (int k = 0; k < call->count; k++)
         if (PyUnicode_CompareWithASCIIString(name, call->parameter[k].name) == 0) return k;
+    for (int k = 0; k < call->count; k++)
+        if (call->parameter[k].also && PyUnicode_CompareWithASCIIString(name, call->parameter[k].also) == 0)
+            return k;
     return -1;
+}
+
+/* The parameter that takes all numbers from its place on, as in reshape(2, 3): the last one but for copy=; -1: none does. */
+static int place_of_rest(const gd_py_call *call)
+{
+    int last = call->count - 1;
+    if (last >= 0 && call->parameter[last].kind == GD_PY_FLAG) last--;
+    gd_py_kind kind = last >= 0 ? call->parameter[last].kind : GD_PY_TENSOR;
+    return kind == GD_PY_SHAPE || kind == GD_PY_ORDER ? last : -1;
 }
 
 /* reshape(2, 3): numbers at the end that are one parameter, as a tuple that the call holds. */
 static PyObject *joined(gd_py_call *call, PyObject *const *args, Py_ssize_t n)
 {
-    gd_py_kind kind = call->parameter[call->count - 1].kind;
-    if (kind != GD_PY_SHAPE && kind != GD_PY_ORDER) return NULL;
     PyObject *tuple = PyTuple_New(n);
     for (Py_ssize_t i = 0; i < n && tuple; i++)
         if (PyTuple_SetItem(tuple, i, Py_NewRef(args[i])) < 0) Py_CLEAR(tuple);
@@ -258,10 +313,12 @@ static int place_arguments(gd_py_call *call, PyObject *self, PyObject *const *ar
     int first = self != NULL;
     Py_ssize_t named = names ? PyTuple_Size(names) : 0;
     if (self) given[0] = self;
-    if (n + first > call->count) {
-        Py_ssize_t before = call->count - 1 - first;
-        given[call->count - 1] = before < 0 || named ? NULL : joined(call, args + before, n - before);
-        if (given[call->count - 1]) n = before;
+    int rest = n + first > 1 ? place_of_rest(call) : -1;
+    Py_ssize_t all = n; /* names follow */
+    if (rest >= first && n + first > rest + 1) {
+        Py_ssize_t before = rest - first;
+        if (!(given[rest] = joined(call, args + before, n - before))) return 0;
+        n = before;
     }
     if (n + first > call->count) {
         PyErr_Format(PyExc_TypeError, "%s() takes %d arguments, %zd were given", call->name,
@@ -277,7 +334,7 @@ static int place_arguments(gd_py_call *call, PyObject *self, PyObject *const *ar
                          call->name, name);
             return 0;
         }
-        given[k] = args[n + i];
+        given[k] = args[all + i];
     }
     for (int k = 0; k < call->count; k++) {
         if (given[k] || !call->parameter[k].needed) continue;
@@ -348,6 +405,25 @@ static gd_tensor *leading(gd_py_call *call, PyObject *const *given)
     return lead;
 }
 
+static int is_empty_list(PyObject *o)
+{
+    return o && (PyTuple_Check(o) || PyList_Check(o)) && !PySequence_Size(o);
+}
+
+/* axis=() reduces nothing: the operator gets a new axis of size 1.  False with an exception. */
+static int reduce_none(gd_py_call *call, PyObject *const *given)
+{
+    if (call->count < 3 || call->parameter[1].kind != GD_PY_AXES ||
+        strcmp(call->parameter[2].name, "keepdims") || !is_empty_list(given[1]))
+        return 1;
+    gd_tensor *x = gd_unsqueeze(call->value[0].t, 0, NULL);
+    if (!x) return gd_py_raise(call->context) != NULL;
+    call->made[call->made_count++] = call->value[0].t = x;
+    call->value[1].text = "0";
+    call->value[2].integer = 0;
+    return 1;
+}
+
 int gd_py_read(gd_py_call *call, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     PyObject *given[GD_PY_MOST_PARAMETERS] = {NULL};
@@ -362,9 +438,11 @@ int gd_py_read(gd_py_call *call, PyObject *self, PyObject *const *args, Py_ssize
         gd_py_value *v = &call->value[k];
         gd_py_kind kind = call->parameter[k].kind;
         v->t = NULL, v->text = NULL, v->list = NULL, v->device = NULL, v->count = 0;
-        if (!given[k] || (kind == GD_PY_TENSOR_OR_NONE && given[k] == Py_None)) {
+        if (!given[k] || (given[k] == Py_None && (kind == GD_PY_TENSOR_OR_NONE ||
+                                                  (kind == GD_PY_DTYPE && !call->parameter[k].needed)))) {
             v->real = call->parameter[k].fallback;
             v->integer = is_tensor_kind(kind) || kind == GD_PY_REAL ? 0
+                         : kind == GD_PY_FLAG                       ? -1
                                                                     : (int64_t)call->parameter[k].fallback;
             continue;
         }
@@ -380,7 +458,8 @@ int gd_py_read(gd_py_call *call, PyObject *self, PyObject *const *args, Py_ssize
             return 0;
         }
     }
-    if (gd_py_enter(call->context)) return 1; /* again: reading them may have run Python code */
+    /* again: reading them may have run Python code */
+    if (gd_py_enter(call->context) && reduce_none(call, given)) return 1;
     gd_py_call_clear(call);
     return 0;
 }

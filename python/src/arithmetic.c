@@ -226,6 +226,8 @@ IN_PLACE(matmul)
 IN_PLACE(and)
 IN_PLACE(or)
 IN_PLACE(xor)
+IN_PLACE(lshift)
+IN_PLACE(rshift)
 static PyObject *tensor_in_place_pow(PyObject *a, PyObject *b, PyObject *modulus)
 {
     return in_place(a, tensor_pow(a, b, modulus));
@@ -256,4 +258,6 @@ const PyType_Slot gd_py_arithmetic_slots[GD_PY_ARITHMETIC_SLOTS] = {
     {Py_nb_inplace_matrix_multiply, tensor_in_place_matmul},
     {Py_nb_inplace_and, tensor_in_place_and},
     {Py_nb_inplace_or, tensor_in_place_or},
-    {Py_nb_inplace_xor, tensor_in_place_xor}};
+    {Py_nb_inplace_xor, tensor_in_place_xor},
+    {Py_nb_inplace_lshift, tensor_in_place_lshift},
+    {Py_nb_inplace_rshift, tensor_in_place_rshift}};

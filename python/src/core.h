@@ -120,7 +120,8 @@ typedef struct gd_py_state {
     unsigned long home;     /* the thread that imported the package: it chooses for all */
     int threads_chose;      /* has any other thread chosen? */
     PyObject *empty_tuple;
-    int looked_for_cuda; /* in NVIDIA's packages */
+    int looked_for_cuda;             /* in NVIDIA's packages */
+    PyObject *dtype[GD_DTYPE_COUNT]; /* the objects that stand for dtypes */
 } gd_py_state;
 extern gd_py_state gd_py;
 
@@ -220,7 +221,7 @@ PyObject *gd_py_tuple_of(gd_py_context *c, gd_tensor *const *t, int count);
 /* ---- make.c, index.c, exchange.c ---- */
 
 gd_dtype gd_py_dtype(PyObject *o); /* GD_DTYPE_COUNT with an exception */
-PyObject *gd_py_dtype_text(gd_dtype dtype);
+PyObject *gd_py_dtype_object(gd_dtype dtype);
 /* What an integer dtype holds; false for other dtypes. */
 int gd_py_range(gd_dtype dtype, int64_t *low, int64_t *high);
 /* A Tensor of lists, numbers, buffers or what has __dlpack__; dtype GD_DTYPE_COUNT: as they are.  New. */
@@ -254,14 +255,16 @@ typedef enum gd_py_kind {
     GD_PY_TENSORS,
     GD_PY_DTYPE,
     GD_PY_TEXTS,
-    GD_PY_DEVICE
+    GD_PY_DEVICE,
+    GD_PY_FLAG /* None: neither true nor false, which is -1 */
 } gd_py_kind;
 
 typedef struct gd_py_parameter {
     const char *name;
     gd_py_kind kind;
     int needed;
-    double fallback; /* of numbers and flags; dtypes: its number */
+    double fallback;  /* of numbers and flags; dtypes: its number */
+    const char *also; /* another name that it has; NULL: none */
 } gd_py_parameter;
 
 #define GD_PY_MOST_PARAMETERS 8
@@ -304,6 +307,12 @@ gd_tensor *gd_py_operand(gd_py_call *call, PyObject *o, const gd_tensor *like);
 /* The same for a value that is assigned to x: numbers in lists must fit its dtype, too. */
 gd_tensor *gd_py_value_for(gd_py_call *call, PyObject *o, const gd_tensor *x);
 void gd_py_call_clear(gd_py_call *call);
+/* Casts the first operand where argument `place` is a dtype.  False with an exception, and the call cleared. */
+int gd_py_cast_first(gd_py_call *call, int place);
+/* What was made, on the device that argument `place` is; takes the reference. */
+gd_tensor *gd_py_device_of(gd_py_call *call, gd_tensor *made, int place);
+/* A view of the first operand, or a copy where argument `place` wants one.  False, but the view is a copy: a ValueError. */
+gd_tensor *gd_py_copy_of(gd_py_call *call, gd_tensor *made, int place);
 /* A sequence as a tuple, virtual tensors as their values; new, NULL with an exception. */
 PyObject *gd_py_values(PyObject *list);
 /* "name", 1, (0, "row") or None as the text the library takes. */

@@ -28,6 +28,8 @@ static gd_dtype dtype_of_text(const char *text)
 /* A text, or what has a name: NumPy's types and dtypes, torch's, float, int, bool. */
 gd_dtype gd_py_dtype(PyObject *o)
 {
+    for (int i = 0; i < GD_DTYPE_COUNT; i++)
+        if (o == gd_py.dtype[i]) return (gd_dtype)i;
     PyObject *name = PyUnicode_Check(o) ? Py_NewRef(o) : NULL;
     if (!name && !(name = PyObject_GetAttrString(o, "__name__"))) {
         PyErr_Clear();
@@ -42,13 +44,40 @@ gd_dtype gd_py_dtype(PyObject *o)
         PyErr_Format(
             gd_py.error[GD_DTYPE],
             "a dtype is a name such as 'f64', not the number %R; sizes are given together, as (2, 3)", o);
+    else if (text && dtype == GD_DTYPE_COUNT && strstr(text, "complex"))
+        (void)gd_py_fail(GD_DTYPE, "no dtype %R: there are no complex numbers", o);
     else if (dtype == GD_DTYPE_COUNT && !PyErr_Occurred())
         (void)gd_py_fail(GD_DTYPE, "no dtype %R: there are f32, f64, f16, bf16, i32, i64, u8 and bool", o);
     Py_XDECREF(name);
     return dtype;
 }
 
-PyObject *gd_py_dtype_text(gd_dtype dtype) { return PyUnicode_InternFromString(gd_dtype_name(dtype)); }
+PyObject *gd_py_dtype_object(gd_dtype dtype)
+{
+    PyObject *object = gd_py.dtype[dtype];
+    return object ? Py_NewRef(object) : PyUnicode_InternFromString(gd_dtype_name(dtype));
+}
+
+/* _dtype(what): the object that stands for a dtype. */
+static PyObject *dtype_object(PyObject *module, PyObject *what)
+{
+    (void)module;
+    gd_dtype dtype = gd_py_dtype(what);
+    return dtype == GD_DTYPE_COUNT ? NULL : gd_py_dtype_object(dtype);
+}
+
+/* _set_dtypes(objects): texts of the package that stand for dtypes, in any order. */
+static PyObject *set_dtypes(PyObject *module, PyObject *objects)
+{
+    (void)module;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(objects); i++) {
+        PyObject *object = PyTuple_GetItem(objects, i);
+        gd_dtype dtype = gd_py_dtype(object);
+        if (dtype == GD_DTYPE_COUNT) return NULL;
+        gd_py_set(&gd_py.dtype[dtype], Py_NewRef(object));
+    }
+    Py_RETURN_NONE;
+}
 
 int gd_py_range(gd_dtype dtype, int64_t *low, int64_t *high)
 {
@@ -565,6 +594,8 @@ PyMethodDef gd_py_make_functions[] = {
      "is; else a copy."},
     {"from_dlpack", gd_py_from_dlpack, METH_O,
      "from_dlpack(object, /)\n--\n\nA tensor over the memory of an object with __dlpack__: NumPy, PyTorch, JAX, CuPy."},
+    {"_dtype", dtype_object, METH_O, NULL},
+    {"_set_dtypes", set_dtypes, METH_O, NULL},
     {"seed", make_seed, METH_O,
      "seed(number, /)\n--\n\nStarts the random numbers of the current context anew."},
     {NULL, NULL, 0, NULL}};

@@ -479,7 +479,7 @@ static PyObject *owner_of(const py_virtual *self)
 static PyObject *compute(const py_virtual *self, gd_dtype dtype, gd_device *device)
 {
     PyObject *owner = owner_of(self), *value = NULL;
-    PyObject *kind = owner ? gd_py_dtype_text(dtype) : NULL;
+    PyObject *kind = owner ? gd_py_dtype_object(dtype) : NULL;
     PyObject *place = kind ? PyUnicode_FromString(gd_device_name(device)) : NULL;
     if (place)
         value = self->method ? PyObject_CallMethodObjArgs(owner, self->method, kind, place, NULL)
@@ -672,7 +672,7 @@ static PyObject *get_virtual_dtype(PyObject *o, void *unused)
     (void)unused;
     VIRTUAL_OR_RETURN(o);
     gd_dtype dtype = gd_virtual_dtype(v);
-    return dtype == GD_DTYPE_COUNT ? gd_py_raise(c) : gd_py_dtype_text(dtype);
+    return dtype == GD_DTYPE_COUNT ? gd_py_raise(c) : gd_py_dtype_object(dtype);
 }
 static PyObject *get_virtual_device(PyObject *o, void *unused)
 {

@@ -19,7 +19,7 @@ static inline void gd_py_call_init(gd_py_call *call, const char *name, const gd_
 PyObject *gd_py_unary(gd_tensor *(*fn)(gd_tensor *), PyObject *o);
 PyObject *gd_py_binary(gd_tensor *(*fn)(gd_tensor *, gd_tensor *), PyObject *a, PyObject *b, int heavy);
 /* The slots of operators between two, for the type Tensor. */
-#define GD_PY_ARITHMETIC_SLOTS 25
+#define GD_PY_ARITHMETIC_SLOTS 27
 extern const PyType_Slot gd_py_arithmetic_slots[GD_PY_ARITHMETIC_SLOTS];
 /* with_labels: as many labels as the axis has elements; false with an exception, the call cleared. */
 int gd_py_labels_fit(gd_py_call *call, int place);

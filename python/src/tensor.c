@@ -260,7 +260,7 @@ static PyObject *get_dtype(PyObject *o, void *unused)
 {
     (void)unused;
     TENSOR_OR_RETURN(o);
-    return gd_py_dtype_text(gd_tensor_dtype(t));
+    return gd_py_dtype_object(gd_tensor_dtype(t));
 }
 static PyObject *get_device(PyObject *o, void *unused)
 {
@@ -432,10 +432,10 @@ static PyObject *tensor_tolist(PyObject *o, PyObject *unused)
 
 static PyObject *tensor_backward(PyObject *o, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    static const gd_py_parameter parameter[] = {{"self", GD_PY_TENSOR, 1, 0},
-                                                {"seed", GD_PY_TENSOR_OR_NONE, 0, 0},
-                                                {"retain_graph", GD_PY_BOOL, 0, 0},
-                                                {"create_graph", GD_PY_BOOL, 0, 0}};
+    static const gd_py_parameter parameter[] = {{"self", GD_PY_TENSOR, 1, 0, NULL},
+                                                {"seed", GD_PY_TENSOR_OR_NONE, 0, 0, NULL},
+                                                {"retain_graph", GD_PY_BOOL, 0, 0, NULL},
+                                                {"create_graph", GD_PY_BOOL, 0, 0, NULL}};
     gd_py_call call = {.name = "backward", .parameter = parameter, .count = 4};
     if (!gd_py_read(&call, o, args, n, names)) return NULL;
     int flags = (call.value[2].integer ? GD_RETAIN_GRAPH : 0) | (call.value[3].integer ? GD_CREATE_GRAPH : 0);
@@ -478,8 +478,9 @@ static PyObject *tensor_require_grad(PyObject *o, PyObject *const *args, Py_ssiz
 
 static PyObject *tensor_split(PyObject *o, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    static const gd_py_parameter parameter[] = {
-        {"self", GD_PY_TENSOR, 1, 0}, {"size", GD_PY_INT, 1, 0}, {"axis", GD_PY_AXES, 1, 0}};
+    static const gd_py_parameter parameter[] = {{"self", GD_PY_TENSOR, 1, 0, NULL},
+                                                {"size", GD_PY_INT, 1, 0, NULL},
+                                                {"axis", GD_PY_AXES, 1, 0, NULL}};
     gd_py_call call = {.name = "split", .parameter = parameter, .count = 3};
     if (!gd_py_read(&call, o, args, n, names)) return NULL;
     gd_tensor *t = call.value[0].t, **piece = NULL;

@@ -133,6 +133,21 @@ RULE(atan2)
     if (gd__need(p, 1)) set_sum(p, 1, gd_neg(gd_mul(over, a)));
 }
 
+/* Of both operands 0 where both are: the cone has no slope at its tip. */
+RULE(hypot)
+{
+    gd_tensor *y = Y, *tip = y ? gd_eq(y, gd_zeros_like(y)) : NULL;
+    gd_tensor *over = gd_div(G, y ? gd_where(tip, gd_ones_like(y), y) : NULL);
+    if (gd__need(p, 0)) set_sum(p, 0, gd_mul(over, A));
+    if (gd__need(p, 1)) set_sum(p, 1, gd_mul(over, B));
+}
+
+RULE(copysign)
+{
+    if (gd__need(p, 0)) set_sum(p, 0, gd_mul(G, gd_mul(gd_sign(A), gd_copysign(gd_ones_like(B), B))));
+    if (gd__need(p, 1)) set_sum(p, 1, zeros_of(G));
+}
+
 /* Equal operands: the gradient goes to the left one. */
 static void choose(gd_pullback *p, gd_tensor *left)
 {

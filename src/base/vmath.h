@@ -63,6 +63,8 @@ static inline float gd__ceil_f32(float x) { return __builtin_ceilf(x); }
 static inline double gd__ceil_f64(double x) { return __builtin_ceil(x); }
 static inline float gd__round_f32(float x) { return __builtin_rintf(x); }
 static inline double gd__round_f64(double x) { return __builtin_rint(x); }
+static inline float gd__trunc_f32(float x) { return __builtin_truncf(x); }
+static inline double gd__trunc_f64(double x) { return __builtin_trunc(x); }
 static inline float gd__copysign_f32(float x, float y) { return __builtin_copysignf(x, y); }
 static inline double gd__copysign_f64(double x, double y) { return __builtin_copysign(x, y); }
 static inline float gd__fma_f32(float x, float y, float z) { return __builtin_fmaf(x, y, z); }

@@ -342,6 +342,9 @@ GD_BY_F64(acos)
 GD_BY_F64(atan)
 GD_BY_F64(sinh)
 GD_BY_F64(cosh)
+GD_BY_F64(asinh)
+GD_BY_F64(acosh)
+GD_BY_F64(atanh)
 #undef GD_BY_F64
 double lgamma_r(double x, int *sign); /* macOS has it, and hides its declaration */
 static inline double gd__lgamma_f64(double x)
@@ -352,10 +355,14 @@ static inline double gd__lgamma_f64(double x)
 static inline float gd__lgamma_f32(float x) { return (float)gd__lgamma_f64((double)x); }
 static inline double gd__atan2_f64(double y, double x) { return atan2(y, x); }
 static inline float gd__atan2_f32(float y, float x) { return (float)atan2((double)y, (double)x); }
+static inline double gd__hypot_f64(double x, double y) { return hypot(x, y); }
+static inline float gd__hypot_f32(float x, float y) { return (float)hypot((double)x, (double)y); }
+static inline double gd__nextafter_f64(double x, double y) { return nextafter(x, y); }
+static inline float gd__nextafter_f32(float x, float y) { return nextafterf(x, y); }
 static inline double gd__mod_f64(double x, double y)
 {
     double r = fmod(x, y);
-    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+    return r == 0 ? copysign(0.0, y) : (r < 0) != (y < 0) ? r + y : r;
 }
 static inline float gd__mod_f32(float x, float y) { return (float)gd__mod_f64((double)x, (double)y); }
 

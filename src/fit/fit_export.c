@@ -50,7 +50,7 @@ static bool is_taken(const char *name)
         "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while and as assert async "
         "await class def del elif except finally from global import in is lambda nonlocal not or pass raise try with yield False "
         "None True math abs max min exp log log2 log10 log1p expm1 sqrt fabs sin cos tan asin acos atan atan2 sinh cosh tanh erf "
-        "erfc lgamma floor pow fmod fmax fmin main ";
+        "erfc lgamma floor pow fmod fmax fmin asinh acosh atanh trunc isnan isinf hypot main ";
     char padded[NAME + 2];
     (void)snprintf(padded, sizeof padded, " %.60s ", name);
     return strstr(words, padded) != NULL;

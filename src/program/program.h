@@ -39,7 +39,6 @@
     X(SUM_ALONG, 1) X(MAXIMUM_ALONG, 1)
 /* Elements that are no operators of tensors: name, operands, what it computes (as in ops.def) */
 #define GD_MORE_ELEMENTS(X)                                                                                     \
-    X(copysign, 2, F(copysign)(a, b != b ? 0 : b)) /* the sign of a NaN is left to chance by compilers: + */    \
     X(scalar_pow, 2, F(scalar_pow)(a, b))          /* a^b with the bits of gd_pow_scalar */                     \
     X(as_f16, 1, F(as_f16)(a))                     /* rounded to a half and back */                             \
     X(as_bf16, 1, F(as_bf16)(a))

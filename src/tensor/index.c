@@ -332,6 +332,7 @@ gd_tensor *gd__embed(gd_tensor *x, const int64_t *size, const int64_t *start, co
 gd_tensor *gd_pad(gd_tensor *x, const int64_t *before, const int64_t *after, double value)
 {
     if (!x || !before || !after) return gd__none(gd__null(gd_tensor_ctx(x), "pad: the widths are NULL"));
+    if (!gd__holds(x->head.ctx, "pad", x->dtype, value)) return NULL;
     int64_t size[GD_MAX_DIMS], step[GD_MAX_DIMS];
     for (int i = 0; i < x->ndim; i++) {
         char name[64];

@@ -7,8 +7,7 @@
 
 /* ---- constants ---- */
 
-/* Can an integer dtype hold a number?  Fractions are cut off; NaN becomes 0. */
-static bool holds(gd_ctx *ctx, const char *what, gd_dtype dtype, double v)
+bool gd__holds(gd_ctx *ctx, const char *what, gd_dtype dtype, double v)
 {
     double low = dtype == GD_U8 ? -1 : dtype == GD_I32 ? -0x1p31 - 1 : -0x1p63 - 2048;
     double high = dtype == GD_U8 ? 0x1p8 : dtype == GD_I32 ? 0x1p31 : 0x1p63;
@@ -21,7 +20,7 @@ static bool holds(gd_ctx *ctx, const char *what, gd_dtype dtype, double v)
 static gd_tensor *filled(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *shape,
                          double v)
 {
-    if (device && !holds(device->ctx, what, dtype, v)) return NULL;
+    if (device && !gd__holds(device->ctx, what, dtype, v)) return NULL;
     gd_tensor *t = gd__new_checked(device, what, dtype, ndim, shape);
     return gd__run1(GD_OP_fill, NULL, 0, &(gd_attrs){.nf = 1, .f = {v}}, t);
 }
@@ -115,7 +114,8 @@ gd_tensor *gd_arange(gd_ctx *ctx, gd_dtype dtype, double start, double stop, dou
     if (step == 0 || !isfinite(count) || count > 0x1p53)
         return gd__refuse(ctx, GD_VALUE, "arange: from %g to %g in steps of %g", start, stop, step);
     double last = start + (count > 0 ? count - 1 : 0) * step;
-    if (count > 0 && (!holds(ctx, "arange", dtype, start) || !holds(ctx, "arange", dtype, last))) return NULL;
+    if (count > 0 && (!gd__holds(ctx, "arange", dtype, start) || !gd__holds(ctx, "arange", dtype, last)))
+        return NULL;
     return sequence(ctx, "arange", dtype, start, step, count > 0 ? (int64_t)count : 0, NULL);
 }
 

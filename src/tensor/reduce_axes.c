@@ -160,9 +160,13 @@ static gd_tensor *mean_list(gd_tensor *x, const int *list, int count, bool keep_
 
 gd_tensor *gd_mean(gd_tensor *x, const char *axes, bool keep_dims)
 {
-    if (!x || !gd__need_float("mean", x)) return NULL;
-    int list[GD_MAX_DIMS], count = gd__parse_axes("mean", x, axes, list);
-    return count < 0 ? NULL : mean_list(x, list, count, keep_dims);
+    int list[GD_MAX_DIMS], count = x ? gd__parse_axes("mean", x, axes, list) : -1;
+    if (count < 0) return NULL;
+    if (gd_dtype_is_float(x->dtype)) return mean_list(x, list, count, keep_dims);
+    gd_ctx *ctx = x->head.ctx;
+    gd_scope_begin(ctx);
+    x = gd_cast(x, GD_F64);
+    return gd__scope_leave(ctx, x ? mean_list(x, list, count, keep_dims) : NULL);
 }
 
 /* ---- several axes seen as one, at the end ---- */
@@ -284,6 +288,55 @@ gd_tensor *gd_logsumexp(gd_tensor *x, const char *axes, bool keep_dims)
 {
     if (!x || !gd__need_float("logsumexp", x)) return NULL;
     return reduce(GD_OP_logsumexp, x, axes, keep_dims, x->dtype);
+}
+
+/* ---- order ---- */
+
+/* x as the kernel takes it: f32, f64 or i64, contiguous. */
+static gd_tensor *comparable(gd_tensor *x)
+{
+    bool half = x && (x->dtype == GD_F16 || x->dtype == GD_BF16);
+    if (x && x->dtype != GD_F32 && x->dtype != GD_F64) x = gd_cast(x, half ? GD_F32 : GD_I64);
+    return gd_contiguous(x);
+}
+
+/* The places of x in order, along `at`; the result has no names. */
+static gd_tensor *order_along(gd_tensor *x, int at, bool descending)
+{
+    int n = x->ndim, order[GD_MAX_DIMS];
+    gd_tensor *rows = gd__axes_last(gd_detach(gd_drop_names(x)), &at, 1);
+    if (!(rows = comparable(rows))) return NULL;
+    int64_t count = rows->size[n - 1];
+    gd_attrs attrs = {.ni = 3, .i = {count ? rows->numel / count : 0, count, descending}};
+    gd_tensor *out = gd__new(x->storage->device, GD_I64, n, rows->size);
+    out = gd__run1(GD_OP_argsort, &rows, 1, &attrs, out);
+    for (int i = 0; i < n; i++) order[i] = i < at ? i : i == at ? n - 1 : i - 1;
+    return at == n - 1 ? out : gd_permute(out, order);
+}
+
+static gd_tensor *ordered(const char *what, gd_tensor *x, const char *axis, bool descending, bool places)
+{
+    int at = x ? gd__parse_axis(what, x, axis) : -1;
+    if (at < 0) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *order = order_along(x, at, descending), *out = NULL;
+    if (order && !places) out = gd__gather(x, at, gd_contiguous(order));
+    if (order && places) {
+        gd_tensor *named = gd__mapped(gd_contiguous(gd_copy(order)), x, NULL);
+        out = named ? (gd__labels_put(named, at, NULL), named) : NULL;
+    }
+    return gd__scope_leave(ctx, out);
+}
+
+gd_tensor *gd_argsort(gd_tensor *x, const char *axis, bool descending)
+{
+    return ordered("argsort", x, axis, descending, true);
+}
+
+gd_tensor *gd_sort(gd_tensor *x, const char *axis, bool descending)
+{
+    return ordered("sort", x, axis, descending, false);
 }
 
 /* ---- norms and spread ---- */

@@ -73,7 +73,9 @@ gd_tensor *gd__new(gd_device *device, gd_dtype dtype, int ndim, const int64_t *s
 /* The same, checked for overflow and bad sizes, error text prefixed with `what`. */
 gd_tensor *gd__new_checked(gd_device *device, const char *what, gd_dtype dtype, int ndim,
                            const int64_t *size);
-/* The same without storage, for gd__storage_over. */
+/* Can an integer dtype hold a number?  Fractions are cut off; NaN becomes 0.  False with OVERFLOW recorded. */
+bool gd__holds(gd_ctx *ctx, const char *what, gd_dtype dtype, double v);
+/* A contiguous tensor without storage, for gd__storage_over. */
 gd_tensor *gd__new_over(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *size);
 /* Memory of others becomes the storage of a tensor that has none. */
 gd_status gd__storage_over(gd_tensor *t, gd_device *device, void *data, bool read_only,

@@ -326,6 +326,28 @@ static const meaning meanings[] = {
     {GD_I_gelu_grad, 3, 0, 0, 1.5},
     {GD_I_relu_grad, 3, 1, 0, 3},
     {GD_I_relu_grad, 3, 0, 0, 0},
+    {GD_I_asinh, 0, 0, 0, 0},
+    {GD_I_acosh, 1, 0, 0, 0},
+    {GD_I_atanh, 1, 0, 0, INFINITY},
+    {GD_I_trunc, -2.5, 0, 0, -2},
+    {GD_I_trunc, 2.5, 0, 0, 2},
+    {GD_I_isnan, NAN, 0, 0, 1},
+    {GD_I_isnan, INFINITY, 0, 0, 0},
+    {GD_I_isinf, -INFINITY, 0, 0, 1},
+    {GD_I_isinf, NAN, 0, 0, 0},
+    {GD_I_isinf, 1e30, 0, 0, 0},
+    {GD_I_signbit, -0.0, 0, 0, 1},
+    {GD_I_signbit, 0, 0, 0, 0},
+    {GD_I_signbit, -3, 0, 0, 1},
+    {GD_I_hypot, -3, 4, 0, 5},
+    {GD_I_hypot, -INFINITY, NAN, 0, INFINITY},
+    {GD_I_logaddexp, -INFINITY, -INFINITY, 0, -INFINITY},
+    {GD_I_logaddexp, INFINITY, INFINITY, 0, INFINITY},
+    {GD_I_logaddexp, -INFINITY, 2, 0, 2},
+    {GD_I_logaddexp, 1, NAN, 0, NAN},
+    {GD_I_nextafter, 2, 2, 0, 2},
+    {GD_I_nextafter, 2, NAN, 0, NAN},
+    {GD_I_mod, 6, -3, 0, -0.0},
     {GD_I_fma, 2, 3, 4, 10},
     {GD_I_lerp, 2, 4, 0.5, 3},
     {GD_I_as_f16, 1.0001, 0, 0, 1},
@@ -400,82 +422,94 @@ static void instructions_mean_what_the_table_says(void **state)
 /* ---- a plain evaluator ---- */
 
 /* What each instruction does to two or three floats (kind 0) or doubles; written out again, not taken from ops.def. */
-#define PLAIN(name, type, suffix, ABS, SQRT, EXP, LOG, TANH, POW, FLOOR)       \
-    static type name(unsigned op, type a, type b, type c)                      \
-    {                                                                          \
-        switch (op) {                                                          \
-        case GD_I_neg: return -a;                                              \
-        case GD_I_abs: return ABS(a);                                          \
-        case GD_I_sign:                                                        \
-            if (isnan(a) || a == 0) return a;                                  \
-            return a > 0 ? (type)1 : -(type)1;                                 \
-        case GD_I_sqrt: return SQRT(a);                                        \
-        case GD_I_square: return a * a;                                        \
-        case GD_I_reciprocal: return 1 / a;                                    \
-        case GD_I_exp: return EXP(a);                                          \
-        case GD_I_log: return LOG(a);                                          \
-        case GD_I_tanh: return TANH(a);                                        \
-        case GD_I_rsqrt: return 1 / SQRT(a);                                   \
-        case GD_I_expm1: return gd__expm1_##suffix(a);                         \
-        case GD_I_log1p: return gd__log1p_##suffix(a);                         \
-        case GD_I_log2: return gd__log2_##suffix(a);                           \
-        case GD_I_log10: return gd__log10_##suffix(a);                         \
-        case GD_I_sin: return gd__sin_##suffix(a);                             \
-        case GD_I_cos: return gd__cos_##suffix(a);                             \
-        case GD_I_tan: return gd__tan_##suffix(a);                             \
-        case GD_I_asin: return gd__asin_##suffix(a);                           \
-        case GD_I_acos: return gd__acos_##suffix(a);                           \
-        case GD_I_atan: return gd__atan_##suffix(a);                           \
-        case GD_I_sinh: return gd__sinh_##suffix(a);                           \
-        case GD_I_cosh: return gd__cosh_##suffix(a);                           \
-        case GD_I_sigmoid: return gd__sigmoid_##suffix(a);                     \
-        case GD_I_softplus: return gd__softplus_##suffix(a);                   \
-        case GD_I_gelu: return gd__gelu_##suffix(a);                           \
-        case GD_I_erf: return gd__erf_##suffix(a);                             \
-        case GD_I_erfc: return gd__erfc_##suffix(a);                           \
-        case GD_I_lgamma: return gd__lgamma_##suffix(a);                       \
-        case GD_I_ceil: return gd__ceil_##suffix(a);                           \
-        case GD_I_round: return gd__round_##suffix(a);                         \
-        case GD_I_relu: return a < 0 ? 0 : a;                                  \
-        case GD_I_add_scalar: return a + b;                                    \
-        case GD_I_mul_scalar: return a * b;                                    \
-        case GD_I_clamp: return a < b ? b : a > c ? c : a;                     \
-        case GD_I_atan2: return gd__atan2_##suffix(a, b);                      \
-        case GD_I_mod: return gd__mod_##suffix(a, b);                          \
-        case GD_I_floor_div: return FLOOR(a / b);                              \
-        case GD_I_logical_xor: return (a != 0) != (b != 0);                    \
-        case GD_I_gelu_grad: return a * gd__gelu_slope_##suffix(b);            \
-        case GD_I_relu_grad: return b > 0 ? a : 0;                             \
-        case GD_I_fma: return gd__fma_##suffix(a, b, c);                       \
-        case GD_I_lerp: return a + c * (b - a);                                \
-        case GD_I_as_f16: return gd__f16_to_f32(gd__f32_to_f16((float)a));     \
-        case GD_I_as_bf16: return gd__bf16_to_f32(gd__f32_to_bf16((float)a));  \
-        case GD_I_floor: return FLOOR(a);                                      \
-        case GD_I_isfinite: return isfinite(a) ? 1 : 0;                        \
-        case GD_I_logical_not: return a == 0;                                  \
-        case GD_I_add: return a + b;                                           \
-        case GD_I_sub: return a - b;                                           \
-        case GD_I_mul: return a * b;                                           \
-        case GD_I_div: return a / b;                                           \
-        case GD_I_minimum:                                                     \
-            if (isnan(a) || isnan(b)) return (type)NAN;                        \
-            return b < a ? b : a;                                              \
-        case GD_I_maximum:                                                     \
-            if (isnan(a) || isnan(b)) return (type)NAN;                        \
-            return b > a ? b : a;                                              \
-        case GD_I_pow: return (type)POW(a, b);                                 \
-        case GD_I_scalar_pow: return gd__scalar_pow_##suffix(a, b);            \
-        case GD_I_copysign: return !isnan(b) && signbit(b) ? -ABS(a) : ABS(a); \
-        case GD_I_lt: return a < b;                                            \
-        case GD_I_le: return a <= b;                                           \
-        case GD_I_gt: return a > b;                                            \
-        case GD_I_ge: return a >= b;                                           \
-        case GD_I_eq: return a == b;                                           \
-        case GD_I_ne: return a != b;                                           \
-        case GD_I_logical_and: return a != 0 && b != 0;                        \
-        case GD_I_logical_or: return a != 0 || b != 0;                         \
-        default: return a != 0 ? b : c;                                        \
-        }                                                                      \
+#define PLAIN(name, type, suffix, ABS, SQRT, EXP, LOG, TANH, POW, FLOOR)                \
+    static type name(unsigned op, type a, type b, type c)                               \
+    {                                                                                   \
+        switch (op) {                                                                   \
+        case GD_I_neg: return -a;                                                       \
+        case GD_I_abs: return ABS(a);                                                   \
+        case GD_I_sign:                                                                 \
+            if (isnan(a) || a == 0) return a;                                           \
+            return a > 0 ? (type)1 : -(type)1;                                          \
+        case GD_I_sqrt: return SQRT(a);                                                 \
+        case GD_I_square: return a * a;                                                 \
+        case GD_I_reciprocal: return 1 / a;                                             \
+        case GD_I_exp: return EXP(a);                                                   \
+        case GD_I_log: return LOG(a);                                                   \
+        case GD_I_tanh: return TANH(a);                                                 \
+        case GD_I_rsqrt: return 1 / SQRT(a);                                            \
+        case GD_I_expm1: return gd__expm1_##suffix(a);                                  \
+        case GD_I_log1p: return gd__log1p_##suffix(a);                                  \
+        case GD_I_log2: return gd__log2_##suffix(a);                                    \
+        case GD_I_log10: return gd__log10_##suffix(a);                                  \
+        case GD_I_sin: return gd__sin_##suffix(a);                                      \
+        case GD_I_cos: return gd__cos_##suffix(a);                                      \
+        case GD_I_tan: return gd__tan_##suffix(a);                                      \
+        case GD_I_asin: return gd__asin_##suffix(a);                                    \
+        case GD_I_acos: return gd__acos_##suffix(a);                                    \
+        case GD_I_atan: return gd__atan_##suffix(a);                                    \
+        case GD_I_sinh: return gd__sinh_##suffix(a);                                    \
+        case GD_I_cosh: return gd__cosh_##suffix(a);                                    \
+        case GD_I_asinh: return gd__asinh_##suffix(a);                                  \
+        case GD_I_acosh: return gd__acosh_##suffix(a);                                  \
+        case GD_I_atanh: return gd__atanh_##suffix(a);                                  \
+        case GD_I_trunc: return gd__trunc_##suffix(a);                                  \
+        case GD_I_isnan: return (type)(isnan(a) != 0);                                  \
+        case GD_I_isinf: return (type)(isinf(a) != 0);                                  \
+        case GD_I_signbit: return (type)(signbit(a) != 0);                              \
+        case GD_I_hypot: return gd__hypot_##suffix(a, b);                               \
+        case GD_I_nextafter: return gd__nextafter_##suffix(a, b);                       \
+        case GD_I_logaddexp:                                                            \
+            if (a == b) return a + (type)0.69314718055994531;                           \
+            return (a > b ? a : b) + gd__log1p_##suffix(gd__exp_##suffix(-ABS(a - b))); \
+        case GD_I_sigmoid: return gd__sigmoid_##suffix(a);                              \
+        case GD_I_softplus: return gd__softplus_##suffix(a);                            \
+        case GD_I_gelu: return gd__gelu_##suffix(a);                                    \
+        case GD_I_erf: return gd__erf_##suffix(a);                                      \
+        case GD_I_erfc: return gd__erfc_##suffix(a);                                    \
+        case GD_I_lgamma: return gd__lgamma_##suffix(a);                                \
+        case GD_I_ceil: return gd__ceil_##suffix(a);                                    \
+        case GD_I_round: return gd__round_##suffix(a);                                  \
+        case GD_I_relu: return a < 0 ? 0 : a;                                           \
+        case GD_I_add_scalar: return a + b;                                             \
+        case GD_I_mul_scalar: return a * b;                                             \
+        case GD_I_clamp: return a < b ? b : a > c ? c : a;                              \
+        case GD_I_atan2: return gd__atan2_##suffix(a, b);                               \
+        case GD_I_mod: return gd__mod_##suffix(a, b);                                   \
+        case GD_I_floor_div: return FLOOR(a / b);                                       \
+        case GD_I_logical_xor: return (a != 0) != (b != 0);                             \
+        case GD_I_gelu_grad: return a * gd__gelu_slope_##suffix(b);                     \
+        case GD_I_relu_grad: return b > 0 ? a : 0;                                      \
+        case GD_I_fma: return gd__fma_##suffix(a, b, c);                                \
+        case GD_I_lerp: return a + c * (b - a);                                         \
+        case GD_I_as_f16: return gd__f16_to_f32(gd__f32_to_f16((float)a));              \
+        case GD_I_as_bf16: return gd__bf16_to_f32(gd__f32_to_bf16((float)a));           \
+        case GD_I_floor: return FLOOR(a);                                               \
+        case GD_I_isfinite: return isfinite(a) ? 1 : 0;                                 \
+        case GD_I_logical_not: return a == 0;                                           \
+        case GD_I_add: return a + b;                                                    \
+        case GD_I_sub: return a - b;                                                    \
+        case GD_I_mul: return a * b;                                                    \
+        case GD_I_div: return a / b;                                                    \
+        case GD_I_minimum:                                                              \
+            if (isnan(a) || isnan(b)) return (type)NAN;                                 \
+            return b < a ? b : a;                                                       \
+        case GD_I_maximum:                                                              \
+            if (isnan(a) || isnan(b)) return (type)NAN;                                 \
+            return b > a ? b : a;                                                       \
+        case GD_I_pow: return (type)POW(a, b);                                          \
+        case GD_I_scalar_pow: return gd__scalar_pow_##suffix(a, b);                     \
+        case GD_I_copysign: return !isnan(b) && signbit(b) ? -ABS(a) : ABS(a);          \
+        case GD_I_lt: return a < b;                                                     \
+        case GD_I_le: return a <= b;                                                    \
+        case GD_I_gt: return a > b;                                                     \
+        case GD_I_ge: return a >= b;                                                    \
+        case GD_I_eq: return a == b;                                                    \
+        case GD_I_ne: return a != b;                                                    \
+        case GD_I_logical_and: return a != 0 && b != 0;                                 \
+        case GD_I_logical_or: return a != 0 || b != 0;                                  \
+        default: return a != 0 ? b : c;                                                 \
+        }                                                                               \
     }
 static float libm_pow(float a, float b) { return (float)pow((double)a, (double)b); }
 PLAIN(of_optimizers_f32, float, f32, fabsf, sqrtf, gd__exp_f32, gd__log_f32, gd__tanh_f32, libm_pow, floorf)

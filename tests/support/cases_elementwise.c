@@ -9,6 +9,9 @@
         domain, "row=2 col=3", broadcast, "row=0 col=3", "", "row=300 col=400", 0 \
     }
 
+/* Integers follow other rules: clamp cuts to the whole numbers inside the bounds, pow to a whole part. */
+static bool whole(long double x) { return x == rintl(x); }
+
 /* ---- one operand: name, domain, dtypes, order of derivatives, what it is ---- */
 
 #define UNARY_CASES(X)                                          \
@@ -36,6 +39,10 @@
     X(floor, ANY, NUMBERS, 0, floorl(x))                        \
     X(ceil, ANY, NUMBERS, 0, ceill(x))                          \
     X(round, ANY, NUMBERS, 0, rintl(x))                         \
+    X(trunc, ANY, NUMBERS, 0, truncl(x))                        \
+    X(isnan, FEW, EVERYTHING, 0, isnan(x) ? 1 : 0)              \
+    X(isinf, FEW, EVERYTHING, 0, isinf(x) ? 1 : 0)              \
+    X(signbit, FEW, EVERYTHING, 0, x < 0)                       \
     X(isfinite, FEW, EVERYTHING, 0, isfinite(x) ? 1 : 0)        \
     X(logical_not, FEW, EVERYTHING, 0, x == 0)                  \
     X(bit_not, FEW, INTEGERS, 0, (long double)~(int64_t)x)
@@ -74,9 +81,6 @@ static void ref_small_tan(const array *in, array *out) { ref_map(in, 1, value_sm
     X(clamp, , ANY, NUMBERS, gd_clamp(t, -1, 1), x<-1 ? -1 : x> 1 ? 1 : x)  \
     X(clamp, _below, ANY, NUMBERS, gd_clamp(t, 0.5, INFINITY), x < 0.5L ? (whole(x) ? 1 : 0.5L) : x)
 
-/* Integers are cut to the whole numbers inside the bounds. */
-static bool whole(long double x) { return x == rintl(x); }
-
 #define SCALAR_FUNCTIONS(name, variant, domain, dtypes, call, expression)      \
     ELEMENT(name##variant, expression)                                         \
     static void ref_##name##variant(const array *in, array *out)               \
@@ -93,17 +97,22 @@ SCALAR_CASES(SCALAR_FUNCTIONS)
 
 /* ---- special functions: name, variant, operands, domain, call, what it is; errors of the C library's are larger ---- */
 
-#define SPECIAL_CASES(X)                                          \
-    X(log2, , 1, POSITIVE, gd_log2(in[0]), log2l(x))              \
-    X(log10, , 1, POSITIVE, gd_log10(in[0]), log10l(x))           \
-    X(asin, , 1, INSIDE, gd_asin(in[0]), asinl(x))                \
-    X(acos, , 1, INSIDE, gd_acos(in[0]), acosl(x))                \
-    X(sinh, , 1, ANY, gd_sinh(in[0]), sinhl(x))                   \
-    X(cosh, , 1, ANY, gd_cosh(in[0]), coshl(x))                   \
-    X(erfc, , 1, ANY, gd_erfc(in[0]), erfcl(x))                   \
-    X(lgamma, , 1, POSITIVE, gd_lgamma(in[0]), lgammal(x))        \
-    X(bessel_j, , 1, ANY, gd_bessel_j(in[0], 0), j0l(x))          \
-    X(bessel_j, _three, 1, ANY, gd_bessel_j(in[0], 3), jnl(3, x)) \
+#define SPECIAL_CASES(X)                                                             \
+    X(log2, , 1, POSITIVE, gd_log2(in[0]), log2l(x))                                 \
+    X(log10, , 1, POSITIVE, gd_log10(in[0]), log10l(x))                              \
+    X(asin, , 1, INSIDE, gd_asin(in[0]), asinl(x))                                   \
+    X(acos, , 1, INSIDE, gd_acos(in[0]), acosl(x))                                   \
+    X(sinh, , 1, ANY, gd_sinh(in[0]), sinhl(x))                                      \
+    X(cosh, , 1, ANY, gd_cosh(in[0]), coshl(x))                                      \
+    X(asinh, , 1, ANY, gd_asinh(in[0]), asinhl(x))                                   \
+    X(acosh, , 1, POSITIVE, gd_acosh(gd_add_scalar(in[0], 2)), acoshl(x + 2))        \
+    X(atanh, , 1, INSIDE, gd_atanh(in[0]), atanhl(x))                                \
+    X(hypot, , 2, ANY, gd_hypot(in[0], in[1]), hypotl(x, y))                         \
+    X(logaddexp, , 2, POSITIVE, gd_logaddexp(in[0], in[1]), logl(expl(x) + expl(y))) \
+    X(erfc, , 1, ANY, gd_erfc(in[0]), erfcl(x))                                      \
+    X(lgamma, , 1, POSITIVE, gd_lgamma(in[0]), lgammal(x))                           \
+    X(bessel_j, , 1, ANY, gd_bessel_j(in[0], 0), j0l(x))                             \
+    X(bessel_j, _three, 1, ANY, gd_bessel_j(in[0], 3), jnl(3, x))                    \
     X(mod, , 2, ANY, gd_mod(in[0], in[1]), x - y * floorl(x / y))
 
 #define SPECIAL_FUNCTIONS(name, variant, operands, domain, call, expression) \
@@ -156,29 +165,31 @@ POLYGAMMA_CASE(_one, 1, trigamma_sum)
 
 /* ---- two operands: name, domains, dtypes, order, what it is ---- */
 
-#define BINARY_CASES(X)                                                     \
-    X(add, ANY, ANY, NUMBERS, 2, x + y)                                     \
-    X(sub, ANY, ANY, NUMBERS, 2, x - y)                                     \
-    X(mul, ANY, ANY, NUMBERS, 2, x *y)                                      \
-    X(div, ANY, ANY, FLOATS, 2, x / y)                                      \
-    X(pow, POSITIVE, ANY, FLOATS, 2, powl(x, y))                            \
-    X(atan2, ANY, ANY, FLOATS, 2, atan2l(x, y))                             \
-    X(minimum, ANY, ANY, NUMBERS, 2, x < y ? x : y)                         \
-    X(maximum, ANY, ANY, NUMBERS, 2, x > y ? x : y)                         \
-    X(eq, FEW, FEW, EVERYTHING, 0, x == y)                                  \
-    X(ne, FEW, FEW, EVERYTHING, 0, x != y)                                  \
-    X(lt, FEW, FEW, EVERYTHING, 0, x < y)                                   \
-    X(le, FEW, FEW, EVERYTHING, 0, x <= y)                                  \
-    X(gt, FEW, FEW, EVERYTHING, 0, x > y)                                   \
-    X(ge, FEW, FEW, EVERYTHING, 0, x >= y)                                  \
-    X(logical_and, FEW, FEW, EVERYTHING, 0, (x != 0) && (y != 0))           \
-    X(logical_or, FEW, FEW, EVERYTHING, 0, (x != 0) || (y != 0))            \
-    X(logical_xor, FEW, FEW, EVERYTHING, 0, (x != 0) != (y != 0))           \
-    X(floor_div, ANY, ANY, NUMBERS, 0, y == 0 ? 0 : floorl(x / y))          \
-    X(bit_and, FEW, ANY, WHOLES, 0, (long double)((int64_t)x & (int64_t)y)) \
-    X(bit_or, FEW, ANY, WHOLES, 0, (long double)((int64_t)x | (int64_t)y))  \
-    X(bit_xor, FEW, ANY, WHOLES, 0, (long double)((int64_t)x ^ (int64_t)y)) \
-    X(shift_left, FEW, POSITIVE, INTEGERS, 0, ldexpl(x, (int)y))            \
+#define BINARY_CASES(X)                                                                      \
+    X(add, ANY, ANY, NUMBERS, 2, x + y)                                                      \
+    X(sub, ANY, ANY, NUMBERS, 2, x - y)                                                      \
+    X(mul, ANY, ANY, NUMBERS, 2, x *y)                                                       \
+    X(div, ANY, ANY, FLOATS, 2, x / y)                                                       \
+    X(pow, POSITIVE, ANY, NUMBERS, 2, whole(x) && whole(y) && y < 0 ? (x == 1) : powl(x, y)) \
+    X(copysign, ANY, ANY, FLOATS, 2, copysignl(x, y))                                        \
+    X(nextafter, ANY, ANY, FLOATS, 0, x)                                                     \
+    X(atan2, ANY, ANY, FLOATS, 2, atan2l(x, y))                                              \
+    X(minimum, ANY, ANY, NUMBERS, 2, x < y ? x : y)                                          \
+    X(maximum, ANY, ANY, NUMBERS, 2, x > y ? x : y)                                          \
+    X(eq, FEW, FEW, EVERYTHING, 0, x == y)                                                   \
+    X(ne, FEW, FEW, EVERYTHING, 0, x != y)                                                   \
+    X(lt, FEW, FEW, EVERYTHING, 0, x < y)                                                    \
+    X(le, FEW, FEW, EVERYTHING, 0, x <= y)                                                   \
+    X(gt, FEW, FEW, EVERYTHING, 0, x > y)                                                    \
+    X(ge, FEW, FEW, EVERYTHING, 0, x >= y)                                                   \
+    X(logical_and, FEW, FEW, EVERYTHING, 0, (x != 0) && (y != 0))                            \
+    X(logical_or, FEW, FEW, EVERYTHING, 0, (x != 0) || (y != 0))                             \
+    X(logical_xor, FEW, FEW, EVERYTHING, 0, (x != 0) != (y != 0))                            \
+    X(floor_div, ANY, ANY, NUMBERS, 0, y == 0 ? 0 : floorl(x / y))                           \
+    X(bit_and, FEW, ANY, WHOLES, 0, (long double)((int64_t)x & (int64_t)y))                  \
+    X(bit_or, FEW, ANY, WHOLES, 0, (long double)((int64_t)x | (int64_t)y))                   \
+    X(bit_xor, FEW, ANY, WHOLES, 0, (long double)((int64_t)x ^ (int64_t)y))                  \
+    X(shift_left, FEW, POSITIVE, INTEGERS, 0, ldexpl(x, (int)y))                             \
     X(shift_right, ANY, POSITIVE, INTEGERS, 0, floorl(ldexpl(x, -(int)y)))
 
 #define WHOLES (INTEGERS | 1 << GD_BOOL)

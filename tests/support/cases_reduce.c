@@ -165,6 +165,41 @@ static void cumsum_along(long double *v, int64_t n, long double *scale)
     }
 }
 
+/* Insertion: each element behind those that are not larger (smaller). */
+static void places_of(const long double *v, int64_t n, int64_t *at, bool descending)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t k = i;
+        for (; k > 0 && (descending ? v[at[k - 1]] < v[i] : v[at[k - 1]] > v[i]); k--) at[k] = at[k - 1];
+        at[k] = i;
+    }
+}
+
+static void order_along(long double *v, int64_t n, long double *scale, bool descending, bool places)
+{
+    int64_t at[256];
+    long double out[256];
+    places_of(v, n, at, descending);
+    for (int64_t i = 0; i < n; i++) out[i] = places ? (long double)at[i] : v[at[i]];
+    for (int64_t i = 0; i < n; i++) scale[i] = v[i] = out[i];
+}
+static void argsort_along(long double *v, int64_t n, long double *scale)
+{
+    order_along(v, n, scale, false, true);
+}
+static void argsort_down(long double *v, int64_t n, long double *scale)
+{
+    order_along(v, n, scale, true, true);
+}
+static void sort_along(long double *v, int64_t n, long double *scale)
+{
+    order_along(v, n, scale, false, false);
+}
+static void sort_down(long double *v, int64_t n, long double *scale)
+{
+    order_along(v, n, scale, true, false);
+}
+
 /* ---- name, variant, operator, call, reference ---- */
 
 #define ALL    7u
@@ -220,7 +255,11 @@ REDUCTIONS(REDUCTION_FUNCTIONS)
     X(log_softmax, last, gd_log_softmax(x, "2"), 2, log_softmax_along)   \
     X(log_softmax, middle, gd_log_softmax(x, "1"), 1, log_softmax_along) \
     X(cumsum, last, gd_cumsum(x, "2"), 2, cumsum_along)                  \
-    X(cumsum, first, gd_cumsum(x, "0"), 0, cumsum_along)
+    X(cumsum, first, gd_cumsum(x, "0"), 0, cumsum_along)                 \
+    X(argsort, last, gd_argsort(x, "-1", false), 2, argsort_along)       \
+    X(argsort, middle, gd_argsort(x, "1", true), 1, argsort_down)        \
+    X(sort, last, gd_sort(x, "2", true), 2, sort_down)                   \
+    X(sort, first, gd_sort(x, "0", false), 0, sort_along)
 
 #define ROW_FUNCTIONS(title, variant, call, axis, fn)                              \
     static gd_tensor *apply_##title##_##variant(gd_ctx *ctx, gd_tensor *const *in) \
@@ -322,6 +361,10 @@ static const op_case rows[] = {
     REDUCTION(log_softmax, middle, log_softmax, ANY, EMPTY_ROWS, FLOATS, 2, 4),
     REDUCTION(cumsum, last, cumsum, ANY, EMPTY_ROWS, EVERYTHING, 2, 4),
     REDUCTION(cumsum, first, cumsum, ANY, EMPTY_ROWS, EVERYTHING, 2, 4),
+    REDUCTION(argsort, last, argsort, FEW, EMPTY_ROWS, EVERYTHING, 0, 0),
+    REDUCTION(argsort, middle, argsort, ANY, EMPTY_MIDDLE, EVERYTHING, 0, 0),
+    REDUCTION(sort, last, gather, ANY, EMPTY_ROWS, NUMBERS, 2, 0),
+    REDUCTION(sort, first, gather, ANY, EMPTY_MIDDLE, NUMBERS, 2, 0),
     NUMBER(sum, sum),
     NUMBER(max, highest),
     NUMBER(prod, prod),

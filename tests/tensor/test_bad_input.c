@@ -58,7 +58,6 @@ static bool make(tensors *t, gd_ctx *ctx)
     X(DTYPE, gd_cast(t->vector, GD_DTYPE_COUNT), "cast: dtype number 8 does not exist")                      \
     X(DTYPE, gd_zeros(t->ctx, (gd_dtype)77, SHAPE(3)), "zeros: dtype number 77 does not exist")              \
     X(DTYPE, gd_exp(t->whole), "exp: needs a floating dtype, got i32; cast it first")                        \
-    X(DTYPE, gd_mean(t->whole, NULL, false), "mean: needs a floating dtype")                                 \
     X(DTYPE, gd_neg(t->truth), "neg: bool has no arithmetic; cast it first")                                 \
     X(DTYPE, gd_max(t->truth, NULL, false), "max: bool has no order; use any, all or cast")                  \
     X(DTYPE, gd_rand(t->ctx, GD_I32, SHAPE(3)), "rand: needs a floating dtype, got i32")                     \
@@ -70,7 +69,6 @@ static bool make(tensors *t, gd_ctx *ctx)
       "cross_entropy: the classes are f64, not integers")                                                    \
     X(DTYPE, gd_cholesky(gd_cast(t->square, GD_I64)), "cholesky: needs a floating dtype")                    \
     X(DTYPE, gd_dropout(t->whole, 0.5), "dropout: needs a floating dtype")                                   \
-    X(DTYPE, gd_mse(t->whole, t->whole), "mse: needs a floating dtype")                                      \
     /* axes */                                                                                               \
     X(AXIS, gd_sum(t->matrix, "2", false), "sum: no axis '2' in [2, 3]")                                     \
     X(AXIS, gd_mean(t->matrix, "batch", false), "mean: no axis 'batch' in [2, 3]")                           \
@@ -195,6 +193,8 @@ static bool make(tensors *t, gd_ctx *ctx)
       "outer: the sizes")                                                                                    \
     X(OVERFLOW, gd_cat((gd_tensor *[]){t->huge, t->huge}, 2, "0"),                                           \
       "cat: the sizes multiply to more than 2^63 bytes")                                                     \
+    X(OVERFLOW, gd_pad(gd_cast(t->vector, GD_U8), (int64_t[]){1}, (int64_t[]){1}, 300),                      \
+      "pad: 300 does not fit into u8")                                                                       \
     X(VALUE, gd_pad(t->vector, (int64_t[]){INT64_MAX}, (int64_t[]){1}, 0),                                   \
       "pad: 9223372036854775807 before")                                                                     \
     X(NOMEM, gd_zeros(t->ctx, GD_F64, SHAPE(BIG, 64)), "out of memory")                                      \
@@ -345,7 +345,7 @@ static void a_dtype_that_does_not_fit_is_refused(void **state)
                 continue; /* a case may cast its operands */
             }
             size_t length = strcspn(c->name, "/");
-            bool mixed = !strcmp(c->name, "tan/small") ||
+            bool mixed = !strcmp(c->name, "tan/small") || !strcmp(c->name, "acosh") ||
                          !strcmp(c->name, "to_device"); /* call others, too */
             bool named = !strncmp(gd_error_text(ctx), c->name, length) && gd_error_text(ctx)[length] == ':';
             refused++;

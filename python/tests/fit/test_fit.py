@@ -144,6 +144,7 @@ def test_tables_of_every_kind_give_the_same():
     structured = np.array(list(zip(X, Y)), dtype=[("x", "f8"), ("y", "f8")])
     for table in (LINE, pandas.DataFrame(LINE), structured, {"x": gd.tensor(X), "y": np.array(Y)}, {**LINE, "who": list("abcde")}):
         assert gd.fit("a + b*x", table, params={"a": 1, "b": 1}).params == line_fit().params
+    assert gd.fit("a + b*x", LINE, params=pandas.Series({"a": 1.0, "b": 1.0})).params == line_fit().params
 
 
 def test_a_kept_fit_does_not_look_at_the_table_again():

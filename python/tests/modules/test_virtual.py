@@ -148,3 +148,9 @@ def test_numbers_and_tensors_of_a_list_are_stacked_with_their_gradients():
         assert made.requires_grad and gd.grad(made.sum(), x).tolist() != [0.0, 0.0]
     with pytest.raises(TypeError, match="a list has tensors and"):
         gd.tensor([x[0], "a"])
+
+
+def test_pandas_on_the_left_keeps_the_gradient(module):
+    pandas = pytest.importorskip("pandas")
+    made = pandas.Series([1.0, 2.0, 3.0]) * module.v
+    assert isinstance(made, gd.Tensor) and made.requires_grad

@@ -69,7 +69,7 @@ except (gd.ShapeError, gd.Error):
 WRONG = '''
 import gradus as gd
 gd.m.adam(beta9=1)
-gd.tensor([1]).sum(keepdims=True)
+gd.tensor([1]).sum(keepdimension=True)
 gd.nonsense
 '''
 

@@ -78,6 +78,16 @@ static inline int64_t floor_of(int64_t x, int64_t y)
     return x % y && (x < 0) != (y < 0) ? q - 1 : q;
 }
 
+/* By squaring; with an exponent below 0 the whole part of the quotient. */
+static inline int64_t power_of(int64_t x, int64_t n)
+{
+    if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0;
+    uint64_t y = 1, square = U(x);
+    for (; n; n >>= 1, square *= square)
+        if (n & 1) y *= square;
+    return (int64_t)y;
+}
+
 #define REAL_FLOATS LOOP
 #define REAL_INTS   LOOP
 #define REAL_ANY    LOOP
