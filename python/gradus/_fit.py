@@ -348,7 +348,8 @@ def fit_many(model: str | Callable[..., Any], table: Any, by: str | Sequence[str
     for key in ("out", "residuals", "export"):
         if options.get(key) is not None:
             raise _core.ParseError(f"fit_many: {key}= is for one fit")
-    return _run(model, table, y, params, options, names)
+    columns: dict[str, list[Any]] = _run(model, table, y, params, options, names)
+    return columns
 
 
 def fit(model: str | Callable[..., Any], table: Any, y: str | None = None, params: Any = None, **options: Any) -> Fit:

@@ -774,5 +774,6 @@ for _name in ("add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mo
 for _name in "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor setitem delitem".split():
     _refuse(f"__{_name}__")
 VirtualTensor.__hash__ = object.__hash__  # type: ignore[method-assign]
-VirtualTensor.__array_ufunc__ = None  # type: ignore[attr-defined]  # NumPy leaves operators with it to it
+setattr(VirtualTensor, "__array_ufunc__", Tensor.__array_ufunc__)  # NumPy's functions take its value
+setattr(VirtualTensor, "__array_function__", Tensor.__array_function__)
 VirtualTensor.__pandas_priority__ = 10000  # type: ignore[attr-defined]  # so does pandas, whose frames have 4000

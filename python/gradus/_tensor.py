@@ -129,14 +129,108 @@ def __iter__(self: Tensor) -> Iterator[Tensor]:
     return (self[i] for i in range(len(self)))
 
 
+def _axis_at(self: Tensor, axis: str, what: str) -> int:
+    if axis not in self.axes:
+        raise _core.AxisError(f"{what}: there is no axis '{axis}'; the axes are {', '.join(map(str, self.axes))}")
+    return self.axes.index(axis)
+
+
+def _place_of(self: Tensor, k: int, label: Any) -> Any:
+    """A label as its number, from NumPy's scalars too; anything else as it is."""
+    if not isinstance(label, str):
+        return label
+    labels = self.labels[k]
+    if labels is None or label not in labels:
+        raise _core.LabelError(f"sel: axis '{self.axes[k]}' has no label '{label}'" + ("" if labels is None else f"; it has {', '.join(labels[:8])}"))
+    return labels.index(label)
+
+
 def sel(self: Tensor, **at: Any) -> Tensor:
-    """Elements by names of axes: x.sel(row="up", column=0), x.sel(time=slice(10, 20))."""
+    """Elements by names of axes: x.sel(row="up", column=0), x.sel(row=["up", "down"]), x.sel(row=slice("a", "c")), x.sel(time=slice(10, 20)).
+
+    Texts are labels, alone, in lists and as ends of slices, of which the last is part of the result; numbers are places."""
     for axis, index in at.items():
-        place = self.axes.index(axis) if axis in self.axes else None
-        if place is None:
-            raise _core.AxisError(f"sel: there is no axis '{axis}'; the axes are {', '.join(map(str, self.axes))}")
-        self = self[(slice(None),) * place + (index,)]
+        k = _axis_at(self, axis, "sel")
+        if isinstance(index, slice) and any(isinstance(end, str) for end in (index.start, index.stop)):
+            stop = _place_of(self, k, index.stop)
+            index = slice(_place_of(self, k, index.start), stop + 1 if isinstance(index.stop, str) else stop, index.step)
+        elif not isinstance(index, (str, int, slice, Tensor)) and hasattr(index, "__len__") and any(isinstance(i, str) for i in index):
+            index = [_place_of(self, k, str(i) if isinstance(i, str) else i) for i in index]
+        self = self[(slice(None),) * k + (index,)]
     return self
+
+
+def isel(self: Tensor, **at: Any) -> Tensor:
+    """Elements by names of axes and places: x.isel(row=0, column=[1, -1])."""
+    for axis, index in at.items():
+        k = _axis_at(self, axis, "isel")
+        ends = (index.start, index.stop) if isinstance(index, slice) else index if isinstance(index, (list, tuple)) else (index,)
+        if any(isinstance(i, str) for i in ends):
+            raise TypeError(f"isel: '{axis}' is chosen by places, not by labels; sel takes labels")
+        self = self[(slice(None),) * k + (index,)]
+    return self
+
+
+def dims(self: Tensor) -> tuple[str | None, ...]:
+    """The names of the axes; None for one without."""
+    return self.axes
+
+
+def transpose(self: Tensor, *axes: Any, **named: int) -> Tensor:
+    """Axes in another order: two numbers are exchanged; names, or as many numbers as axes, are the new order; nothing: the opposite order."""
+    if not named and len(axes) == 1 and isinstance(axes[0], (tuple, list)):
+        axes = tuple(axes[0])
+        if axes and not any(isinstance(a, str) for a in axes):
+            return self.permute(axes)
+    if not axes and not named:
+        return self.T
+    if not any(isinstance(a, str) for a in axes):
+        return _core.transpose(self, *axes, **named) if len(axes) <= 2 else self.permute(axes)
+    order = [_axis_at(self, a, "transpose") if isinstance(a, str) else a for a in axes]
+    if len(order) != self.ndim:
+        raise _core.AxisError(f"transpose: {len(order)} axes are named, the tensor has {self.ndim}: {', '.join(map(str, self.axes))}")
+    return self.permute(order)
+
+
+def rename(self: Tensor, names: Any = None, **new: str | None) -> Tensor:
+    """Other names for the axes: x.rename("row, col") for all, x.rename(row="r") or x.rename({"row": "r"}) for some."""
+    if names is not None and not isinstance(names, dict):
+        if new:
+            raise TypeError("rename: all names as a text, or some as row='r'")
+        return _core.rename(self, names)
+    wanted = {**(names or {}), **new}
+    made = list(self.axes)
+    for old, name in wanted.items():
+        made[_axis_at(self, old, "rename")] = name
+    return _core.rename(self, ", ".join("_" if n is None else n for n in made)) if made else self
+
+
+def to_pandas(self: Tensor) -> Any:
+    """A Series of a vector, a DataFrame of a matrix, with names and labels of the axes; of a number the number."""
+    import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+    if self.ndim > 2:
+        raise _core.ShapeError(f"to_pandas: a vector or a matrix is needed, the tensor has {self.ndim} axes")
+    if not self.ndim:
+        return self.item()
+    values = self.detach().to("cpu")
+    array = (values.to("f32") if values.dtype == "bf16" else values).numpy().copy()
+    index = [pandas.Index(range(n) if names is None else names, name=axis) for n, names, axis in zip(self.shape, self.labels, self.axes)]
+    return pandas.Series(array, index=index[0]) if self.ndim == 1 else pandas.DataFrame(array, index=index[0], columns=index[1])
+
+
+def __array_ufunc__(self: Tensor, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+    """For NumPy's universal functions: np.exp(t) is a tensor with its gradient."""
+    from ._numpy import call_ufunc
+
+    return call_ufunc(ufunc, method, *inputs, **keywords)
+
+
+def __array_function__(self: Tensor, func: Any, types: Any, args: Any, keywords: Any) -> Any:
+    """For NumPy's other functions: np.sum(t) is a tensor with its gradient."""
+    from ._numpy import call_function
+
+    return call_function(func, args, keywords)
 
 
 def clone(self: Tensor) -> Tensor:
@@ -236,8 +330,9 @@ def __format__(self: Tensor, spec: str) -> str:
     return format(self.detach().item() if spec and self.size == 1 else repr(self), spec if self.size == 1 else "")
 
 
-for _method in (numpy, __array__, __iter__, sel, clone, __reduce__, __deepcopy__, __repr__, _repr_html_, __format__):
+for _method in (numpy, __array__, __array_ufunc__, __array_function__, __iter__, sel, isel, transpose, rename, to_pandas, clone,
+                 __reduce__, __deepcopy__, __repr__, _repr_html_, __format__):
     setattr(Tensor, _method.__name__, _method)
 
-Tensor.__array_ufunc__ = None  # NumPy leaves operators with tensors to the tensors
-Tensor.__pandas_priority__ = 10000  # so does pandas, whose frames have 4000
+setattr(Tensor, "dims", property(dims))
+Tensor.__pandas_priority__ = 10000  # pandas leaves operators to tensors: its frames have 4000
