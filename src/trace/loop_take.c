@@ -2,6 +2,8 @@
 #include "program/element.h"
 #include "trace/trace_loop.h"
 
+#include <string.h>
+
 #define LEAST_ELEMENTS 33   /* fewer use a tape */
 #define SUM_CHUNK      4096 /* as cpu/reduce.c adds up: elements of a row, and rows of columns */
 #define SUM_ROWS       128
@@ -58,35 +60,34 @@ static bool embeds_stretch(const gd_recorded *c, const gd_operand *x, const gd_o
     return x->ndim == out->ndim && x->numel > 0;
 }
 
+/* What the rows of ops.def compute for one element; of rows that only move numbers, NULL. */
+static const char *const element_of[GD_OP_COUNT] = {
+#define ELEMENT(name, inputs, settings, kind, needs, takes, batch, element, ...) [GD_OP_##name] = #element,
+#define ELEMENT0(name, inputs, settings, kind, takes, element, ...)              [GD_OP_##name] = #element,
+#include "tensor/ops.def"
+};
+
+/* Functions that are one instruction or two. */
+static bool cheap(const char *name)
+{
+    static const char *const names[] = {"abs)", "fma)", "floor)", "ceil)", "round)"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (strncmp(name, names[k], strlen(names[k])) == 0) return true;
+    return false;
+}
+
+/* Estimated from the text of the row: a call of a function is dear, a root or a division half as dear, all else is one operation. */
 int gd__loop_cost(gd_op_id op)
 {
-    switch (op) {
-    case GD_OP_add:
-    case GD_OP_sub:
-    case GD_OP_mul:
-    case GD_OP_neg:
-    case GD_OP_abs:
-    case GD_OP_sign:
-    case GD_OP_square:
-    case GD_OP_add_scalar:
-    case GD_OP_mul_scalar:
-    case GD_OP_relu:
-    case GD_OP_relu_grad:
-    case GD_OP_where:
-    case GD_OP_minimum:
-    case GD_OP_maximum:
-    case GD_OP_clamp:
-    case GD_OP_fma:
-    case GD_OP_lerp:
-    case GD_OP_copy:
-    case GD_OP_cast:
-    case GD_OP_embed: return 1;
-    case GD_OP_div:
-    case GD_OP_reciprocal:
-    case GD_OP_sqrt:
-    case GD_OP_rsqrt: return DEAR / 2;
-    default: return gd__ops[op].kind == GD_KIND_TEST ? 1 : DEAR;
+    int cost = 1;
+    for (const char *at = element_of[op] ? element_of[op] : ""; *at; at++) {
+        bool calls = (at[0] == 'F' || at[0] == 'V') && at[1] == '(';
+        if (*at == '/' || (calls && strncmp(at + 2, "sqrt)", 5) == 0))
+            cost = cost > DEAR / 2 ? cost : DEAR / 2;
+        else if (calls && !cheap(at + 2))
+            return DEAR;
     }
+    return cost;
 }
 
 /* Values of the group that a call reads: as one range, and at a second position only if that is cheap. */
