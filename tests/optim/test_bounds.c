@@ -260,6 +260,12 @@ static void groups_lists_and_single_parameters_say_bounds(void **state)
     values_of(&r, x);
     assert_true(x[0] == 0.9 && x[1] == 0.6);
     close_run(&r);
+    r = open_run("box([0, 0.6, -0.5], [0.9, 1, 2]) | lbfgs | strong_wolfe",
+                 GD_F64); /* of p and q, in order */
+    for (int i = 0; i < 20; i++) OK(step_of(&r, NULL));
+    values_of(&r, x);
+    assert_true(x[0] == 0.9 && x[1] == 0.6 && x[2] == -0.5);
+    close_run(&r);
     r = open_run("box | newton | strong_wolfe", GD_F64);
     const double high[] = {0.875, INFINITY};
     OK(gd_link_set_for(gd_link_child_at(gd_optimizer_chain(r.o), 0), r.p, "high", gd_setting_list(high, 2)));
@@ -276,7 +282,7 @@ static void bounds_that_are_none_are_refused_by_name(void **state)
         const char *chain, *error;
     } cases[] = {
         {"box(1, 0) | lr(0.1)", "bounds: parameter 'p', element 0: no number is between 1 and 0"},
-        {"box([1, 2, 3]) | lr(0.1)", "box: low has 3 numbers, parameter 'p' 2 elements"},
+        {"box([1, 2, 3, 4]) | lr(0.1)", "box: low has 4 numbers, parameter 'p' 2 elements"},
     };
     for (int i = 0; i < COUNT_OF(cases); i++) {
         double x[3];

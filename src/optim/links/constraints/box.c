@@ -9,8 +9,8 @@
  * Several boxes of a chain, and those that --bound, gd_minimize's callers or Python's bounds= put before it, hold all: their
  * intersection; an empty one is an error that names both.
  *
- * A bound is a number or a list with one for each element, in their order; groups and gd_link_set_for give parameters their
- * own.  Equal bounds fix an element.  No state: the optimizer keeps the bounds in force. */
+ * A bound is a number, or a list: one number per element of all parameters in their order (as in gd_lsq_options), or of the one
+ * parameter that it is set for by a group or gd_link_set_for.  Equal bounds fix an element.  No state: the optimizer keeps the bounds in force. */
 #include "gradus/link.h"
 
 #include <math.h>
@@ -19,11 +19,24 @@
     .name = n, .kinds = GD_SET_REAL | GD_SET_LIST | GD_SET_NONE, .low = -INFINITY, .high = INFINITY, .help = h
 
 static const gd_field fields[] = {
-    {BOUND("low", "least value; a list: of each element; none: there is none"),
+    {BOUND("low", "least value; a list: of each element of all parameters, in order; none: there is none"),
      .fallback = {.kind = GD_SET_NONE}},
-    {BOUND("high", "largest value; a list: of each element; none: there is none"),
+    {BOUND("high", "largest value; a list: of each element of all parameters, in order; none: there is none"),
      .fallback = {.kind = GD_SET_NONE}},
 };
+
+/* Where the numbers of a parameter begin in a list: -1 if the list fits neither the parameter nor all of them together. */
+static int64_t place_in_list(gd_var *var, int index, int64_t listed)
+{
+    gd_tensor *const *params = gd_var_params(var);
+    int64_t before = 0, all = 0;
+    if (listed == gd_numel(params[index])) return 0;
+    for (int i = 0, count = gd_var_count(var); i < count; i++) {
+        if (i == index) before = all;
+        all += gd_numel(params[i]);
+    }
+    return listed == all ? before : -1;
+}
 
 /* A bound of one parameter as a tensor; *out is NULL where there is none. */
 static gd_status bound_of(gd_link *link, gd_var *var, int index, const char *field, gd_tensor **out)
@@ -34,17 +47,22 @@ static gd_status bound_of(gd_link *link, gd_var *var, int index, const char *fie
     *out = NULL;
     if (!s) return gd_error(ctx);
     if (s->kind == GD_SET_NONE) return GD_OK;
-    if (s->kind == GD_SET_REAL)
+    if (s->kind == GD_SET_REAL) {
         *out = gd_scalar(ctx, GD_F64, s->real);
-    else if (s->list_count != gd_numel(param)) {
-        const char *name = gd_var_param_name(var, index);
-        return gd_fail(ctx, GD_VALUE, "box: %s has %d numbers, parameter '%.60s' %lld elements", field,
-                       s->list_count, name ? name : "", (long long)gd_numel(param));
-    } else {
-        int64_t size[GD_MAX_DIMS];
-        for (int i = 0; i < gd_ndim(param); i++) size[i] = gd_size(param, i);
-        *out = gd_from_f64(ctx, GD_F64, gd_ndim(param), size, s->list);
+        return *out ? GD_OK : gd_error(ctx);
     }
+    int64_t first = place_in_list(var, index, s->list_count);
+    if (first < 0) {
+        const char *name = gd_var_param_name(var, index);
+        return gd_fail(
+            ctx, GD_VALUE,
+            "box: %s has %d numbers, parameter '%.60s' %lld elements; a list has one number per element of the "
+            "parameter or of all parameters",
+            field, s->list_count, name ? name : "", (long long)gd_numel(param));
+    }
+    int64_t size[GD_MAX_DIMS];
+    for (int i = 0; i < gd_ndim(param); i++) size[i] = gd_size(param, i);
+    *out = gd_from_f64(ctx, GD_F64, gd_ndim(param), size, s->list + first);
     return *out ? GD_OK : gd_error(ctx);
 }
 
