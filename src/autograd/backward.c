@@ -184,27 +184,41 @@ static void let_go(gd_tensor **t)
     *t = NULL;
 }
 
+/* May nodes be freed one by one?  Not if the pass may yet find that values were changed: it leaves the graph as it was. */
+static bool frees_on_the_way(const gd_walk *w)
+{
+    if (w->flags & (GD_RETAIN_GRAPH | GD_CREATE_GRAPH)) return false;
+    for (size_t i = 0; i < w->count; i += w->item[i].node->nout)
+        if (w->item[i].useful && gd__changed(w->item[i].node) >= 0) return false;
+    return true;
+}
+
+static gd_status step_back(gd_walk *w, gd_visit *e)
+{
+    gd_status status = GD_OK;
+    if (arrived(e)) {
+        status = collect_inner(w, e);
+        if (!status) status = apply_rule(w, e);
+        for (int k = 0; k < e->node->nout; k++) let_go(&e[k].grad);
+        let_go(&e->room);
+    }
+    if (w->waiting && !status) status = gd__ready_done(w, e->node);
+    return status;
+}
+
+/* What a node saved is freed as soon as its rule has run.  The nodes themselves go last: they are reached through their users' inputs. */
 static gd_status walk_back(gd_walk *w)
 {
-    bool retain = w->flags & (GD_RETAIN_GRAPH | GD_CREATE_GRAPH);
+    bool retain = w->flags & (GD_RETAIN_GRAPH | GD_CREATE_GRAPH), early = frees_on_the_way(w);
     gd_status status = GD_OK;
+    for (size_t i = 0; i < w->count && !retain; i++) w->item[i].node->refs++;
     for (size_t i = 0; i < w->count && !status; i += w->item[i].node->nout) {
         gd_visit *e = &w->item[i];
-        if (!e->useful) continue;
-        if (arrived(e)) {
-            status = collect_inner(w, e);
-            if (!status) status = apply_rule(w, e);
-            for (int k = 0; k < e->node->nout; k++) let_go(&e[k].grad);
-            let_go(&e->room);
-        }
-        if (w->waiting && !status) status = gd__ready_done(w, e->node);
+        if (e->useful) status = step_back(w, e);
+        if (early && !status) gd__node_spend(e->node);
     }
-    /* free the graph last: nodes are reached through their users' inputs */
-    if (!retain && !status) {
-        for (size_t i = 0; i < w->count; i++) w->item[i].node->refs++;
-        for (size_t i = 0; i < w->count; i++) gd__node_spend(w->item[i].node);
-        for (size_t i = 0; i < w->count; i++) gd__node_release(w->item[i].node);
-    }
+    for (size_t i = 0; i < w->count && !retain && !status; i++) gd__node_spend(w->item[i].node);
+    for (size_t i = 0; i < w->count && !retain; i++) gd__node_release(w->item[i].node);
     return status;
 }
 

@@ -204,7 +204,24 @@ RULE(tri) { gd__set(p, 0, gd__tri(G, gd__attr(p, 0), gd__attr(p, 1))); }
 
 /* ---- picking and placing ---- */
 
-RULE(index_select) { gd__set(p, 0, gd__index_add(gd__zeros_in(p, 0), (int)gd__attr(p, 0), gd__in(p, 1), G)); }
+/* G added to zeros at the places that operand 1 names: into the zeros themselves unless somebody wants to know how. */
+static gd_tensor *added_to_zeros(gd_pullback *p, gd_op_id op)
+{
+    gd_ctx *ctx = p->node->ctx;
+    int axis = (int)gd__attr(p, 0);
+    gd_tensor *zeros = gd__zeros_in(p, 0), *in[3] = {zeros, gd__in(p, 1), G};
+    bool alone = !gd_grad_enabled(ctx) && !ctx->recorder && zeros && in[1] && in[2] &&
+                 in[2]->dtype == zeros->dtype && zeros->storage->device == ctx->cpu &&
+                 gd__item_size(zeros) >= 4;
+    if (!alone)
+        return op == GD_OP_gather ? gd__scatter_add(zeros, axis, in[1], in[2])
+                                  : gd__index_add(zeros, axis, in[1], in[2]);
+    gd_attrs attrs = {.ni = 1, .i = {axis}};
+    op = op == GD_OP_gather ? GD_OP_scatter_add : GD_OP_index_add;
+    return gd__execute(op, in, 3, &attrs, &zeros, 1) ? NULL : zeros;
+}
+
+RULE(index_select) { gd__set(p, 0, added_to_zeros(p, GD_OP_index_select)); }
 
 RULE(index_add)
 {
@@ -230,7 +247,7 @@ RULE(index_put)
     gd__set(p, 2, gd_where(used, gd__index_select(g, axis, index, NULL), gd__zeros_in(p, 2)));
 }
 
-RULE(gather) { gd__set(p, 0, gd__scatter_add(gd__zeros_in(p, 0), (int)gd__attr(p, 0), gd__in(p, 1), G)); }
+RULE(gather) { gd__set(p, 0, added_to_zeros(p, GD_OP_gather)); }
 
 RULE(scatter_add)
 {

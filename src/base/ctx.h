@@ -43,6 +43,7 @@ struct gd_ctx {
         gd_large_block item[GD_LARGE_BLOCKS]; /* in the order of their release */
         int count;
         size_t bytes;
+        size_t used, most; /* bytes of large blocks in use, and the most there were */
     } large; /* freed blocks with their pages: a fresh one would cost a page fault every 4 KiB */
     int64_t live;
     struct {

@@ -47,13 +47,16 @@ static int pool_class(size_t size)
 
 /* ---- large blocks ---- */
 
-#define LARGE_BYTES ((size_t)1 << 13) /* from here on: what the pool of small blocks does not take */
-#define LARGE_KEPT  ((size_t)1 << 29) /* all together */
+#define LARGE_BYTES  ((size_t)1 << 13)  /* from here on: what the pool of small blocks does not take */
+#define LARGE_KEPT   ((size_t)1 << 29)  /* all together, at most */
+#define LARGE_ALWAYS ((size_t)24 << 20) /* whatever is in use */
 
-/* Rounded up to one of eight steps between powers of two, so that nearly equal sizes use the same blocks. */
+/* Rounded up to one of eight steps between powers of two, so that nearly equal sizes use the same blocks; from 16 MiB on to one of
+ * 64, where an eighth is a lot of memory. */
 static size_t large_class(size_t size)
 {
-    size_t step = (size_t)1 << (60 - __builtin_clzll(size));
+    int fine = size >= (size_t)1 << 24 ? 3 : 0;
+    size_t step = (size_t)1 << (60 - fine - __builtin_clzll(size));
     return (size + step - 1) & ~(step - 1);
 }
 
@@ -80,14 +83,24 @@ static void drop_oldest_large(gd_ctx *ctx)
     ctx->allocator.fn(ctx->allocator.user, oldest.block, oldest.size, 0);
 }
 
+/* How much to keep: what the next pass over the same data may want, and little of it when the data itself is gone. */
+static size_t large_limit(const gd_ctx *ctx)
+{
+    size_t limit = LARGE_ALWAYS, share = ctx->large.most / 16, half = ctx->large.used / 2;
+    limit = share > limit ? share : limit;
+    limit = half > limit ? half : limit;
+    return limit < LARGE_KEPT ? limit : LARGE_KEPT;
+}
+
 static void keep_large(gd_ctx *ctx, void *block, size_t size)
 {
-    if (size > LARGE_KEPT) {
+    size_t limit = large_limit(ctx);
+    while (ctx->large.count && (ctx->large.count == GD_LARGE_BLOCKS || ctx->large.bytes + size > limit))
+        drop_oldest_large(ctx);
+    if (size > limit) {
         ctx->allocator.fn(ctx->allocator.user, block, size, 0);
         return;
     }
-    while (ctx->large.count == GD_LARGE_BLOCKS || ctx->large.bytes + size > LARGE_KEPT)
-        drop_oldest_large(ctx);
     ctx->large.item[ctx->large.count++] = (gd_large_block){block, size};
     ctx->large.bytes += size;
 }
@@ -120,7 +133,10 @@ void *gd__alloc(gd_ctx *ctx, size_t size)
     if (size < LARGE_BYTES) return fresh(ctx, size);
     size = large_class(size);
     void *block = take_large(ctx, size);
-    return block ? block : fresh(ctx, size);
+    if (!block && !(block = fresh(ctx, size))) return NULL;
+    ctx->large.used += size;
+    if (ctx->large.used > ctx->large.most) ctx->large.most = ctx->large.used;
+    return block;
 }
 
 void gd__free_block(gd_ctx *ctx, void *block, size_t size)
@@ -131,9 +147,10 @@ void gd__free_block(gd_ctx *ctx, void *block, size_t size)
         gd_pool_block *head = block;
         head->next = ctx->pool[class];
         ctx->pool[class] = head;
-    } else if (ctx->pool_on && size >= LARGE_BYTES)
+    } else if (ctx->pool_on && size >= LARGE_BYTES) {
+        ctx->large.used -= large_class(size);
         keep_large(ctx, block, large_class(size));
-    else
+    } else
         ctx->allocator.fn(ctx->allocator.user, block, size, 0);
 }
 
@@ -284,4 +301,11 @@ void gd__pool_free(gd_ctx *ctx)
         }
         ctx->pool[class] = NULL;
     }
+}
+
+void gd_ctx_trim(gd_ctx *ctx)
+{
+    if (!ctx) return;
+    gd__pool_free(ctx);
+    ctx->large.most = ctx->large.used;
 }

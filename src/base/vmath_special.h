@@ -330,22 +330,433 @@ static inline double gd__erfc_f64(double x)
 static inline float gd__erf_f32(float x) { return (float)gd__erf_f64((double)x); }
 static inline float gd__erfc_f32(float x) { return (float)gd__erfc_f64((double)x); }
 
-/* By way of f64. */
+/* ---- angles ---- */
+
+/* a + b and what that lost (Knuth). */
+static inline double gd__two_sum_f64(double a, double b, double *lost)
+{
+    double sum = a + b, part = sum - a;
+    *lost = (a - (sum - part)) + (b - part);
+    return sum;
+}
+
+/* x = n pi / 2 + r + low, |r| <= pi / 4, for |x| up to GD_NEAR_ANGLE: n has 20 bits, three parts of pi / 2 have 33, so that their
+ * products with n are exact.  Returns a number whose lowest bits are n. */
+#define GD_NEAR_ANGLE 1647099.0
+static inline double gd__near_turns_f64(double x, double *r, double *low)
+{
+    double t = x * 0.6366197723675814 + 6755399441055744.0, n = t - 6755399441055744.0, lost, below, last;
+    double first = gd__two_sum_f64(x - n * 1.5707963267341256, -(n * 6.077100506303966e-11), &lost);
+    double second = gd__two_sum_f64(lost, -(n * 2.0222662487111665e-21), &below);
+    *r = gd__two_sum_f64(first, second, &last);
+    *low = last + (below - n * 8.4784276603689e-32);
+    return t;
+}
+
+/* The upper half of a product. */
+static inline uint64_t gd__high_u64(uint64_t a, uint64_t b)
+{
+    uint64_t a0 = a & 0xFFFFFFFFull, a1 = a >> 32, b0 = b & 0xFFFFFFFFull, b1 = b >> 32;
+    uint64_t middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + (middle & 0xFFFFFFFFull);
+    return a1 * b1 + (middle >> 32) + (other >> 32);
+}
+
+/* The same for any larger finite x, exact to 2^-70 of r (Payne and Hanek 1983): x = m 2^e times those 192 bits of 2 / pi that do not
+ * give whole multiples of four.  Returns n. */
+static inline uint64_t gd__far_turns_f64(double x, double *r, double *low)
+{
+    static const uint64_t bits[20] = {/* of 2 / pi, after 64 zeros */
+                                      0,
+                                      0xa2f9836e4e441529ull,
+                                      0xfc2757d1f534ddc0ull,
+                                      0xdb6295993c439041ull,
+                                      0xfe5163abdebbc561ull,
+                                      0xb7246e3a424dd2e0ull,
+                                      0x06492eea09d1921cull,
+                                      0xfe1deb1cb129a73eull,
+                                      0xe88235f52ebb4484ull,
+                                      0xe99c7026b45f7e41ull,
+                                      0x3991d639835339f4ull,
+                                      0x9c845f8bbdf9283bull,
+                                      0x1ff897ffde05980full,
+                                      0xef2f118b5a0a6d1full,
+                                      0x6d367ecf27cb09b7ull,
+                                      0x4f463f669e5fea2dull,
+                                      0x7527bac7ebe5f17bull,
+                                      0x3d0739f78a5292eaull,
+                                      0x6bfb5fb11f8d5d08ull,
+                                      0x56033046fc7b6babull};
+    uint64_t raw = gd__f64_bits(x), e = raw >> 52 & 0x7FF, m = (raw & 0xFFFFFFFFFFFFFull) | 1ull << 52;
+    uint64_t at = e - 1075 + 62, s = at & 63, mask;
+    const uint64_t *t = bits + (at >> 6);
+    uint64_t a = t[0] << s | t[1] >> 1 >> (63 - s), b = t[1] << s | t[2] >> 1 >> (63 - s),
+             c = t[2] << s | t[3] >> 1 >> (63 - s);
+    uint64_t p2 = m * c, carry = gd__high_u64(m, c), p1 = m * b + carry;
+    uint64_t p0 = m * a + gd__high_u64(m, b) + (p1 < carry), n = p0 >> 62;
+    p0 = p0 << 2 | p1 >> 62;
+    p1 = p1 << 2 | p2 >> 62;
+    p2 <<= 2;
+    mask = -(p0 >> 63); /* from a half on: one more, and the rest is negative */
+    n += p0 >> 63;
+    p0 ^= mask;
+    p1 ^= mask;
+    p2 ^= mask;
+    uint64_t zeros = (uint64_t)__builtin_clzll(p0 | 1);
+    p0 = p0 << zeros | p1 >> 1 >> (63 - zeros);
+    p1 = p1 << zeros | p2 >> 1 >> (63 - zeros);
+    double scale = gd__bits_f64((1023 - 53 - zeros) << 52);
+    double high = (double)(p0 >> 11) * scale,
+           less = (double)((p0 & 0x7FF) << 42 | p1 >> 22) * scale * 0x1p-53;
+    double y = high * 1.5707963267948966;
+    double rest = gd__lost_f64(y, high, 1.5707963267948966) +
+                  (less * 1.5707963267948966 + high * 6.123233995736766e-17);
+    uint64_t sign = (raw ^ mask) >> 63 << 63;
+    *r = gd__bits_f64(gd__f64_bits(y + rest) ^ sign);
+    *low = gd__bits_f64(gd__f64_bits((y - (y + rest)) + rest) ^ sign);
+    return raw >> 63 ? 0 - n : n;
+}
+
+/* sin(r) and cos(r), |r| <= pi / 4, each as the first number plus the second. */
+typedef struct gd_wave {
+    double sine, sine_low, cosine, cosine_low;
+} gd_wave;
+
+/* r + r z S(z) and 1 - z / 2 + z^2 C(z), z = r^2; S and C interpolate at Chebyshev's points. */
+static inline gd_wave gd__wave_f64(double r, double low)
+{
+    double z = r * r, half = 0.5 * z, one = 1.0 - half, s = -7.586516414447219e-13, c = 4.74577143419974e-14;
+    s = s * z + 1.6058528548923512e-10;
+    s = s * z + -2.505210621304946e-08;
+    s = s * z + 2.7557319219283238e-06;
+    s = s * z + -0.00019841269841264992;
+    s = s * z + 0.008333333333333331;
+    s = s * z + -0.16666666666666666;
+    c = c * z + -1.147045918071599e-11;
+    c = c * z + 2.087675578029551e-09;
+    c = c * z + -2.7557319221371733e-07;
+    c = c * z + 2.4801587301584608e-05;
+    c = c * z + -0.0013888888888888887;
+    c = c * z + 0.041666666666666664;
+    return (gd_wave){r, r * z * s + low * one, one, ((1.0 - one) - half) + (z * z * c - r * low)};
+}
+
+/* sin(r + n pi / 2) */
+static inline double gd__sine_at_f64(double r, double low, uint64_t n)
+{
+    gd_wave w = gd__wave_f64(r, low);
+    double sine = w.sine + w.sine_low, cosine = w.cosine + w.cosine_low, y = n & 1 ? cosine : sine;
+    return gd__bits_f64(gd__f64_bits(y) ^ (n & 2) << 62);
+}
+
+/* sin / cos or -cos / sin, with what the division and both of them lost. */
+static inline double gd__tangent_at_f64(double r, double low, uint64_t n)
+{
+    gd_wave w = gd__wave_f64(r, low);
+    double sine = w.sine + w.sine_low, sine_low = (w.sine - sine) + w.sine_low;
+    double cosine = w.cosine + w.cosine_low, cosine_low = (w.cosine - cosine) + w.cosine_low;
+    double top = n & 1 ? -cosine : sine, top_low = n & 1 ? -cosine_low : sine_low;
+    double under = n & 1 ? sine : cosine, under_low = n & 1 ? sine_low : cosine_low;
+    double y = top / under, p = y * under;
+    return y + (((top - p) - gd__lost_f64(p, y, under)) + (top_low - y * under_low)) / under;
+}
+
+/* near_NAME is NAME where gd__far_angle does not hold of x: straight-line, and the same bits. */
+static inline double gd__near_sin_f64(double x)
+{
+    double r, low, t = gd__near_turns_f64(x, &r, &low), y = gd__sine_at_f64(r, low, gd__f64_bits(t));
+    return x == 0 ? x : y;
+}
+static inline double gd__near_cos_f64(double x)
+{
+    double r, low, t = gd__near_turns_f64(x, &r, &low);
+    return gd__sine_at_f64(r, low, gd__f64_bits(t) + 1);
+}
+static inline double gd__near_tan_f64(double x)
+{
+    double r, low, t = gd__near_turns_f64(x, &r, &low), y = gd__tangent_at_f64(r, low, gd__f64_bits(t));
+    return x == 0 ? x : y;
+}
+static inline double gd__sin_f64(double x)
+{
+    double r, low;
+    if (!(fabs(x) > GD_NEAR_ANGLE)) return gd__near_sin_f64(x);
+    uint64_t n = gd__far_turns_f64(x, &r, &low);
+    return x - x == 0 ? gd__sine_at_f64(r, low, n) : NAN;
+}
+static inline double gd__cos_f64(double x)
+{
+    double r, low;
+    if (!(fabs(x) > GD_NEAR_ANGLE)) return gd__near_cos_f64(x);
+    uint64_t n = gd__far_turns_f64(x, &r, &low);
+    return x - x == 0 ? gd__sine_at_f64(r, low, n + 1) : NAN;
+}
+static inline double gd__tan_f64(double x)
+{
+    double r, low;
+    if (!(fabs(x) > GD_NEAR_ANGLE)) return gd__near_tan_f64(x);
+    uint64_t n = gd__far_turns_f64(x, &r, &low);
+    return x - x == 0 ? gd__tangent_at_f64(r, low, n) : NAN;
+}
+
+/* Of f32 in f64: pi / 2 in two parts, polynomials off by 2^-35. */
+static inline double gd__near_wave_f32(float x, double *cosine, uint64_t *n)
+{
+    double d = (double)x, t = d * 0.6366197723675814 + 6755399441055744.0, whole = t - 6755399441055744.0;
+    double r = (d - whole * 1.5707963267341256) - whole * 6.077100506506192e-11, z = r * r;
+    double s = 2.7249008644084165e-06, c = -2.730019371359329e-07;
+    s = s * z + -0.0001984007965150078;
+    s = s * z + 0.008333331861577543;
+    s = s * z + -0.1666666666382147;
+    c = c * z + 2.4800594464887587e-05;
+    c = c * z + -0.0013888887661056624;
+    c = c * z + 0.04166666666429298;
+    *cosine = 1.0 - (0.5 * z - z * z * c);
+    *n = gd__f64_bits(t);
+    return r + r * z * s;
+}
+static inline float gd__near_sin_f32(float x)
+{
+    uint64_t n;
+    double cosine, sine = gd__near_wave_f32(x, &cosine, &n), y = n & 1 ? cosine : sine;
+    return x == 0 ? x : (float)gd__bits_f64(gd__f64_bits(y) ^ (n & 2) << 62);
+}
+static inline float gd__near_cos_f32(float x)
+{
+    uint64_t n;
+    double cosine, sine = gd__near_wave_f32(x, &cosine, &n), y = n & 1 ? sine : cosine;
+    return (float)gd__bits_f64(gd__f64_bits(y) ^ ((n + 1) & 2) << 62);
+}
+static inline float gd__near_tan_f32(float x)
+{
+    uint64_t n;
+    double cosine, sine = gd__near_wave_f32(x, &cosine, &n);
+    return x == 0 ? x : (float)((n & 1 ? -cosine : sine) / (n & 1 ? sine : cosine));
+}
+#define GD_ANGLE_F32(name)                                                          \
+    static inline float gd__##name##_f32(float x)                                   \
+    {                                                                               \
+        return fabsf(x) > (float)GD_NEAR_ANGLE ? (float)gd__##name##_f64((double)x) \
+                                               : gd__near_##name##_f32(x);          \
+    }
+GD_ANGLE_F32(sin)
+GD_ANGLE_F32(cos)
+GD_ANGLE_F32(tan)
+#undef GD_ANGLE_F32
+static inline int gd__far_sin_f64(double x) { return fabs(x) > GD_NEAR_ANGLE; }
+static inline int gd__far_sin_f32(float x) { return fabsf(x) > (float)GD_NEAR_ANGLE; }
+#define gd__far_cos_f64 gd__far_sin_f64
+#define gd__far_cos_f32 gd__far_sin_f32
+#define gd__far_tan_f64 gd__far_sin_f64
+#define gd__far_tan_f32 gd__far_sin_f32
+
+/* (asin(x) / x - 1) of z = x^2 up to 1/4, interpolating at Chebyshev's points. */
+static inline double gd__asin_rest_f64(double z)
+{
+    double p = 0.028799050522138873;
+    p = p * z + -0.014910967384172082;
+    p = p * z + 0.01743786618606299;
+    p = p * z + 0.005444236358400044;
+    p = p * z + 0.010325825844686153;
+    p = p * z + 0.011478727335132069;
+    p = p * z + 0.013971257700218363;
+    p = p * z + 0.01735238980570733;
+    p = p * z + 0.022372173062100795;
+    p = p * z + 0.03038194413563282;
+    p = p * z + 0.04464285714639142;
+    p = p * z + 0.07499999999998415;
+    p = p * z + 0.16666666666666669;
+    return p * z;
+}
+
+/* From a half on asin(x) = pi / 2 - 2 asin(s), s = sqrt((1 - x) / 2), with what the root lost. */
+static inline double gd__half_root_f64(double a, double *rest)
+{
+    double z = 0.5 * (1.0 - a), s = __builtin_sqrt(z), square = s * s;
+    double lost = ((z - square) - gd__lost_f64(square, s, s)) / (s + s + (s == 0 ? 1.0 : 0.0));
+    *rest = lost + s * gd__asin_rest_f64(z);
+    return s;
+}
+static inline double gd__asin_f64(double x)
+{
+    double a = fabs(x), rest, lost, s = gd__half_root_f64(a > 0.5 ? a : a == a ? 0.5 : a, &rest);
+    double sum = gd__two_sum_f64(1.5707963267948966, -2.0 * s, &lost);
+    double large = sum + (lost + (6.123233995736766e-17 - 2.0 * rest)),
+           small = x + x * gd__asin_rest_f64(a * a);
+    return a < 0.5 ? small : copysign(large, x);
+}
+static inline double gd__acos_f64(double x)
+{
+    double a = fabs(x), rest, lost, s = gd__half_root_f64(a > 0.5 ? a : a == a ? 0.5 : a, &rest);
+    double from = a < 0.5 ? 1.5707963267948966 : x < 0 ? 3.141592653589793 : 0.0;
+    double from_low = a < 0.5 ? 6.123233995736766e-17 : x < 0 ? 1.2246467991473532e-16 : 0.0;
+    double sum = gd__two_sum_f64(from, a < 0.5 ? -x : x < 0 ? -2.0 * s : 2.0 * s, &lost);
+    double tail = a < 0.5 ? -x * gd__asin_rest_f64(a * a) : x < 0 ? -2.0 * rest : 2.0 * rest;
+    return sum + (lost + (from_low + tail));
+}
+
+/* The same with a polynomial that is off by 2^-32. */
+static inline double gd__asin_rest_f32(double z)
+{
+    double p = 0.030996385256657273;
+    p = p * z + 0.010559473855409748;
+    p = p * z + 0.023615613781587094;
+    p = p * z + 0.03026869911475286;
+    p = p * z + 0.0446476865690981;
+    p = p * z + 0.07499992362386085;
+    p = p * z + 0.16666666686208717;
+    return p * z;
+}
+static inline float gd__asin_f32(float x)
+{
+    double d = (double)x, a = fabs(d), z = a < 0.5 ? a * a : 0.5 * (1.0 - a),
+           s = a < 0.5 ? a : __builtin_sqrt(z);
+    double y = s + s * gd__asin_rest_f32(z);
+    return x == 0 ? x : (float)copysign(a < 0.5 ? y : 1.5707963267948966 - 2.0 * y, d);
+}
+static inline float gd__acos_f32(float x)
+{
+    double d = (double)x, a = fabs(d), z = a < 0.5 ? a * a : 0.5 * (1.0 - a),
+           s = a < 0.5 ? d : __builtin_sqrt(z);
+    double y = s + s * gd__asin_rest_f32(z);
+    return (float)(a < 0.5 ? 1.5707963267948966 - y : d < 0 ? 3.141592653589793 - 2.0 * y : 2.0 * y);
+}
+
+/* (atan(t) / t - 1) of z = t^2, |t| <= 7/16, interpolating at Chebyshev's points. */
+static inline double gd__atan_rest_f64(double z)
+{
+    double p = 0.014759380407779155;
+    p = p * z + -0.033114228762660534;
+    p = p * z + 0.044916556747777434;
+    p = p * z + -0.05216532007308444;
+    p = p * z + 0.05876924062763387;
+    p = p * z + -0.06666239748865294;
+    p = p * z + 0.07692285419714515;
+    p = p * z + -0.09090908350382436;
+    p = p * z + 0.111111110965279;
+    p = p * z + -0.14285714285565465;
+    p = p * z + 0.19999999999999404;
+    p = p * z + -0.3333333333333333;
+    return p * z;
+}
+
+/* The angle of the point (x, y): atan(a / b) of the smaller and the larger, which is atan(c) + atan((a - c b) / (b + c a)), c being
+ * 0, 1/2 or 1; from 0, pi / 2 or pi. */
+static inline double gd__atan2_f64(double y, double x)
+{
+    double ay = fabs(y), ax = fabs(x), small = ay > ax ? ax : ay, large = ay > ax ? ay : ax;
+    double infinite = large == INFINITY ? 1.0 : 0.0, scale = large > 1e300    ? 0x1p-64
+                                                             : large < 1e-280 ? 0x1p128
+                                                                              : 1.0;
+    double a = infinite == 0 ? small * scale : small == INFINITY ? 1.0 : 0.0;
+    double b = infinite == 0 ? large * scale : 1.0;
+    b = b == 0 ? 1.0 : b;
+    double c = a < 0.4375 * b ? 0.0 : a < 0.6875 * b ? 0.5 : 1.0;
+    double first = c == 0 ? 0.0 : c < 1 ? 0.4636476090008061 : 0.7853981633974483;
+    double first_low = c == 0 ? 0.0 : c < 1 ? 2.2698777452961687e-17 : 3.061616997868383e-17;
+    double t = (a - c * b) / (b + c * a), sum = first + t;
+    double rest = ((first - sum) + t) + (first_low + t * gd__atan_rest_f64(t * t));
+    double from = ay > ax ? 1.5707963267948966 : 0.0, from_low = ay > ax ? 6.123233995736766e-17 : 0.0;
+    uint64_t back = gd__f64_bits(x) >> 63, turned = (uint64_t)(ay > ax) ^ back;
+    from = back ? 3.141592653589793 - from : from;
+    from_low = back ? 1.2246467991473532e-16 - from_low : from_low;
+    double lost, all = gd__two_sum_f64(from, turned ? -sum : sum, &lost);
+    double angle = copysign(all + (lost + (from_low + (turned ? -rest : rest))), y);
+    return x != x || y != y ? x + y : angle;
+}
+static inline double gd__atan_f64(double x) { return gd__atan2_f64(x, 1.0); }
+
+/* atan(a / b), 0 <= a <= b, b > 0 */
+static inline double gd__angle_f32(double a, double b)
+{
+    double c = a < 0.4375 * b ? 0.0 : a < 0.6875 * b ? 0.5 : 1.0;
+    double first = c == 0 ? 0.0 : c < 1 ? 0.4636476090008061 : 0.7853981633974483;
+    double t = (a - c * b) / (b + c * a), z = t * t, p = 0.04820186573277753;
+    p = p * z + -0.0853121155632205;
+    p = p * z + 0.1105809039007656;
+    p = p * z + -0.142833917531889;
+    p = p * z + 0.19999962312654093;
+    p = p * z + -0.3333333323327772;
+    return first + (t + t * z * p);
+}
+static inline float gd__atan2_f32(float y_, float x_)
+{
+    double y = (double)y_, x = (double)x_, ay = fabs(y), ax = fabs(x), small = ay > ax ? ax : ay,
+           large = ay > ax ? ay : ax;
+    double a = large == INFINITY ? (small == INFINITY ? 1.0 : 0.0) : small;
+    double b = large == INFINITY || large == 0 ? 1.0 : large, angle = gd__angle_f32(a, b);
+    angle = ay > ax ? 1.5707963267948966 - angle : angle;
+    angle = gd__f64_bits(x) >> 63 ? 3.141592653589793 - angle : angle;
+    return x_ != x_ || y_ != y_ ? x_ + y_ : (float)copysign(angle, y);
+}
+static inline float gd__atan_f32(float x)
+{
+    double d = (double)x, a = gd__cut_f64(fabs(d), 0.0, 1e60); /* infinity: as near pi / 2 as f32 is */
+    double angle = gd__angle_f32(a > 1.0 ? 1.0 : a, a > 1.0 ? a : 1.0);
+    return x != x ? x : (float)copysign(a > 1.0 ? 1.5707963267948966 - angle : angle, d);
+}
+
+/* ---- hyperbolic functions ---- */
+
+/* e^|x| / 2 with what rounding lost; as gd__exp_f64, but the halves of the power are finite where the result is. */
+static inline double gd__half_exp_f64(double x, double *low)
+{
+    double r, lost;
+    uint64_t k = gd__f64_bits(gd__split_f64(gd__cut_f64(fabs(x), 0.0, 712.0), &r, &lost)) - 1, half = k >> 1;
+    double a = gd__bits_f64(half << 52), b = gd__bits_f64((k - half) << 52);
+    double sum = 1.0 + r, tail = gd__exp_rest(r, lost) + (r - (sum - 1.0)), p = sum + tail;
+    *low = ((sum - p) + tail) * a * b;
+    return p * a * b;
+}
+static inline double gd__sinh_f64(double x)
+{
+    double low, lost, z = x * x, h = gd__half_exp_f64(x, &low), p = 7.746178593018827e-13;
+    p = p * z + 1.6057679623801638e-10;
+    p = p * z + 2.5052117695907823e-08;
+    p = p * z + 2.7557319191381816e-06;
+    p = p * z + 0.00019841269841324198;
+    p = p * z + 0.008333333333333299;
+    p = p * z + 0.16666666666666666;
+    double difference = gd__two_sum_f64(h, -0.25 / h, &lost), large = difference + (lost + low);
+    double y = fabs(x) < 1.0 ? x + x * (z * p) : copysign(h < INFINITY ? large : h, x);
+    return x != x ? x : y;
+}
+static inline double gd__cosh_f64(double x)
+{
+    double low, lost, z = x * x, h = gd__half_exp_f64(x, &low), p = 4.83445137390608e-14;
+    p = p * z + 1.146998832606381e-11;
+    p = p * z + 2.0876762155587967e-09;
+    p = p * z + 2.7557319205890157e-07;
+    p = p * z + 2.480158730161747e-05;
+    p = p * z + 0.001388888888888887;
+    p = p * z + 0.041666666666666664;
+    double sum = gd__two_sum_f64(h, 0.25 / h, &lost), large = sum + (lost + low);
+    double y = fabs(x) < 1.0 ? 1.0 + (0.5 * z + z * z * p) : h < INFINITY ? large : h;
+    return x != x ? x : y;
+}
+static inline float gd__sinh_f32(float x)
+{
+    double d = (double)x, z = d * d, e = gd__exp_f64(fabs(d));
+    double y = fabs(d) < 0.0625
+                   ? d + d * z *
+                             (0.16666666666666666 + z * (0.008333333333333333 + z * 0.0001984126984126984))
+                   : copysign(0.5 * (e - 1.0 / e), d);
+    return x != x || x == 0 ? x : (float)y;
+}
+static inline float gd__cosh_f32(float x)
+{
+    double e = gd__exp_f64(fabs((double)x));
+    return x != x ? x : (float)(0.5 * (e + 1.0 / e));
+}
+
+/* By way of f64, from the C library. */
 #define GD_BY_F64(name)                                                 \
     static inline double gd__##name##_f64(double x) { return name(x); } \
     static inline float gd__##name##_f32(float x) { return (float)name((double)x); }
-GD_BY_F64(sin)
-GD_BY_F64(cos)
-GD_BY_F64(tan)
-GD_BY_F64(asin)
-GD_BY_F64(acos)
-GD_BY_F64(atan)
-GD_BY_F64(sinh)
-GD_BY_F64(cosh)
 GD_BY_F64(asinh)
 GD_BY_F64(acosh)
 GD_BY_F64(atanh)
 #undef GD_BY_F64
+
 double lgamma_r(double x, int *sign); /* macOS has it, and hides its declaration */
 static inline double gd__lgamma_f64(double x)
 {
@@ -353,18 +764,49 @@ static inline double gd__lgamma_f64(double x)
     return lgamma_r(x, &sign);
 }
 static inline float gd__lgamma_f32(float x) { return (float)gd__lgamma_f64((double)x); }
-static inline double gd__atan2_f64(double y, double x) { return atan2(y, x); }
-static inline float gd__atan2_f32(float y, float x) { return (float)atan2((double)y, (double)x); }
 static inline double gd__hypot_f64(double x, double y) { return hypot(x, y); }
 static inline float gd__hypot_f32(float x, float y) { return (float)hypot((double)x, (double)y); }
 static inline double gd__nextafter_f64(double x, double y) { return nextafter(x, y); }
 static inline float gd__nextafter_f32(float x, float y) { return nextafterf(x, y); }
-static inline double gd__mod_f64(double x, double y)
+
+/* x - y floor(x / y), of fmod's remainder. */
+static inline double gd__mod_any_f64(double x, double y)
 {
     double r = fmod(x, y);
     return r == 0 ? copysign(0.0, y) : (r < 0) != (y < 0) ? r + y : r;
 }
-static inline float gd__mod_f32(float x, float y) { return (float)gd__mod_f64((double)x, (double)y); }
+/* Where the quotient is a whole number that f64 holds and no product is out of range: as x - q y is exact, the same bits.  A quotient
+ * that was rounded up gives a remainder of the other sign. */
+static inline int gd__far_mod_f64(double x, double y)
+{
+    double q = fabs(x / y);
+    return !((q < 4503599627370496.0) & ((fabs(x) > 1e-250) | (x == 0)) & (fabs(y) < 1e250) &
+             (fabs(y) > 1e-250));
+}
+static inline double gd__near_mod_f64(double x, double y)
+{
+    double q = __builtin_trunc(x / y), p = q * y, r = (x - p) - gd__lost_f64(p, q, y);
+    r = r == 0 ? copysign(r, x) : r;
+    return (r != 0) & ((r < 0) != (y < 0)) ? r + y : r;
+}
+static inline double gd__mod_f64(double x, double y)
+{
+    return gd__far_mod_f64(x, y) ? gd__mod_any_f64(x, y) : gd__near_mod_f64(x, y);
+}
+static inline int gd__far_mod_f32(float x, float y)
+{
+    return !((fabsf(x / y) < 268435456.0f) & (fabsf(y) < INFINITY));
+}
+static inline float gd__near_mod_f32(float x_, float y_)
+{
+    double x = (double)x_, y = (double)y_, r = x - __builtin_trunc(x / y) * y;
+    r = r == 0 ? copysign(r, x) : r;
+    return (float)((r != 0) & ((r < 0) != (y < 0)) ? r + y : r);
+}
+static inline float gd__mod_f32(float x, float y)
+{
+    return gd__far_mod_f32(x, y) ? (float)gd__mod_any_f64((double)x, (double)y) : gd__near_mod_f32(x, y);
+}
 
 /* x Phi(x); erfc keeps the digits of the lower tail, which 1 + erf would lose, and what rounding -x / sqrt(2) has lost goes with it.
  * Within 2.1 ULP: the product of x and erfc is rounded after what each of them has lost. */

@@ -93,19 +93,50 @@ gd_tensor *gd_from_f64(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *sha
     return gd__scope_leave(ctx, out);
 }
 
+#define STEPS 8
+
+/* count values first + i * step, i from `start` on.  Numbers i are kept in f64, where vectors add them. */
+static void steps_f64(double *restrict value, double first, double step, int64_t start, int64_t count)
+{
+    double at[STEPS];
+    int64_t i = 0;
+    for (int k = 0; k < STEPS; k++) at[k] = (double)(start + k);
+    for (; i + STEPS <= count; i += STEPS)
+        for (int k = 0; k < STEPS; k++) {
+            value[i + k] = first + at[k] * step;
+            at[k] += STEPS;
+        }
+    for (int k = 0; i + k < count; k++) value[i + k] = first + at[k] * step;
+}
+
+static void steps_f32(float *restrict value, double first, double step, int64_t count)
+{
+    double wide[1024];
+    for (int64_t i = 0; i < count; i += 1024) {
+        int64_t n = count - i < 1024 ? count - i : 1024;
+        steps_f64(wide, first, step, i, n);
+        for (int64_t k = 0; k < n; k++) value[i + k] = (float)wide[k];
+    }
+}
+
 /* count values first + i * step, the last one exactly `last` if that is given. */
 static gd_tensor *sequence(gd_ctx *ctx, const char *what, gd_dtype dtype, double first, double step,
                            int64_t count, const double *last)
 {
     gd_scope_begin(ctx);
-    gd_tensor *wide = gd__new_checked(gd__cpu(ctx), what, GD_F64, 1, &count);
-    if (wide) {
-        double *value = (double *)(void *)wide->data;
-        for (int64_t i = 0; i < count; i++) value[i] = first + (double)i * step;
-        if (last && count > 0) value[count - 1] = *last;
-        gd__host_writes(wide, what);
+    gd_tensor *made = gd__new_checked(gd__cpu(ctx), what, dtype == GD_F32 ? GD_F32 : GD_F64, 1, &count);
+    if (made) {
+        double *wide = (double *)(void *)made->data;
+        float *narrow = (float *)(void *)made->data;
+        if (dtype == GD_F32)
+            steps_f32(narrow, first, step, count);
+        else
+            steps_f64(wide, first, step, 0, count);
+        if (last && count > 0 && dtype == GD_F32) narrow[count - 1] = (float)*last;
+        if (last && count > 0 && dtype != GD_F32) wide[count - 1] = *last;
+        gd__host_writes(made, what);
     }
-    return gd__scope_leave(ctx, gd_cast(wide, dtype));
+    return gd__scope_leave(ctx, gd_cast(made, dtype));
 }
 
 gd_tensor *gd_arange(gd_ctx *ctx, gd_dtype dtype, double start, double stop, double step)

@@ -185,6 +185,31 @@ static void large_blocks_are_kept_and_given_back(void **state)
     end_context(ctx, &m);
 }
 
+static void little_is_kept_of_what_is_no_longer_used(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 20, BYTES = 16000000 };
+    memory m = {0};
+    gd_options options = gd_options_default();
+    options.pool = true;
+    options.allocator = memory_allocator(&m);
+    gd_ctx *ctx = gd_ctx_new(&options);
+    int64_t before = m.bytes;
+    void *block[BLOCKS];
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < BLOCKS; i++) assert_non_null(block[i] = gd__alloc(ctx, BYTES));
+        for (int i = 0; i < BLOCKS / 2; i++) gd__free(ctx, block[i], BYTES);
+        /* half of it is in use: some waits for more */
+        assert_true(m.bytes - before >= (BLOCKS / 2 + 3) * (int64_t)BYTES);
+        for (int i = BLOCKS / 2; i < BLOCKS; i++) gd__free(ctx, block[i], BYTES);
+        assert_true(m.bytes - before >= BYTES);
+        assert_true(m.bytes - before <= BLOCKS * (int64_t)BYTES / 10 + BYTES / 8);
+    }
+    gd_ctx_trim(ctx);
+    assert_true(m.bytes - before <= 0);
+    end_context(ctx, &m);
+}
+
 static void realloc_keeps_what_was_there(void **state)
 {
     (void)state;
@@ -327,6 +352,7 @@ int main(void)
         cmocka_unit_test(threads_come_from_options_or_environment),
         cmocka_unit_test(blocks_are_aligned_and_reused),
         cmocka_unit_test(large_blocks_are_kept_and_given_back),
+        cmocka_unit_test(little_is_kept_of_what_is_no_longer_used),
         cmocka_unit_test(realloc_keeps_what_was_there),
         cmocka_unit_test(equal_names_are_equal_pointers),
         cmocka_unit_test(extensions_are_made_once_and_freed_last_first),

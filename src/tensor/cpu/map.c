@@ -104,6 +104,59 @@ static void collect(char *to, const char *from, int64_t n, int64_t step, size_t 
         move_spaced(to, (int64_t)item, from, step, n, item);
 }
 
+#define SHORT_RUN 32 /* elements of a run that is not worth a call */
+
+/* `rows` runs of `run` elements into a dense array: runs `down` bytes apart, their elements `across`. */
+static void collect_runs(char *to, const char *from, int64_t rows, int64_t run, int64_t down, int64_t across,
+                         size_t item)
+{
+    if (down == 0 && across == (int64_t)item) {
+        gd__repeat(to, from, rows, (size_t)run * item);
+        return;
+    }
+#define RUNS(type, length)                                                           \
+    for (int64_t r = 0; r < rows; r++, from += down, to += (length) * (int64_t)item) \
+        for (int64_t k = 0; k < (length); k++)                                       \
+    ((type *)(void *)to)[k] = *(const type *)(const void *)(from + k * across)
+/* the same element all along: a column beside rows of few */
+#define RUNS_OF(type)                                                                             \
+    if (across == 0 && run == 2)                                                                  \
+        for (int64_t r = 0; r < rows; r++)                                                        \
+            for (int k = 0; k < 2; k++)                                                           \
+                ((type *)(void *)to)[2 * r + k] = *(const type *)(const void *)(from + r * down); \
+    else if (across == 0 && run == 3)                                                             \
+        for (int64_t r = 0; r < rows; r++)                                                        \
+            for (int k = 0; k < 3; k++)                                                           \
+                ((type *)(void *)to)[3 * r + k] = *(const type *)(const void *)(from + r * down); \
+    else if (across == 0 && run == 4)                                                             \
+        for (int64_t r = 0; r < rows; r++)                                                        \
+            for (int k = 0; k < 4; k++)                                                           \
+                ((type *)(void *)to)[4 * r + k] = *(const type *)(const void *)(from + r * down); \
+    else                                                                                          \
+        RUNS(type, run)
+    switch (item) {
+    case 4: RUNS_OF(uint32_t); break;
+    case 8: RUNS_OF(uint64_t); break;
+    case 2: RUNS_OF(uint16_t); break;
+    default: RUNS_OF(uint8_t); break;
+    }
+#undef RUNS_OF
+#undef RUNS
+}
+
+/* Whole short runs from the beginning of one on, at most n elements; how many runs were read. */
+static int64_t read_short_runs(const operand *o, const char *from, int64_t at, int64_t n, char *out)
+{
+    int last = o->ndim - 1;
+    int64_t run = o->size[last], rows = o->size[last - 1] - at;
+    char dense[BLOCK * 8];
+    if (rows > n / run) rows = n / run;
+    int64_t down = o->stride[last - 1] * (int64_t)o->item, across = o->stride[last] * (int64_t)o->item;
+    collect_runs(o->load ? dense : out, from, rows, run, down, across, o->item);
+    if (o->load) o->load(out, dense, rows * run);
+    return rows;
+}
+
 /* Reads n elements from linear position `start` into out, as the compute type (or raw). */
 static void read_block(const operand *o, int64_t start, int64_t n, char *out, size_t out_item)
 {
@@ -121,6 +174,20 @@ static void read_block(const operand *o, int64_t start, int64_t n, char *out, si
         int64_t step = last < 0 ? 0 : o->stride[last];
         const char *from = o->data + offset * (int64_t)o->item;
         bool packed = step == 1 || run == 1;
+        if (last > 0 && index[last] == 0 && o->size[last] <= SHORT_RUN && n >= 2 * o->size[last]) {
+            int64_t rows = read_short_runs(o, from, index[last - 1], n, out);
+            out += (size_t)(rows * run) * out_item;
+            n -= rows * run;
+            if (n == 0) return;
+            offset += rows * o->stride[last - 1];
+            index[last - 1] += rows;
+            for (int i = last - 1; i > 0 && index[i] == o->size[i]; i--) {
+                index[i] = 0;
+                index[i - 1]++;
+                offset += o->stride[i - 1] - o->size[i] * o->stride[i];
+            }
+            continue;
+        }
         if (!o->load) {
             if (packed)
                 memcpy(out, from, (size_t)run * o->item);
@@ -147,6 +214,40 @@ static void read_block(const operand *o, int64_t start, int64_t n, char *out, si
     }
 }
 
+#define LONG_RUN 64 /* elements of a run that is worth a call of the kernel */
+
+static bool has_long_runs(const operand *o)
+{
+    int last = o->ndim - 1;
+    return !o->constant && !o->direct && last > 0 && o->size[last] >= LONG_RUN && o->stride[last] <= 1 &&
+           o->stride[last] >= 0;
+}
+
+/* How many of n elements from position i on can be taken at once: up to the end of a row of each operand that has long ones. */
+static int64_t to_end_of_runs(const job *j, int64_t i, int64_t n)
+{
+    for (int k = 0; k < j->nin; k++) {
+        const operand *o = &j->in[k];
+        if (!has_long_runs(o)) continue;
+        int64_t left = o->size[o->ndim - 1] - i % o->size[o->ndim - 1];
+        n = left < n ? left : n;
+    }
+    return n;
+}
+
+/* n elements at position i of an operand: where they are, or in the buffer. */
+static const void *take_block(const operand *o, int64_t i, int64_t n, char *buffer, size_t compute_item)
+{
+    if (o->direct) return o->data + i * (int64_t)o->item;
+    if (has_long_runs(o) && !o->load && o->stride[o->ndim - 1] == 1) {
+        int64_t offset = 0;
+        for (int a = o->ndim; a-- > 0; i /= o->size[a]) offset += i % o->size[a] * o->stride[a];
+        return o->data + offset * (int64_t)o->item;
+    }
+    read_block(o, i, n, buffer, o->raw ? 1 : compute_item);
+    return buffer;
+}
+
 static void run_piece(const job *j, int64_t start, int64_t end)
 {
     _Alignas(64) char buffer[3][BLOCK * 8], result[BLOCK * 8];
@@ -160,19 +261,11 @@ static void run_piece(const job *j, int64_t start, int64_t end)
         read_block(o, 0, n, buffer[k], o->raw ? 1 : j->compute_item);
         a[k] = buffer[k];
     }
-    int64_t step = in_place ? end - start : BLOCK;
-    for (int64_t i = start; i < end; i += step) {
-        int64_t n = end - i < step ? end - i : step;
-        for (int k = 0; k < j->nin; k++) {
-            const operand *o = &j->in[k];
-            if (o->constant) continue;
-            if (o->direct) {
-                a[k] = o->data + i * (int64_t)o->item;
-                continue;
-            }
-            read_block(o, i, n, buffer[k], o->raw ? 1 : j->compute_item);
-            a[k] = buffer[k];
-        }
+    int64_t step = in_place ? end - start : BLOCK, n;
+    for (int64_t i = start; i < end; i += n) {
+        n = to_end_of_runs(j, i, end - i < step ? end - i : step);
+        for (int k = 0; k < j->nin; k++)
+            if (!j->in[k].constant) a[k] = take_block(&j->in[k], i, n, buffer[k], j->compute_item);
         char *to = j->out + i * (int64_t)j->out_item;
         j->fn(j->store ? result : to, a[0], a[1], a[2], n, j->f);
         if (j->store) j->store(to, result, n);

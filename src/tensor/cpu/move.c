@@ -192,14 +192,68 @@ static split split_at(const gd_tensor *t, int axis)
     return s;
 }
 
+typedef struct pick_job {
+    const char *x, *values;
+    char *out;
+    const int64_t *at;
+    split from, to; /* of x and of what is picked */
+    size_t item;
+    int64_t size, count, blocks; /* of the axis, of indices; blocks: of columns */
+    int type;
+    _Atomic int bad;
+} pick_job;
+
+static void look_at_index(void *arg, int64_t task)
+{
+    pick_job *j = arg;
+    int64_t start = task * GD_MICROBATCH,
+            end = start + GD_MICROBATCH < j->count ? start + GD_MICROBATCH : j->count;
+    uint64_t size = (uint64_t)j->size;
+    int bad = 0;
+    for (int64_t k = start; k < end; k++) bad |= (uint64_t)j->at[k] >= size;
+    if (bad) j->bad = 1;
+}
+
 static gd_status check_index(gd_device *device, gd_op_id op, const gd_tensor *index, int64_t size)
 {
-    const int64_t *i = (const int64_t *)(const void *)index->data;
-    for (int64_t k = 0; k < index->numel; k++)
-        if (i[k] < 0 || i[k] >= size)
+    pick_job j = {.at = (const int64_t *)(const void *)index->data, .size = size, .count = index->numel};
+    gd__run_pieces(device->ctx, index->numel, look_at_index, &j);
+    for (int64_t k = 0; k < index->numel && j.bad; k++)
+        if (j.at[k] < 0 || j.at[k] >= size)
             return gd_fail(device->ctx, GD_INDEX, "%s: index %lld at place %lld is not in 0 to %lld",
-                           gd__ops[op].name, (long long)i[k], (long long)k, (long long)size - 1);
+                           gd__ops[op].name, (long long)j.at[k], (long long)k, (long long)size - 1);
     return GD_OK;
+}
+
+/* to[k] = from[at[k]]: by types, as a memcpy of a size known late is a call for every element. */
+static void pick(char *to, const char *from, const int64_t *at, int64_t n, size_t item)
+{
+#define PICK(type) \
+    for (int64_t k = 0; k < n; k++) ((type *)(void *)to)[k] = ((const type *)(const void *)from)[at[k]]
+    switch (item) {
+    case 1: PICK(uint8_t); break;
+    case 2: PICK(uint16_t); break;
+    case 4: PICK(uint32_t); break;
+    case 8: PICK(uint64_t); break;
+    default:
+        for (int64_t k = 0; k < n; k++) memcpy(to + k * (int64_t)item, from + at[k] * (int64_t)item, item);
+    }
+#undef PICK
+}
+
+/* Places start..end of [outer, index]. */
+static void select_piece(void *arg, int64_t task)
+{
+    pick_job *j = arg;
+    int64_t start = task * j->blocks, end = start + j->blocks, all = j->from.outer * j->count;
+    size_t bytes = (size_t)j->from.inner * j->item;
+    if (end > all) end = all;
+    while (start < end) {
+        int64_t o = start / j->count, k = start % j->count,
+                n = j->count - k < end - start ? j->count - k : end - start;
+        pick(j->out + (size_t)start * bytes, j->x + (size_t)(o * j->from.axis) * bytes, j->at + k, n, bytes);
+        start += n;
+    }
 }
 
 gd_status gd__cpu_index_select(gd_device *device, const gd_call *call)
@@ -208,12 +262,16 @@ gd_status gd__cpu_index_select(gd_device *device, const gd_call *call)
     split s = split_at(x, (int)call->attrs->i[0]);
     gd_status status = check_index(device, call->op, index, s.axis);
     if (status) return status;
-    const int64_t *at = (const int64_t *)(const void *)index->data;
-    size_t bytes = (size_t)s.inner * gd__item_size(x);
-    char *to = call->out[0]->data;
-    for (int64_t o = 0; o < s.outer; o++)
-        for (int64_t k = 0; k < index->numel; k++, to += bytes)
-            memcpy(to, x->data + (size_t)(o * s.axis + at[k]) * bytes, bytes);
+    pick_job j = {.x = x->data,
+                  .out = call->out[0]->data,
+                  .at = (const int64_t *)(const void *)index->data,
+                  .from = s,
+                  .item = gd__item_size(x),
+                  .count = index->numel};
+    int64_t places = s.outer * index->numel;
+    if (places == 0 || s.inner == 0) return GD_OK;
+    j.blocks = s.inner < GD_MICROBATCH ? GD_MICROBATCH / s.inner : 1;
+    gd__run_tasks(device->ctx, places * s.inner, (places + j.blocks - 1) / j.blocks, select_piece, &j);
     return GD_OK;
 }
 
@@ -228,8 +286,60 @@ static void add_items(int type, char *acc, const char *x, int64_t n)
             ((uint64_t *)(void *)acc)[i] += ((const uint64_t *)(const void *)x)[i];
 }
 
-/* The pieces of `values` take the places in x that the index says, or are added there. */
-static gd_status index_into(gd_device *device, const gd_call *call, bool adds)
+/* acc[at[k]] += x[k] */
+static void add_at(int type, char *acc, const int64_t *at, const char *x, int64_t n)
+{
+#define ADD(type) \
+    for (int64_t k = 0; k < n; k++) ((type *)(void *)acc)[at[k]] += ((const type *)(const void *)x)[k]
+    if (type == GD_AS_F32)
+        ADD(float);
+    else if (type == GD_AS_F64)
+        ADD(double);
+    else
+        ADD(uint64_t);
+#undef ADD
+}
+
+/* Columns of values are added by one task, in the order of the indices. */
+#define ADDED_COLUMNS 64
+
+static void add_columns(void *arg, int64_t task)
+{
+    pick_job *j = arg;
+    int64_t o = task / j->blocks, column = task % j->blocks * ADDED_COLUMNS, inner = j->from.inner,
+            n = inner - column < ADDED_COLUMNS ? inner - column : ADDED_COLUMNS;
+    char *out = j->out + (o * j->from.axis * inner + column) * (int64_t)j->item;
+    const char *from = j->values + (o * j->to.axis * inner + column) * (int64_t)j->item;
+    if (inner == 1)
+        add_at(j->type, out, j->at, from, j->to.axis);
+    else
+        for (int64_t k = 0; k < j->to.axis; k++)
+            add_items(j->type, out + j->at[k] * inner * (int64_t)j->item, from + k * inner * (int64_t)j->item,
+                      n);
+}
+
+/* The result of this one and of scatter_add may be x itself. */
+gd_status gd__cpu_index_add(gd_device *device, const gd_call *call)
+{
+    gd_tensor *x = call->in[0], *index = call->in[1], *values = call->in[2], *out = call->out[0];
+    split s = split_at(x, (int)call->attrs->i[0]);
+    gd_status status = check_index(device, call->op, index, s.axis);
+    if (status) return status;
+    pick_job j = {.values = values->data,
+                  .out = out->data,
+                  .at = (const int64_t *)(const void *)index->data,
+                  .to = {s.outer, index->numel, s.inner},
+                  .from = s,
+                  .item = gd__item_size(x),
+                  .type = gd__compute_type(x->dtype),
+                  .blocks = (s.inner + ADDED_COLUMNS - 1) / ADDED_COLUMNS};
+    if (out->data != x->data) memcpy(out->data, x->data, (size_t)x->numel * gd__item_size(x));
+    gd__run_tasks(device->ctx, values->numel, s.outer * j.blocks, add_columns, &j);
+    return GD_OK;
+}
+
+/* Of values for one place the last counts.  The result may be x itself. */
+gd_status gd__cpu_index_put(gd_device *device, const gd_call *call)
 {
     gd_tensor *x = call->in[0], *index = call->in[1], *values = call->in[2], *out = call->out[0];
     split s = split_at(x, (int)call->attrs->i[0]);
@@ -239,58 +349,78 @@ static gd_status index_into(gd_device *device, const gd_call *call, bool adds)
     size_t bytes = (size_t)s.inner * gd__item_size(x);
     if (out->data != x->data) memcpy(out->data, x->data, (size_t)x->numel * gd__item_size(x));
     const char *from = values->data;
-    int type = gd__compute_type(x->dtype);
     for (int64_t o = 0; o < s.outer; o++)
-        for (int64_t k = 0; k < index->numel; k++, from += bytes) {
-            char *to = out->data + (size_t)(o * s.axis + at[k]) * bytes;
-            if (adds)
-                add_items(type, to, from, s.inner);
-            else
-                memcpy(to, from, bytes);
-        }
+        for (int64_t k = 0; k < index->numel; k++, from += bytes)
+            memcpy(out->data + (size_t)(o * s.axis + at[k]) * bytes, from, bytes);
     return GD_OK;
 }
 
-gd_status gd__cpu_index_add(gd_device *device, const gd_call *call) { return index_into(device, call, true); }
-
-/* Of values for one place the last counts.  The result may be x itself. */
-gd_status gd__cpu_index_put(gd_device *device, const gd_call *call)
+/* Elements start..end of what is gathered: those of one outer row at a time. */
+static void gather_piece(void *arg, int64_t task)
 {
-    return index_into(device, call, false);
+    pick_job *j = arg;
+    int64_t start = task * GD_MICROBATCH,
+            end = start + GD_MICROBATCH < j->count ? start + GD_MICROBATCH : j->count;
+    int64_t row = j->to.axis * j->to.inner, inner = j->from.inner;
+    while (start < end) {
+        int64_t o = start / row, last = (o + 1) * row < end ? (o + 1) * row : end;
+        const char *x = j->x + (size_t)(o * j->from.axis * inner) * j->item;
+        if (inner == 1 && j->to.inner == 1)
+            pick(j->out + (size_t)start * j->item, x, j->at + start, last - start, j->item);
+        else
+            for (int64_t k = start, i = start % j->to.inner; k < last;
+                 k++, i = i + 1 < j->to.inner ? i + 1 : 0)
+                pick(j->out + (size_t)k * j->item, x + (size_t)i * j->item, (int64_t[]){j->at[k] * inner}, 1,
+                     j->item);
+        start = last;
+    }
 }
 
 gd_status gd__cpu_gather(gd_device *device, const gd_call *call)
 {
     gd_tensor *x = call->in[0], *index = call->in[1];
     int axis = (int)call->attrs->i[0];
-    split s = split_at(x, axis), t = split_at(index, axis);
-    gd_status status = check_index(device, call->op, index, s.axis);
-    if (status) return status;
-    const int64_t *at = (const int64_t *)(const void *)index->data;
-    size_t item = gd__item_size(x);
-    char *to = call->out[0]->data;
-    for (int64_t o = 0; o < t.outer; o++)
-        for (int64_t k = 0; k < t.axis; k++)
-            for (int64_t i = 0; i < t.inner; i++, at++, to += item)
-                memcpy(to, x->data + (size_t)((o * s.axis + *at) * s.inner + i) * item, item);
-    return GD_OK;
+    pick_job j = {.x = x->data,
+                  .out = call->out[0]->data,
+                  .at = (const int64_t *)(const void *)index->data,
+                  .from = split_at(x, axis),
+                  .to = split_at(index, axis),
+                  .item = gd__item_size(x),
+                  .count = index->numel};
+    gd_status status = check_index(device, call->op, index, j.from.axis);
+    if (!status) gd__run_pieces(device->ctx, index->numel, gather_piece, &j);
+    return status;
+}
+
+static void scatter_row(void *arg, int64_t o)
+{
+    pick_job *j = arg;
+    int64_t row = j->to.axis * j->to.inner, inner = j->from.inner;
+    char *out = j->out + (size_t)(o * j->from.axis * inner) * j->item;
+    const char *from = j->values + (size_t)(o * row) * j->item;
+    const int64_t *at = j->at + o * row;
+    if (inner == 1 && j->to.inner == 1) {
+        add_at(j->type, out, at, from, row);
+        return;
+    }
+    for (int64_t k = 0, i = 0; k < row; k++, i = i + 1 < j->to.inner ? i + 1 : 0)
+        add_at(j->type, out + (size_t)i * j->item, (int64_t[]){at[k] * inner}, from + (size_t)k * j->item, 1);
 }
 
 gd_status gd__cpu_scatter_add(gd_device *device, const gd_call *call)
 {
     gd_tensor *x = call->in[0], *index = call->in[1], *values = call->in[2], *out = call->out[0];
     int axis = (int)call->attrs->i[0];
-    split s = split_at(x, axis), t = split_at(index, axis);
-    gd_status status = check_index(device, call->op, index, s.axis);
+    pick_job j = {.values = values->data,
+                  .out = out->data,
+                  .at = (const int64_t *)(const void *)index->data,
+                  .from = split_at(x, axis),
+                  .to = split_at(index, axis),
+                  .item = gd__item_size(x),
+                  .type = gd__compute_type(x->dtype)};
+    gd_status status = check_index(device, call->op, index, j.from.axis);
     if (status) return status;
-    const int64_t *at = (const int64_t *)(const void *)index->data;
-    size_t item = gd__item_size(x);
-    int type = gd__compute_type(x->dtype);
-    memcpy(out->data, x->data, (size_t)x->numel * item);
-    const char *from = values->data;
-    for (int64_t o = 0; o < t.outer; o++)
-        for (int64_t k = 0; k < t.axis; k++)
-            for (int64_t i = 0; i < t.inner; i++, at++, from += item)
-                add_items(type, out->data + (size_t)((o * s.axis + *at) * s.inner + i) * item, from, 1);
+    if (out->data != x->data) memcpy(out->data, x->data, (size_t)x->numel * j.item);
+    gd__run_tasks(device->ctx, index->numel, j.to.outer, scatter_row, &j);
     return GD_OK;
 }

@@ -52,6 +52,29 @@ typedef const double *settings;
         }                                                                                               \
     }
 
+/* The same of a function that has a straight-line form for operands that are not far: stretches without far ones take it. */
+#define STRETCH    128
+#define OPERANDS_1 (x_[i + k])
+#define OPERANDS_2 (x_[i + k], y_[i + k])
+#define LOOP_RANGED(name, inputs)                                                                       \
+    static void JOIN(name, SUFFIX)(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, \
+                                   settings f)                                                          \
+    {                                                                                                   \
+        T *restrict o = o_;                                                                             \
+        const T *x_ = a_;                                                                               \
+        (void)f;                                                                                        \
+        POINTERS_##inputs for (int64_t i = 0; i < n; i += STRETCH)                                      \
+        {                                                                                               \
+            int64_t count = n - i < STRETCH ? n - i : STRETCH;                                          \
+            int far = 0;                                                                                \
+            for (int64_t k = 0; k < count; k++) far |= F(far_##name) OPERANDS_##inputs;                 \
+            if (far)                                                                                    \
+                for (int64_t k = 0; k < count; k++) o[i + k] = F(name) OPERANDS_##inputs;               \
+            else                                                                                        \
+                for (int64_t k = 0; k < count; k++) o[i + k] = F(near_##name) OPERANDS_##inputs;        \
+        }                                                                                               \
+    }
+
 /* Integers wrap: arithmetic in u64. */
 #define U(v) ((uint64_t)(v))
 
@@ -97,11 +120,12 @@ static inline int64_t power_of(int64_t x, int64_t n)
 #define WHOLE_ANY   LOOP
 #define WHOLE_WHOLE LOOP
 
-#define SUFFIX    _f32
-#define T         float
-#define SETTING_T float
-#define F(name)   gd__##name##_f32
-#define V         F
+#define SUFFIX                       _f32
+#define T                            float
+#define SETTING_T                    float
+#define F(name)                      gd__##name##_f32
+#define ELEMENT_R(name, inputs, ...) LOOP_RANGED(name, inputs)
+#define V                            F
 #define ELEMENT(name, inputs, settings_, kind, needs, takes, batch, element, ...) \
     REAL_##takes(name, kind, inputs, settings_, element)
 #define ELEMENT0(name, inputs, settings_, kind, takes, element, ...) \
@@ -112,10 +136,11 @@ static inline int64_t power_of(int64_t x, int64_t n)
 #undef SETTING_T
 #undef F
 
-#define SUFFIX    _f64
-#define T         double
-#define SETTING_T double
-#define F(name)   gd__##name##_f64
+#define SUFFIX                       _f64
+#define T                            double
+#define SETTING_T                    double
+#define F(name)                      gd__##name##_f64
+#define ELEMENT_R(name, inputs, ...) LOOP_RANGED(name, inputs)
 #define ELEMENT(name, inputs, settings_, kind, needs, takes, batch, element, ...) \
     REAL_##takes(name, kind, inputs, settings_, element)
 #define ELEMENT0(name, inputs, settings_, kind, takes, element, ...) \
