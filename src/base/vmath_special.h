@@ -786,8 +786,7 @@ static inline int gd__far_mod_f64(double x, double y)
 static inline double gd__near_mod_f64(double x, double y)
 {
     double q = __builtin_trunc(x / y), p = q * y, r = (x - p) - gd__lost_f64(p, q, y);
-    r = r == 0 ? copysign(r, x) : r;
-    return (r != 0) & ((r < 0) != (y < 0)) ? r + y : r;
+    return r == 0 ? copysign(0.0, y) : (r < 0) != (y < 0) ? r + y : r;
 }
 static inline double gd__mod_f64(double x, double y)
 {
@@ -800,8 +799,7 @@ static inline int gd__far_mod_f32(float x, float y)
 static inline float gd__near_mod_f32(float x_, float y_)
 {
     double x = (double)x_, y = (double)y_, r = x - __builtin_trunc(x / y) * y;
-    r = r == 0 ? copysign(r, x) : r;
-    return (float)((r != 0) & ((r < 0) != (y < 0)) ? r + y : r);
+    return (float)(r == 0 ? copysign(0.0, y) : (r < 0) != (y < 0) ? r + y : r);
 }
 static inline float gd__mod_f32(float x, float y)
 {
