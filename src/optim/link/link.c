@@ -22,8 +22,11 @@ const char *gd_spread_name(gd_spread spread)
     return spread > 0 && spread <= GD_SPREAD_WHOLE ? names[spread] : names[0];
 }
 
+/* Names are mostly literals of the library, which the linker has joined: the same text is the same pointer. */
 int gd__field_index(const gd_link_class *cls, const char *name)
 {
+    for (int i = 0; name && i < cls->field_count; i++)
+        if (cls->fields[i].name == name) return i;
     for (int i = 0; name && i < cls->field_count; i++)
         if (!strcmp(cls->fields[i].name, name)) return i;
     return -1;
@@ -36,6 +39,8 @@ bool gd_link_has_field(const gd_link *link, const char *name)
 
 int gd__slot_index(const gd_link_class *cls, const char *name)
 {
+    for (int i = 0; name && i < cls->slot_count; i++)
+        if (cls->slots[i].name == name) return i;
     for (int i = 0; name && i < cls->slot_count; i++)
         if (!strcmp(cls->slots[i].name, name)) return i;
     return -1;

@@ -35,6 +35,8 @@ struct gd_memo {
     int before;   /* the step before; of many parameters: this one */
     int64_t step; /* of the optimizer, when a gradient was last asked for; the one before the first: never */
     uint64_t clock; /* counts uses of points */
+    uint64_t mark[POINTS],
+        now; /* of the numbers of points, and of those that the parameters have: different marks, different numbers */
     bool gradients; /* are asked for */
     bool graphs;    /* the graphs of them too */
     int values;     /* points of which the step wanted only the value */
@@ -163,9 +165,23 @@ static bool same_bits(const gd_tensor *a, const gd_tensor *b)
 
 static bool is_used(const gd_point *p) { return p->loss || p->residuals || p->constraints; }
 
+/* Of few parameters on the CPU the first number of each, else 0. */
+static uint64_t mark_of(const gd_memo *m)
+{
+    uint64_t mark = 0;
+    for (int i = 0; i < m->count && i < 8; i++) {
+        const gd_tensor *t = m->seen[i];
+        uint64_t bits = 0;
+        if (!t->numel || t->storage->device != gd__cpu(m->ctx)) return 0;
+        memcpy(&bits, t->data, gd_dtype_size(t->dtype));
+        mark = mark * 31 + bits;
+    }
+    return mark;
+}
+
 static bool is_here(const gd_memo *m, const gd_point *p)
 {
-    bool here = is_used(p);
+    bool here = m->mark[p - m->at] == m->now && is_used(p);
     for (int i = 0; i < m->count && here; i++) here = same_bits(p->copy[i], m->seen[i]);
     return here;
 }
@@ -186,6 +202,7 @@ gd_point *gd__memo_look(gd_memo *m)
 {
     int k = m->latest; /* mostly that one */
     if (fetch_params(m)) return NULL;
+    m->now = mark_of(m);
     if (!is_here(m, &m->at[k]))
         for (k = 0; k < m->points && !is_here(m, &m->at[k]);) k++;
     if (k == m->points) return NULL;
@@ -232,6 +249,8 @@ static gd_point *oldest(gd_memo *m)
 static void drop_graphs(gd_memo *m, double low)
 {
     for (int k = 0; k < m->points; k++) {
+        const gd_point *p = &m->at[k];
+        if (!p->graph && !p->residuals && !p->constraint_graph[0] && !p->constraint_graph[1]) continue;
         if (k == m->begin || k == m->before) continue;
         if (!(m->at[k].value < low)) gd__memo_drop_graphs(&m->at[k]);
         if (k != m->latest) drop_constraint_graphs(&m->at[k]);
@@ -274,6 +293,7 @@ gd_point *gd__memo_place(gd_memo *m)
         status = copy_param(m, p, i);
     }
     if (status) gd_clear_error(m->ctx);
+    m->mark[p - m->at] = mark_of(m);
     p->step = m->step;
     p->used = ++m->clock;
     m->latest = (int)(p - m->at);

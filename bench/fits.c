@@ -1,0 +1,147 @@
+/* Least squares beyond one dense fit: many parameters of which each residual reads two, and a thousand small fits. */
+#include "bench.h"
+#include "gradus/lsq.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- sparse: r = x_a^2 - x_b - y over neighbours, or over pairs drawn at random ---- */
+
+typedef struct pairs {
+    gd_ctx *ctx;
+    int64_t m, n, *start, *column;
+    double *x, *y;
+} pairs;
+
+static gd_status pair_residuals(void *user, const double *x, double *r)
+{
+    const pairs *p = user;
+    for (int64_t i = 0; i < p->m; i++)
+        r[i] = x[p->column[2 * i]] * x[p->column[2 * i]] - x[p->column[2 * i + 1]] - p->y[i];
+    return GD_OK;
+}
+
+static gd_status pair_jacobian(void *user, const double *x, double *value)
+{
+    const pairs *p = user;
+    for (int64_t i = 0; i < p->m; i++) value[2 * i] = 2 * x[p->column[2 * i]], value[2 * i + 1] = -1;
+    return GD_OK;
+}
+
+static void fit_pairs(void *arg)
+{
+    pairs *p = arg;
+    for (int64_t i = 0; i < p->n; i++) p->x[i] = 1.5;
+    gd_lsq_problem problem = {.residuals = p->m,
+                              .params = p->n,
+                              .user = p,
+                              .residual = pair_residuals,
+                              .jacobian = pair_jacobian,
+                              .row_start = p->start,
+                              .column = p->column};
+    gd_lsq_result fit;
+    if (gd_lsq_solve(p->ctx, &problem, p->x, NULL, &fit) || !fit.solve.converged) bench_check(p->ctx);
+    gd_lsq_result_clear(&fit);
+}
+
+static void make_pairs(pairs *p, bool random)
+{
+    uint32_t seed = 5;
+    p->start[0] = 0;
+    for (int64_t i = 0; i < p->m; i++) {
+        int64_t a = i % p->n, b = (a + 1) % p->n;
+        while (random) {
+            seed = seed * 1664525u + 1013904223u;
+            b = (int64_t)((double)(seed >> 8) / (1 << 24) * (double)p->n);
+            if (b != a) break;
+        }
+        p->start[i + 1] = 2 * (i + 1);
+        p->column[2 * i] = a < b ? a : b;
+        p->column[2 * i + 1] = a < b ? b : a;
+        double at = 1 + (double)p->column[2 * i] / (double)p->n,
+               bt = 1 + (double)p->column[2 * i + 1] / (double)p->n;
+        p->y[i] = at * at - bt;
+    }
+}
+
+void bench_sparse(void)
+{
+    pairs p = {.ctx = bench_context(1), .m = 100000, .n = 10000};
+    p.start = malloc((size_t)(p.m + 1) * sizeof *p.start);
+    p.column = malloc((size_t)(2 * p.m) * sizeof *p.column);
+    p.y = malloc((size_t)p.m * sizeof *p.y);
+    p.x = malloc((size_t)p.n * sizeof *p.x);
+    if (p.start && p.column && p.y && p.x)
+        for (int random = 0; random < 2; random++) {
+            make_pairs(&p, random);
+            bench_report((report){.name = random ? "1e5 residuals x 1e4 parameters, random pairs (LSMR)"
+                                                 : "1e5 residuals x 1e4 parameters, neighbours (L D L^T)",
+                                  .value = 1e3 * bench_time(fit_pairs, &p),
+                                  .unit = "ms",
+                                  .limit = 1000});
+        }
+    free(p.start);
+    free(p.column);
+    free(p.y);
+    free(p.x);
+    gd_ctx_free(p.ctx);
+}
+
+/* ---- many: a exp(-b t) + c, 20 points each ---- */
+
+#define FITS   1000
+#define POINTS 20
+
+typedef struct decays {
+    gd_ctx *ctx;
+    gd_tensor *table[2], *like[3];
+    int64_t first[FITS + 1];
+    double x[3 * FITS], errors[3 * FITS];
+    gd_lsq_one out[FITS];
+} decays;
+
+static gd_tensor *decay(void *state, gd_tensor *const *p, gd_tensor *const *column, int64_t first)
+{
+    (void)state, (void)first;
+    return gd_sub(gd_add(gd_mul(p[0], gd_exp(gd_neg(gd_mul(p[1], column[0])))), p[2]), column[1]);
+}
+
+static void fit_decays(void *arg)
+{
+    decays *d = arg;
+    for (int i = 0; i < 3 * FITS; i++) d->x[i] = 1;
+    gd_rows rows = {.count = FITS * POINTS, .data = d->table, .columns = 2, .residuals = decay};
+    gd_lsq_many many = {.fits = FITS,
+                        .rows = &rows,
+                        .like = d->like,
+                        .like_count = 3,
+                        .first = d->first,
+                        .errors = d->errors};
+    if (gd_least_squares_many(d->ctx, &many, NULL, d->x, d->out)) bench_check(d->ctx);
+}
+
+void bench_many(void)
+{
+    static decays d;
+    static double t[FITS * POINTS], y[FITS * POINTS];
+    uint32_t seed = 11;
+    int64_t rows = FITS * POINTS;
+    d.ctx = bench_context(1);
+    for (int i = 0; i < FITS * POINTS; i++) {
+        double f = (double)(i / POINTS) / FITS;
+        seed = seed * 1664525u + 1013904223u;
+        t[i] = 5.0 * (i % POINTS) / POINTS;
+        y[i] = (2 + f) * exp(-(0.8 + 0.4 * f) * t[i]) + 0.5 + 0.1 * ((double)(seed >> 8) / (1 << 24) - 0.5);
+    }
+    for (int64_t i = 0; i <= FITS; i++) d.first[i] = i * POINTS;
+    d.table[0] = gd_from_f64(d.ctx, GD_F64, 1, &rows, t);
+    d.table[1] = gd_from_f64(d.ctx, GD_F64, 1, &rows, y);
+    for (int k = 0; k < 3; k++) d.like[k] = gd_scalar(d.ctx, GD_F64, 1);
+    bench_check(d.ctx);
+    bench_report((report){.name = "a fit of 20 points and 3 parameters, of 1000, with errors, one thread",
+                          .value = 1e6 / FITS * bench_time(fit_decays, &d),
+                          .unit = "us"});
+    for (int k = 0; k < 2; k++) gd_release(d.table[k]);
+    for (int k = 0; k < 3; k++) gd_release(d.like[k]);
+    gd_ctx_free(d.ctx);
+}
