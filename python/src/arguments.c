@@ -1,5 +1,5 @@
 /* Arguments of generated operators: a table of parameters says what each is. */
-#include "operators.h"
+#include "arrays/operators.h"
 
 #include <stdio.h>
 #include <string.h>

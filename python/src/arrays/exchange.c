@@ -1,6 +1,6 @@
 /* DLPack: the memory of other libraries' arrays, and ours for them. */
 #include "core.h"
-#include "dl_tensor.h"
+#include "arrays/dl_tensor.h"
 
 #include <gradus/dlpack.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Operators between two tensors, or a tensor and a number: a + b, a < b, and a += b.  tensor.c puts their slots into its type. */
-#include "operators.h"
+#include "arrays/operators.h"
 
 /* ---- between two ---- */
 

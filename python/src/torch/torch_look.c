@@ -1,5 +1,5 @@
 /* Reading tensors of a different library: see torch.c. */
-#include "torch.h"
+#include "torch/torch.h"
 
 #include <gradus/dlpack.h>
 

@@ -3,7 +3,7 @@
 #define GD_PYTHON_TORCH_H
 
 #include "core.h"
-#include "dl_tensor.h"
+#include "arrays/dl_tensor.h"
 
 /* DLPack's table of functions; its layout is the format. */
 typedef struct dl_exchange {

@@ -1,5 +1,5 @@
 /* Links of a _Borrower and what they keep: see torch.c. */
-#include "torch.h"
+#include "torch/torch.h"
 
 #include <string.h>
 

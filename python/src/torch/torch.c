@@ -5,7 +5,7 @@
  * has changed, its parameter is moved there (gd_take_memory).  Gradients are read,
  * used and dropped.  The other library's counters are raised for changes (its counter of versions), and on a GPU work goes to its
  * stream. */
-#include "torch.h"
+#include "torch/torch.h"
 
 #include <gradus/dlpack.h>
 #include <string.h>

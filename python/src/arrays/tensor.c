@@ -1,5 +1,5 @@
 /* The type Tensor: a handle on a tensor of the library.  Operators by name are generated (tools/gen_python). */
-#include "operators.h"
+#include "arrays/operators.h"
 
 #include <stdio.h>
 #include <string.h>
