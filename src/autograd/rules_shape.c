@@ -72,7 +72,8 @@ static const char *axis_text(const gd_pullback *p, char buf[2])
 static void to_the_place(gd_pullback *p, gd_tensor *(*place_of)(gd_tensor *, const char *, bool))
 {
     int64_t size[3] = {gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2)}, one[3] = {size[0], 1, size[2]};
-    gd_tensor *x = gd__in(p, 0), *place = place_of(gd__reshape(x, 3, size), "1", true);
+    const gd_tensor *x = p->node->in[0];
+    gd_tensor *place = place_of(gd__reshape(gd__in(p, 0), 3, size), "1", true);
     gd_tensor *zeros = gd__reshape(gd__zeros_in(p, 0), 3, size);
     gd__set(p, 0, gd__reshape(gd__scatter_add(zeros, 1, place, gd__reshape(G, 3, one)), x->ndim, x->size));
 }
@@ -82,9 +83,9 @@ RULE(lowest) { to_the_place(p, gd_argmin); }
 
 RULE(logsumexp)
 {
-    gd_tensor *x = gd__in(p, 0);
+    const gd_tensor *x = p->node->in[0];
     int64_t size[3] = {gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2)}, one[3] = {size[0], 1, size[2]};
-    gd_tensor *share = gd_softmax(gd__reshape(x, 3, size), "1");
+    gd_tensor *share = gd_softmax(gd__reshape(gd__in(p, 0), 3, size), "1");
     gd__set(p, 0, gd__reshape(gd_mul(gd__reshape(G, 3, one), share), x->ndim, x->size));
 }
 

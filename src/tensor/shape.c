@@ -165,6 +165,7 @@ gd_tensor *gd_transpose(gd_tensor *x, int a, int b)
 
 gd_tensor *gd__axes_last(gd_tensor *x, const int *axes, int count)
 {
+    if (!x) return NULL;
     int order[GD_MAX_DIMS], n = 0, next = 0;
     bool moved = false;
     for (int i = 0; i < x->ndim; i++) {

@@ -106,7 +106,7 @@ static const char row_by_row[] =
     "gather gather/u8 scatter_add index_add index_put put matmul/heads cholesky qr qr/tall eigh svd svd/tall svd/wide solve "
     "solve/vector triangular_solve/lower triangular_solve/upper triangular_solve/turned triangular_solve/unit "
     "inverse logdet conv2d conv2d/stride max_pool2d avg_pool2d fold2d layer_norm layer_norm/plain standardize "
-    "split/pieces cross_entropy ";
+    "split/pieces cross_entropy sort/last sort/first custom ";
 
 static bool is_row_by_row(const char *name)
 {
