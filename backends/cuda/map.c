@@ -28,6 +28,9 @@ static const char *const expressions[GD_OP_COUNT] = {
     [GD_OP_atan] = "d_atan(x)",
     [GD_OP_sinh] = "d_sinh(x)",
     [GD_OP_cosh] = "d_cosh(x)",
+    [GD_OP_asinh] = "d_asinh(x)",
+    [GD_OP_acosh] = "d_acosh(x)",
+    [GD_OP_atanh] = "d_atanh(x)",
     [GD_OP_tanh] = "d_tanh(x)",
     [GD_OP_sigmoid] = "d_sigmoid(x)",
     [GD_OP_softplus] = "d_softplus(x)",
@@ -43,11 +46,15 @@ static const char *const expressions[GD_OP_COUNT] = {
     [GD_OP_floor] = "d_floor(x)",
     [GD_OP_ceil] = "d_ceil(x)",
     [GD_OP_round] = "d_round(x)",
+    [GD_OP_trunc] = "d_trunc(x)",
     [GD_OP_add_scalar] = "x + (C)f[0]",
     [GD_OP_mul_scalar] = "x * (C)f[0]",
     [GD_OP_pow_scalar] = "d_pow(x, f[0])",
     [GD_OP_clamp] = "d_clamp(x, f)",
     [GD_OP_isfinite] = "d_isfinite(x)",
+    [GD_OP_isnan] = "x != x",
+    [GD_OP_isinf] = "x == x && !d_isfinite(x)",
+    [GD_OP_signbit] = "d_signbit(x)",
     [GD_OP_logical_not] = "x == 0",
     [GD_OP_add] = "x + y",
     [GD_OP_sub] = "x - y",
@@ -55,6 +62,10 @@ static const char *const expressions[GD_OP_COUNT] = {
     [GD_OP_div] = "x / y",
     [GD_OP_pow] = "d_pow(x, (double)y)",
     [GD_OP_atan2] = "d_atan2(x, y)",
+    [GD_OP_hypot] = "d_hypot(x, y)",
+    [GD_OP_logaddexp] = "d_logaddexp(x, y)",
+    [GD_OP_copysign] = "d_copysign(x, y != y ? (C)0 : y)",
+    [GD_OP_nextafter] = "d_nextafter(x, y)",
     [GD_OP_mod] = "(C)d_mod(x, y)",
     [GD_OP_floor_div] = "(C)d_floor_div(x, y)",
     [GD_OP_bit_not] = "(C)~(u64)x",
@@ -92,7 +103,15 @@ static const bool element_wise[GD_OP_COUNT] = {
 #include "tensor/ops.def"
 };
 
-bool cuda_has(gd_op_id op) { return !element_wise[op] || expressions[op]; }
+bool cuda_has(gd_op_id op)
+{
+    switch (op) {
+    case GD_OP_argsort:
+    case GD_OP_highest: /* gd_max and gd_min take the places of the extremes here */
+    case GD_OP_lowest: return false;
+    default: return !element_wise[op] || expressions[op];
+    }
+}
 
 /* As struct Args in map.cu. */
 typedef struct map_args {

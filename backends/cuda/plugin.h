@@ -163,7 +163,7 @@ char *cuda_compile(const cuda_api *api, const char *source, const char *architec
 gd_status cuda_launch(gd_device *device, CUfunction f, int64_t blocks, int threads, size_t shared,
                       void **args);
 
-/* False for an element-wise operator that nobody has written an expression for: the host runs it. */
+/* False for an operator that has neither an expression nor a kernel: the host runs it. */
 bool cuda_has(gd_op_id op);
 
 /* The source of a kernel: its length, 0 if it does not fit or there is none for the operator. */

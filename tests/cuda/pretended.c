@@ -259,7 +259,7 @@ static void two_gpus_do_not_mix(void **state)
     for (int i = 0; i < 6; i++) x[i % 2] = gd_sum(gd_exp(x[i % 2]), NULL, true);
     assert_no_error(ctx);
     assert_null(gd_add(x[0], x[1]));
-    assert_error(ctx, GD_DEVICE, "add: one operand is on gpu:1, another on gpu:0");
+    assert_error(ctx, GD_DEVICE, "add: one operand is on gpu:1, a second on gpu:0");
     fake.current = NULL; /* as in another thread */
     assert_non_null(gd_to_device(gd_exp(x[0]), &gpu[1]));
     assert_int_equal(gd_device_sync(&gpu[0]), GD_OK);

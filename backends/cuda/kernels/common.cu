@@ -68,6 +68,9 @@ FUNCTION(d_acos, acosf(x), acos(x))
 FUNCTION(d_atan, atanf(x), atan(x))
 FUNCTION(d_sinh, sinhf(x), sinh(x))
 FUNCTION(d_cosh, coshf(x), cosh(x))
+FUNCTION(d_asinh, asinhf(x), asinh(x))
+FUNCTION(d_acosh, acoshf(x), acosh(x))
+FUNCTION(d_atanh, atanhf(x), atanh(x))
 FUNCTION(d_tanh, tanhf(x), tanh(x))
 FUNCTION(d_erf, erff(x), erf(x))
 FUNCTION(d_erfc, erfcf(x), erfc(x))
@@ -75,6 +78,7 @@ FUNCTION(d_lgamma, (float)lgamma((double)x), lgamma(x))
 FUNCTION(d_floor, floorf(x), floor(x))
 FUNCTION(d_ceil, ceilf(x), ceil(x))
 FUNCTION(d_round, rintf(x), rint(x))
+FUNCTION(d_trunc, truncf(x), trunc(x))
 FUNCTION(d_sigmoid, 1.0f / (1.0f + expf(-x)), x < 0 ? exp(x) / (1.0 + exp(x)) : 1.0 / (1.0 + exp(-x)))
 FUNCTION(d_softplus, (x > 0 ? x : 0) + log1pf(expf(-fabsf(x))) + (x != x ? x : 0),
          (x > 0 ? x : 0) + log1p(exp(-fabs(x))) + (x != x ? x : 0))
@@ -93,6 +97,7 @@ __device__ inline i64 d_sign(i64 x) { return (x > 0) - (x < 0); }
 __device__ inline i64 d_floor(i64 x) { return x; }
 __device__ inline i64 d_ceil(i64 x) { return x; }
 __device__ inline i64 d_round(i64 x) { return x; }
+__device__ inline i64 d_trunc(i64 x) { return x; }
 __device__ inline bool d_isfinite(float x) { return fabsf(x) <= 3.40282347e38f; }
 __device__ inline bool d_isfinite(double x) { return fabs(x) <= 1.7976931348623157e308; }
 __device__ inline bool d_isfinite(i64) { return true; }
@@ -100,6 +105,19 @@ __device__ inline float d_pow(float x, double y) { return (float)pow((double)x, 
 __device__ inline double d_pow(double x, double y) { return pow(x, y); }
 __device__ inline float d_atan2(float x, float y) { return atan2f(x, y); }
 __device__ inline double d_atan2(double x, double y) { return atan2(x, y); }
+__device__ inline float d_hypot(float x, float y) { return hypotf(x, y); }
+__device__ inline double d_hypot(double x, double y) { return hypot(x, y); }
+__device__ inline float d_copysign(float x, float y) { return copysignf(x, y); }
+__device__ inline double d_copysign(double x, double y) { return copysign(x, y); }
+__device__ inline float d_nextafter(float x, float y) { return nextafterf(x, y); }
+__device__ inline double d_nextafter(double x, double y) { return nextafter(x, y); }
+__device__ inline bool d_signbit(float x) { return copysignf(1.0f, x) < 0; }
+__device__ inline bool d_signbit(double x) { return copysign(1.0, x) < 0; }
+__device__ inline bool d_signbit(i64 x) { return x < 0; }
+template <class C> __device__ inline C d_logaddexp(C x, C y)
+{
+    return x == y ? x + (C)0.69314718055994531 : (x > y ? x : y) + d_log1p(d_exp(-d_abs(x - y)));
+}
 __device__ inline float d_fma(float x, float y, float z) { return fmaf(x, y, z); }
 __device__ inline double d_fma(double x, double y, double z) { return fma(x, y, z); }
 __device__ inline float d_clamp(float x, const double *f) { return x < (float)f[0] ? (float)f[0] : x > (float)f[1] ? (float)f[1] : x; }
@@ -111,7 +129,7 @@ template <class C> __device__ inline C d_max(C x, C y) { return x != x ? x : y >
 __device__ inline double d_mod(double x, double y)
 {
     double r = fmod(x, y);
-    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+    return r == 0 ? copysign(0.0, y) : (r < 0) != (y < 0) ? r + y : r;
 }
 
 __device__ inline double d_mod(float x, float y) { return d_mod((double)x, (double)y); }

@@ -89,6 +89,12 @@ __device__ inline u16 float_to_bf16(float f)
 #define sinh_f64 gd__sinh_f64
 #define cosh_f32 gd__cosh_f32
 #define cosh_f64 gd__cosh_f64
+#define asinh_f32 gd__asinh_f32
+#define asinh_f64 gd__asinh_f64
+#define acosh_f32 gd__acosh_f32
+#define acosh_f64 gd__acosh_f64
+#define atanh_f32 gd__atanh_f32
+#define atanh_f64 gd__atanh_f64
 #define erf_f32 gd__erf_f32
 #define erf_f64 gd__erf_f64
 #define erfc_f32 gd__erfc_f32
@@ -97,10 +103,16 @@ __device__ inline u16 float_to_bf16(float f)
 #define lgamma_f64 gd__lgamma_f64
 #define atan2_f32 gd__atan2_f32
 #define atan2_f64 gd__atan2_f64
+#define hypot_f32 gd__hypot_f32
+#define hypot_f64 gd__hypot_f64
+#define nextafter_f32 gd__nextafter_f32
+#define nextafter_f64 gd__nextafter_f64
 #define fma_f32 gd__fma_f32
 #define fma_f64 gd__fma_f64
 #define round_f32 gd__round_f32
 #define round_f64 gd__round_f64
+#define trunc_f32 gd__trunc_f32
+#define trunc_f64 gd__trunc_f64
 #define sigmoid_f32 gd__sigmoid_f32
 #define sigmoid_f64 gd__sigmoid_f64
 #define softplus_f32 gd__softplus_f32
@@ -144,6 +156,12 @@ __device__ inline u16 float_to_bf16(float f)
 #define sinh_f64 sinh
 #define cosh_f32 coshf
 #define cosh_f64 cosh
+#define asinh_f32 asinhf
+#define asinh_f64 asinh
+#define acosh_f32 acoshf
+#define acosh_f64 acosh
+#define atanh_f32 atanhf
+#define atanh_f64 atanh
 #define erf_f32 erff
 #define erf_f64 erf
 #define erfc_f32 erfcf
@@ -152,10 +170,16 @@ __device__ inline u16 float_to_bf16(float f)
 #define lgamma_f64 lgamma
 #define atan2_f32 atan2f
 #define atan2_f64 atan2
+#define hypot_f32 hypotf
+#define hypot_f64 hypot
+#define nextafter_f32 nextafterf
+#define nextafter_f64 nextafter
 #define fma_f32 fmaf
 #define fma_f64 fma
 #define round_f32 rintf
 #define round_f64 rint
+#define trunc_f32 truncf
+#define trunc_f64 trunc
 template <class T> __device__ inline T logistic(T x)
 {
     T e = exp(x < 0 ? x : -x);
@@ -175,7 +199,7 @@ __device__ inline double gelu_slope_f64(double x)
 __device__ inline double mod_f64(double x, double y)
 {
     double r = fmod(x, y);
-    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+    return r == 0 ? copysign(0.0, y) : (r < 0) != (y < 0) ? r + y : r;
 }
 #define mod_f32(x, y) ((float)mod_f64((double)(x), (double)(y)))
 /* as gd__scalar_pow_f64 of base/vmath_special.h, with the same bits */
