@@ -54,6 +54,23 @@ static void groups_that_do_not_converge_end_it_with_status_1(void **state)
     assert_non_null(strstr(out, "\"stop\": \"MAX_STEPS\""));
 }
 
+/* A slope of three measurements in one place, and of one alone: the other group has its numbers all the same. */
+static void what_a_group_does_not_determine_has_no_error(void **state)
+{
+    (void)state;
+    put("half.csv", "half,t,y\n0.5,0,1\n0.5,1,2\n0.5,2,3.3\n1.5,1,2\n1.5,1,2.1\n1.5,1,2.2\n2.5,1,2\n");
+    assert_int_equal(gradus("fit 'a*t+b' half.csv --param a=1 --param b=1 --by half --json"), 1);
+    assert_non_null(strstr(err, "fit: not converged: 2 of 3 groups, the first in row 2"));
+    assert_true(fabs(after(strstr(out, "\"half\": 0.5"), "\"a\": ") - 1.15) < 1e-9);
+    for (int i = 0; i < 2; i++) {
+        const char *row = strstr(out, i ? "\"half\": 2.5" : "\"half\": 1.5");
+        assert_non_null(row);
+        row = strstr(row, "\"a_error\": ");
+        assert_non_null(row);
+        assert_int_equal(strncmp(row, "\"a_error\": \"NaN\"", 16), 0);
+    }
+}
+
 static void what_is_for_one_fit_is_refused(void **state)
 {
     (void)state;
@@ -86,6 +103,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PROGRAM_TEST(each_group_is_a_row_with_the_numbers_of_its_own_fit),
         PROGRAM_TEST(groups_that_do_not_converge_end_it_with_status_1),
+        PROGRAM_TEST(what_a_group_does_not_determine_has_no_error),
         PROGRAM_TEST(what_is_for_one_fit_is_refused),
         PROGRAM_TEST(errors_may_hold_for_unequal_variances),
     };

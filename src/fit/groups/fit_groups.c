@@ -135,10 +135,10 @@ static const char *group_text(const groups *g, int64_t i, char out[200])
         double key = g->sorted[g->first[i]].key[k];
         int words = 0;
         const char *const *word = gd_table_words(g->spec->table, g->column[k], &words);
-        used += word ? snprintf(out + used, 200 - (size_t)used, "%s%.30s = %.30s", k ? ", " : "", g->by[k],
-                                word[(int64_t)key])
-                     : snprintf(out + used, 200 - (size_t)used, "%s%.30s = %.10g", k ? ", " : "", g->by[k],
-                                key);
+        used += word ? gd__format(out + used, 200 - (size_t)used, "%s%.30s = %.30s", k ? ", " : "", g->by[k],
+                                  word[(int64_t)key])
+                     : gd__format(out + used, 200 - (size_t)used, "%s%.30s = %.10g", k ? ", " : "", g->by[k],
+                                  key);
     }
     return out;
 }
@@ -316,12 +316,14 @@ static gd_status fit_each(groups *g)
 
 /* ---- the table ---- */
 
+/* A table holds no infinity: the error of what the rows of a group do not determine is missing there. */
 static gd_status add_column(gd_table *t, gd_ctx *ctx, const char *name, const double *value, int64_t stride,
                             int64_t rows)
 {
     gd_tensor *v = gd_empty(ctx, GD_F64, 1, &rows);
     if (!v) return gd_error(ctx);
-    for (int64_t i = 0; i < rows; i++) ((double *)gd_data_mut(v))[i] = value[i * stride];
+    double *to = gd_data_mut(v);
+    for (int64_t i = 0; i < rows; i++) to[i] = isinf(value[i * stride]) ? NAN : value[i * stride];
     return gd_table_add(t, name, v);
 }
 
