@@ -5,8 +5,8 @@
 #define FOLD_SUM(a, b)  ((a) + (b))
 #define FOLD_PROD(a, b) ((a) * (b))
 /* NaN wins on either side */
-#define FOLD_MAX(a, b) (((b) > (a)) | ((b) != (b)) ? (b) : (a))
-#define FOLD_MIN(a, b) (((b) < (a)) | ((b) != (b)) ? (b) : (a))
+#define FOLD_MAX(a, b) ((((b) > (a)) | ((b) != (b))) ? (b) : (a))
+#define FOLD_MIN(a, b) ((((b) < (a)) | ((b) != (b))) ? (b) : (a))
 
 /* Rows of n numbers, n known to the compiler: their results stay in registers. */
 #define FEW_COLUMNS(fold, n)                                                     \
@@ -210,7 +210,7 @@ static void NAME(shifts)(double *restrict shift, const void *acc_, int64_t colum
     const T *restrict acc = acc_;
     for (int64_t c = 0; c < columns; c++) {
         double most = scale * (double)acc[c];
-        shift[c] = (most - most == 0) | (most != most) ? most : 0;
+        shift[c] = ((most - most == 0) | (most != most)) ? most : 0;
     }
 }
 
