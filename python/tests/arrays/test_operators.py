@@ -216,7 +216,8 @@ def test_an_operator_gives_what_numpy_gives(name, dtype):
     for call in calls if reference else []:
         args, keywords = split_keywords(call)
         args = [narrow(a, dtype) for a in args]
-        expected = np.asarray(reference(*args, **keywords))
+        with np.errstate(divide="ignore"):  # rows divide by 0 on purpose
+            expected = np.asarray(reference(*args, **keywords))
         got = getattr(gd, name)(*map(as_tensors, args), **keywords)
         assert got.shape == expected.shape
         if name == "empty":

@@ -175,7 +175,8 @@ def test_an_optimizer_changes_the_module_s_tensors():
     optimizer.step(lambda: (net.weight**2).sum() / 2)
     assert net.weight.tolist() == [[0.5, 1], [1.5, 2]]
     net.weight = gd.ones((2, 2)).rename("row, col").detach().require_grad()  # another tensor: the optimizer still has the old one
-    optimizer.step(lambda: (net.weight**2).sum())
+    with pytest.warns(gd.GradusWarning, match="'weight' has replaced or deleted it"):
+        optimizer.step(lambda: (net.weight**2).sum())
     assert optimizer.info["detached_params"] == 1 and net.weight.tolist() == [[1, 1], [1, 1]]
     optimizer.rebind(net)
     optimizer.step(lambda: (net.weight**2).sum() / 2)

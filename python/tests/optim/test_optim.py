@@ -161,11 +161,13 @@ def test_what_links_leave_for_the_user_is_read():
 def test_what_was_best_is_known_after_loading(tmp_path):
     x = parameter(0.0)
     one, other = (gd.Optimizer({"x": x}, "save_best | lr(-1)") for _ in range(2))
-    for _ in range(3):
-        one.step(lambda: ((x - 0.25) ** 2).sum())
+    with pytest.warns(gd.GradusWarning, match="the learning rate of parameter 'x' is below 0"):
+        for _ in range(3):
+            one.step(lambda: ((x - 0.25) ** 2).sum())
     one.save(tmp_path / "state")
     other.load(tmp_path / "state")
-    other.step(lambda: ((x - 0.25) ** 2).sum())
+    with pytest.warns(gd.GradusWarning, match="below 0"):
+        other.step(lambda: ((x - 0.25) ** 2).sum())
     assert other.attr("best_loss") == 0.0625 and other.attr("best_params")["x"].tolist() == [0]
 
 
