@@ -20,6 +20,11 @@ RNG = np.random.default_rng(7)
 ON_BITS = ("bit_not", "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")  # of integers alone
 
 
+@pytest.fixture(autouse=True)
+def numbers_that_no_other_test_changes(monkeypatch):
+    monkeypatch.setitem(globals(), "RNG", np.random.default_rng(7))
+
+
 def numbers(*shape, name=None):
     return RNG.integers(0, 9, shape) if name in ON_BITS else RNG.uniform(0.2, 0.9, shape)
 
