@@ -148,43 +148,85 @@ static bool readable_index(const gd_tensor *index)
            index->storage->device == gd__cpu(index->head.ctx);
 }
 
-/* The place in the first operand that a view or pick has at `at` of its result; -1: none. */
-static int64_t picked_place(const gd_node *node, int output, const gd_tensor *out, int64_t flat,
+/* The place in the first operand that a view or pick has at `at` of its result, which is element `flat`; -1: none. */
+typedef int64_t place_fn(const gd_node *node, int output, const gd_tensor *out, int64_t flat,
+                         const int64_t *at);
+
+static int64_t same_place(const gd_node *node, int output, const gd_tensor *out, int64_t flat,
+                          const int64_t *at)
+{
+    (void)node, (void)output, (void)out, (void)at;
+    return flat;
+}
+
+static int64_t permuted_place(const gd_node *node, int output, const gd_tensor *out, int64_t flat,
+                              const int64_t *at)
+{
+    int64_t place[GD_MAX_DIMS];
+    (void)output, (void)flat;
+    for (int k = 0; k < out->ndim; k++) place[node->i[k]] = at[k];
+    return ravel(node->in[0], place);
+}
+
+static int64_t expanded_place(const gd_node *node, int output, const gd_tensor *out, int64_t flat,
+                              const int64_t *at)
+{
+    (void)output, (void)flat;
+    return spread_place(node->in[0], out, at);
+}
+
+static int64_t sliced_place(const gd_node *node, int output, const gd_tensor *out, int64_t flat,
                             const int64_t *at)
+{
+    int64_t place[GD_MAX_DIMS];
+    bool left_out = node->ni > 3;
+    (void)output, (void)out, (void)flat;
+    for (int k = 0, o = 0; k < node->in[0]->ndim; k++) {
+        int64_t here = left_out && k == node->i[0] ? 0 : at[o++];
+        place[k] = k == node->i[0] ? node->i[1] + here * node->i[2] : here;
+    }
+    return ravel(node->in[0], place);
+}
+
+static int64_t split_place(const gd_node *node, int output, const gd_tensor *out, int64_t flat,
+                           const int64_t *at)
+{
+    (void)node, (void)at;
+    return output * out->numel + flat;
+}
+
+static int64_t embedded_place(const gd_node *node, int output, const gd_tensor *out, int64_t flat,
+                              const int64_t *at)
 {
     const gd_tensor *in = node->in[0];
     int64_t place[GD_MAX_DIMS];
-    switch ((gd_op_id)node->op) {
-    case GD_OP_permute:
-        for (int k = 0; k < out->ndim; k++) place[node->i[k]] = at[k];
-        return ravel(in, place);
-    case GD_OP_expand: return spread_place(in, out, at);
-    case GD_OP_slice: {
-        bool left_out = node->ni > 3;
-        for (int k = 0, o = 0; k < in->ndim; k++) {
-            int64_t here = left_out && k == node->i[0] ? 0 : at[o++];
-            place[k] = k == node->i[0] ? node->i[1] + here * node->i[2] : here;
-        }
-        return ravel(in, place);
+    (void)output, (void)out, (void)flat;
+    for (int k = 0; k < in->ndim; k++) {
+        int64_t off = at[k] - node->i[k], step = node->i[in->ndim + k];
+        if (off % step || off / step < 0 || off / step >= in->size[k]) return -1;
+        place[k] = off / step;
     }
-    case GD_OP_split: return output * out->numel + flat;
-    case GD_OP_embed:
-        for (int k = 0; k < in->ndim; k++) {
-            int64_t off = at[k] - node->i[k], step = node->i[in->ndim + k];
-            if (off % step || off / step < 0 || off / step >= in->size[k]) return -1;
-            place[k] = off / step;
-        }
-        return ravel(in, place);
-    case GD_OP_index_select:
-        memcpy(place, at, sizeof place);
-        place[node->i[0]] = index_value(node->in[1], at[node->i[0]]);
-        return ravel(in, place);
-    case GD_OP_gather:
-        memcpy(place, at, sizeof place);
-        place[node->i[0]] = index_value(node->in[1], flat);
-        return ravel(in, place);
-    default: return flat; /* reshape, relabel, cast, copy, to_device */
-    }
+    return ravel(in, place);
+}
+
+static int64_t selected_place(const gd_node *node, int output, const gd_tensor *out, int64_t flat,
+                              const int64_t *at)
+{
+    int64_t place[GD_MAX_DIMS];
+    (void)output, (void)out, (void)flat;
+    memcpy(place, at, sizeof place);
+    place[node->i[0]] = index_value(node->in[1], at[node->i[0]]);
+    return ravel(node->in[0], place);
+}
+
+static int64_t gathered_place(const gd_node *node, int output, const gd_tensor *out, int64_t flat,
+                              const int64_t *at)
+{
+    int64_t place[GD_MAX_DIMS];
+    (void)output, (void)out;
+    memcpy(place, at, sizeof place);
+    place[node->i[0]] = index_value(node->in[1], flat);
+    return ravel(node->in[0], place);
 }
 
 /* ---- one operator ---- */
@@ -215,13 +257,13 @@ static void follow_elements(reader *r, const gd_node *node, const gd_tensor *out
     }
 }
 
-static void follow_picks(reader *r, const gd_node *node, int output, const gd_tensor *out)
+static void follow_picks(reader *r, const gd_node *node, int output, const gd_tensor *out, place_fn *place_of)
 {
     const sets *from = sets_of(r, node->in[0]);
     int64_t at[GD_MAX_DIMS] = {0};
     for (int64_t i = 0; i < out->numel && !r->lost; i++) {
         unravel(out, i, at);
-        int64_t place = picked_place(node, output, out, i, at);
+        int64_t place = place_of(node, output, out, i, at);
         begin_set(r);
         if (place >= 0) add_element(r, from, place);
         end_set(r, i);
@@ -300,41 +342,49 @@ static bool is_element_wise(const gd_node *node, const gd_tensor *out)
     return true;
 }
 
+/* Operators whose results are followed closer than "each reads everything": by places, by rows, or in another way. */
+static const struct {
+    place_fn *place;
+    bool indexed; /* the second operand says where */
+    enum { NO_ROWS, ROW_TO_ONE, ROW_TO_ROW } rows;
+    void (*follow)(reader *r, const gd_node *node, const gd_tensor *out);
+} closer[GD_OP_COUNT] = {
+    [GD_OP_reshape] = {.place = same_place},
+    [GD_OP_relabel] = {.place = same_place},
+    [GD_OP_cast] = {.place = same_place},
+    [GD_OP_copy] = {.place = same_place},
+    [GD_OP_to_device] = {.place = same_place},
+    [GD_OP_permute] = {.place = permuted_place},
+    [GD_OP_expand] = {.place = expanded_place},
+    [GD_OP_slice] = {.place = sliced_place},
+    [GD_OP_split] = {.place = split_place},
+    [GD_OP_embed] = {.place = embedded_place},
+    [GD_OP_index_select] = {.place = selected_place, .indexed = true},
+    [GD_OP_gather] = {.place = gathered_place, .indexed = true},
+    [GD_OP_sum] = {.rows = ROW_TO_ONE},
+    [GD_OP_prod] = {.rows = ROW_TO_ONE},
+    [GD_OP_cumsum] = {.rows = ROW_TO_ROW},
+    [GD_OP_softmax] = {.rows = ROW_TO_ROW},
+    [GD_OP_log_softmax] = {.rows = ROW_TO_ROW},
+    [GD_OP_cat] = {.follow = follow_cat},
+};
+
 static void follow_node(reader *r, const gd_node *node, int output, const gd_tensor *out, sets *made)
 {
+    int op = node->op;
     if (!open_sets(r, made, out->numel)) return;
-    switch ((gd_op_id)node->op) {
-    case GD_OP_reshape:
-    case GD_OP_relabel:
-    case GD_OP_cast:
-    case GD_OP_copy:
-    case GD_OP_to_device:
-    case GD_OP_permute:
-    case GD_OP_expand:
-    case GD_OP_slice:
-    case GD_OP_split:
-    case GD_OP_embed: follow_picks(r, node, output, out); break;
-    case GD_OP_index_select:
-    case GD_OP_gather:
-        if (readable_index(node->in[1]))
-            follow_picks(r, node, output, out);
-        else
-            follow_all(r, node, out);
-        break;
-    case GD_OP_sum:
-    case GD_OP_prod: follow_rows(r, node, out, false); break;
-    case GD_OP_cumsum:
-    case GD_OP_softmax:
-    case GD_OP_log_softmax: follow_rows(r, node, out, true); break;
-    case GD_OP_cat: follow_cat(r, node, out); break;
-    default:
-        if (is_matmul(node, out))
-            follow_matmul(r, node, out);
-        else if (is_element_wise(node, out))
-            follow_elements(r, node, out);
-        else
-            follow_all(r, node, out);
-    }
+    if (closer[op].place && !(closer[op].indexed && !readable_index(node->in[1])))
+        follow_picks(r, node, output, out, closer[op].place);
+    else if (closer[op].rows)
+        follow_rows(r, node, out, closer[op].rows == ROW_TO_ROW);
+    else if (closer[op].follow)
+        closer[op].follow(r, node, out);
+    else if (is_matmul(node, out))
+        follow_matmul(r, node, out);
+    else if (is_element_wise(node, out))
+        follow_elements(r, node, out);
+    else
+        follow_all(r, node, out);
 }
 
 /* ---- all of them ---- */
