@@ -93,7 +93,7 @@ static bool start(pthread_t *thread, size_t size, void *(*fn)(void *argument), v
 static bool is_small(size_t least)
 {
     struct rlimit limit;
-    return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < least;
+    return getrlimit(RLIMIT_STACK, &limit) == 0 && (uint64_t)limit.rlim_cur < least;
 }
 
 bool gd__thread_start(pthread_t *thread, void *(*fn)(void *argument), void *argument)
