@@ -116,9 +116,11 @@ static void element_wise_kernels_assemble(void **state)
     int failures = 0, count = 0;
     for (int op = 0; op < GD_OP_COUNT; op++) {
         if (!is_map(op) || !cuda_has((gd_op_id)op)) continue;
-        assert_true(map_source(op, GD_F32, source) > 0);
-        failures += !compiles(gd__ops[op].name, source, ARCHITECTURE);
-        count++;
+        for (int whole = 0; whole <= (gd__ops[op].takes & GD_TAKES_INTS); whole++) {
+            assert_true(map_source(op, whole ? GD_I64 : GD_F32, source) > 0);
+            failures += !compiles(gd__ops[op].name, source, ARCHITECTURE);
+            count++;
+        }
     }
     print_message("%d kernels\n", count);
     assert_int_equal(failures, 0);

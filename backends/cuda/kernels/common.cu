@@ -103,6 +103,15 @@ __device__ inline bool d_isfinite(double x) { return fabs(x) <= 1.79769313486231
 __device__ inline bool d_isfinite(i64) { return true; }
 __device__ inline float d_pow(float x, double y) { return (float)pow((double)x, y); }
 __device__ inline double d_pow(double x, double y) { return pow(x, y); }
+/* By squaring; with an exponent below 0 the whole part of the quotient. */
+__device__ inline i64 d_pow(i64 x, i64 n)
+{
+    if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0;
+    u64 y = 1, square = (u64)x;
+    for (; n; n >>= 1, square *= square)
+        if (n & 1) y *= square;
+    return (i64)y;
+}
 __device__ inline float d_atan2(float x, float y) { return atan2f(x, y); }
 __device__ inline double d_atan2(double x, double y) { return atan2(x, y); }
 __device__ inline float d_hypot(float x, float y) { return hypotf(x, y); }
