@@ -79,7 +79,7 @@ static void begin_set(reader *r)
 static void add_element(reader *r, const sets *from, int64_t e)
 {
     if (!from) return;
-    for (int64_t k = from->start[e]; k < from->start[e + 1]; k++)
+    for (int64_t k = from->start[e]; k < from->start[e + 1] && !r->lost; k++)
         put_item(r, r->out, r->out->start[0], from->item[k]);
 }
 
@@ -94,7 +94,9 @@ static void end_set(reader *r, int64_t i)
 {
     sets *s = r->out;
     int64_t end = s->start[0], begin = i ? s->start[i] : 0;
-    if (end - begin > 1) qsort(s->item + begin, (size_t)(end - begin), sizeof *s->item, by_number);
+    bool ascending = true;
+    for (int64_t k = begin + 1; k < end && ascending; k++) ascending = s->item[k - 1] < s->item[k];
+    if (!ascending && !r->lost) qsort(s->item + begin, (size_t)(end - begin), sizeof *s->item, by_number);
     s->start[i + 1] = end;
     if (i + 1 == s->count) s->start[0] = 0;
 }

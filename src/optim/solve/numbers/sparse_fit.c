@@ -14,6 +14,7 @@
 
 #define SMALL_PARAMS  100 /* below, a dense Jacobian is no burden */
 #define SMALL_NUMBERS 2e6
+#define MOST_ENTRIES  1e7 /* the search takes at most 160 MB, and a second on a dense problem */
 #define FILLED        0.1 /* of the elements, from which on a dense one is the better way */
 
 typedef struct sparse_fit {
@@ -115,7 +116,7 @@ static gd_status find_structure(sparse_fit *s, bool *found)
     double all = (double)s->r->numel * (double)s->n;
     if (all < SMALL_NUMBERS || !gd_dtype_is_float(s->r->dtype) || s->n > INT32_MAX || s->r->numel > INT32_MAX)
         return GD_OK;
-    double most = fmin(FILLED * all, 1e9);
+    double most = fmin(FILLED * all, MOST_ENTRIES);
     status = gd__reads_find(s->r, s->params, s->count, s->n, (int64_t)most, &s->reads, found);
     *found = *found && (double)s->reads.entries <= most;
     return status;
