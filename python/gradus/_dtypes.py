@@ -10,13 +10,14 @@ if TYPE_CHECKING:
 
 
 class Dtype:
-    """A dtype: equal to its short name, "f32", and taken wherever that is.
+    """A dtype: equal to its short name, "f32", and taken wherever a short name is."""
 
-    name      the name that NumPy has for it
-    itemsize  bytes of an element
-    kind      "f" for floats, "i" for signed and "u" for unsigned integers, "b" for bool, as NumPy has it"""
-
-    __slots__ = ("_short", "name", "itemsize", "kind")
+    __slots__ = {
+        "_short": "The short name.",
+        "name": "The name that NumPy has for it.",
+        "itemsize": "Bytes per element.",
+        "kind": "As in NumPy: \"f\" for floats, \"i\" for signed and \"u\" for unsigned integers, \"b\" for bool.",
+    }
     _short: str
     name: str
     itemsize: int
