@@ -34,7 +34,8 @@ static gd_status try_both(gd_var *var, gd_origin *here, double h, gd_tensor *con
                           gd_tensor **ahead, gd_tensor **behind)
 {
     gd_status status = gd__var_try(var, here, h, v, losses, ahead);
-    if (!status) status = gd__var_try(var, here, -h, v, losses ? losses + 1 : NULL, behind);
+    if (status) return status; /* the lists are the caller's as they were */
+    status = gd__var_try(var, here, -h, v, losses ? losses + 1 : NULL, behind);
     if (status) release_list(ahead, var->count);
     return status;
 }
@@ -66,6 +67,10 @@ gd_status gd__evaluate_around(gd_var *var, double *h, gd_tensor *const *directio
     gd_status back = gd__origin_return(&here);
     var->grad_history = history && !back;
     gd__origin_free(&here);
+    if (!status && back) {
+        release_list(ahead, var->count);
+        release_list(behind, var->count);
+    }
     return status ? status : back;
 }
 
@@ -92,7 +97,10 @@ gd_status gd_var_evaluate_around(gd_var *var, double *h, gd_tensor *const *direc
 {
     if (!var || !h || !direction) return gd__null(gd_var_ctx(var), "var: a direction or distance is NULL");
     gd_status status = gd__evaluate_around(var, h, direction, losses, ahead, behind);
-    if (!status && ahead) status = gd__give_out(var->ctx, ahead, var->count);
+    if (!status && ahead) {
+        status = gd__give_out(var->ctx, ahead, var->count);
+        if (status) release_list(behind, var->count);
+    }
     if (!status && behind) status = gd__give_out(var->ctx, behind, var->count);
     return status;
 }
