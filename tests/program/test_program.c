@@ -456,7 +456,7 @@ static void instructions_mean_what_the_table_says(void **state)
         case GD_I_trunc: return gd__trunc_##suffix(a);                                  \
         case GD_I_isnan: return (type)(isnan(a) != 0);                                  \
         case GD_I_isinf: return (type)(isinf(a) != 0);                                  \
-        case GD_I_signbit: return (type)(signbit(a) != 0);                              \
+        case GD_I_signbit: return (type)(!isnan(a) && signbit(a));                      \
         case GD_I_hypot: return gd__hypot_##suffix(a, b);                               \
         case GD_I_nextafter: return gd__nextafter_##suffix(a, b);                       \
         case GD_I_logaddexp:                                                            \

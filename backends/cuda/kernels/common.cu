@@ -120,8 +120,8 @@ __device__ inline float d_copysign(float x, float y) { return copysignf(x, y); }
 __device__ inline double d_copysign(double x, double y) { return copysign(x, y); }
 __device__ inline float d_nextafter(float x, float y) { return nextafterf(x, y); }
 __device__ inline double d_nextafter(double x, double y) { return nextafter(x, y); }
-__device__ inline bool d_signbit(float x) { return copysignf(1.0f, x) < 0; }
-__device__ inline bool d_signbit(double x) { return copysign(1.0, x) < 0; }
+__device__ inline bool d_signbit(float x) { return x == x && copysignf(1.0f, x) < 0; }
+__device__ inline bool d_signbit(double x) { return x == x && copysign(1.0, x) < 0; }
 __device__ inline bool d_signbit(i64 x) { return x < 0; }
 template <class C> __device__ inline C d_logaddexp(C x, C y)
 {
