@@ -48,7 +48,7 @@ static gd_status set_strides(gd_tensor *t, const int64_t *strides)
     int64_t reach = 0, size = (int64_t)gd__item_size(t);
     for (int i = 0; i < t->ndim && strides && t->numel; i++) {
         int64_t last, bytes;
-        if (__builtin_mul_overflow(t->size[i] - 1, strides[i], &last) ||
+        if (__builtin_mul_overflow(t->size[i] - 1, strides[i], &last) || last == INT64_MIN ||
             __builtin_mul_overflow(last < 0 ? -last : last, size, &bytes) ||
             __builtin_add_overflow(reach, bytes, &reach))
             return gd_fail(t->head.ctx, GD_OVERFLOW, "from_memory: axis %d reaches further than 2^63 bytes",

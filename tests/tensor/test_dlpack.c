@@ -102,6 +102,8 @@ static void what_cannot_be_is_refused_and_nothing_released(void **state)
             "9 dimensions");
     refused(ctx, over(ctx, 1, (int64_t[]){2}, (int64_t[]){INT64_MAX / 4}, mine, 0), GD_OVERFLOW,
             "reaches further");
+    refused(ctx, over(ctx, 1, (int64_t[]){2}, (int64_t[]){INT64_MIN}, mine, 0), GD_OVERFLOW,
+            "reaches further");
     refused(ctx, over(ctx, 1, (int64_t[]){1}, NULL, (char *)mine + 3, 0), GD_ARGUMENT, "no multiple of 8");
     refused(ctx, over(ctx, 1, (int64_t[]){1}, NULL, mine, 64), GD_ARGUMENT, "unknown flags 64");
     refused(ctx, gd_from_memory(cpu, (gd_dtype)99, 0, NULL, NULL, mine, 0, NULL, NULL), GD_DTYPE,
