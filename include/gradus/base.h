@@ -111,6 +111,14 @@ typedef struct gd_file_ops {
     void *user;
 } gd_file_ops;
 
+/* How errors and warnings write settings.  {max_steps} in the format of gd_fail and gd_warn is the member max_steps of a spec:
+ * ".max_steps" for a program in C, "--steps" for a user of the shell. */
+typedef struct gd_vocabulary {
+    const char *before, *after;    /* around a name: "--" and "" */
+    char join;                     /* in the place of each _ of a name: '-' */
+    const char *const (*names)[2]; /* {"max_steps", "--steps"}: members written differently; ends with NULL */
+} gd_vocabulary;
+
 /* Options of a context.  Start from gd_options_default(). */
 typedef struct gd_options {
     gd_allocator allocator;   /* fn NULL: the C library's */
@@ -126,6 +134,7 @@ typedef struct gd_options {
     void *warn_user;
     void (*tell)(void *user, const char *text); /* called for text that links such as `print` show, or NULL */
     void *tell_user;
+    const gd_vocabulary *vocabulary; /* NULL: as in C; borrowed for the life of the context */
 } gd_options;
 
 gd_options gd_options_default(void); /* the options of gd_ctx_new(NULL) */
@@ -151,7 +160,7 @@ const char *gd_error_text(const gd_ctx *ctx);
 void gd_clear_error(gd_ctx *ctx);
 
 /* Records an error and returns `status`.  An error that is recorded already stays, and its status is returned.  User callbacks may
- * call it too. */
+ * call it too.  {name} in the format is a setting, see gd_vocabulary. */
 gd_status gd_fail(gd_ctx *ctx, gd_status status, const char *format, ...) GD_PRINTF(3, 4);
 
 /* Warnings: records one; the text of the last one ("" if none); their number. */

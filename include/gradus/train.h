@@ -47,7 +47,7 @@ typedef struct gd_train_epoch {
     const gd_metrics *validation; /* NULL: no validation rows; f1 and auc only if stop_on names one of them */
 } gd_train_epoch;
 
-/* The arguments of a training.  Members have the names of the options of `gradus train`, also in errors.  An unset member (NULL,
+/* The arguments of a training.  Errors name them as `.stop_on`.  An unset member (NULL,
  * -1, NaN) has the value of `resume`, or else the default in parentheses.  Texts and lists are borrowed for the call; lists end with NULL. */
 typedef struct gd_train_spec {
     /* the data */

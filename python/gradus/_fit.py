@@ -175,14 +175,10 @@ def _csv(columns: dict[str, list[Any]]) -> str:
 
 # ---- what the library says ----
 
-_KEYWORDS = {"bounds": "bound", "max_steps": "steps", "drop_missing": "missing", "definitions": "def"}
-
-
-def _in_python(text: str) -> str:
-    """Members of gd_fit_spec, ".sigma", as the keywords that they are here; a table from memory by that name, its rows from 1."""
+def _of_rows(text: str) -> str:
+    """A table from memory has no lines: rows, counted from 1."""
     import re
 
-    text = re.sub(r"(?<![\w./])\.([a-z]\w+)", lambda found: _KEYWORDS.get(found[1], found[1]) + "=", text)
     text = re.sub(r"(?<!the )\btable: line (\d+)", lambda found: f"the table: row {int(found[1]) - 1}", text)
     text = re.sub(r"(?<!the )\btable\b(?=:)", "the table", text)
     return re.sub(r"\bthe table: line (\d+)", r"the table: row \1", text)
@@ -194,7 +190,7 @@ def _told(call: Callable[[], Any]) -> Any:
     except _core.Error as error:
         kind = type(error)
         usage = not isinstance(error, (_core.FormatError, _core.FileError, _core.CallbackError, _core.StateError))
-        raise (_core.ParseError if usage and kind.__name__ in ("ArgumentError", "ShapeError") else kind)(_in_python(str(error))) from None
+        raise (_core.ParseError if usage and kind.__name__ in ("ArgumentError", "ShapeError") else kind)(_of_rows(str(error))) from None
 
 
 # ---- parameters and options ----

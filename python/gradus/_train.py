@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 
 from . import _core
 from ._core import Tensor
@@ -10,26 +9,11 @@ from ._tensor import tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator
+    from typing import Any, Callable
 
     _Column = tuple[str, str, Any]
 
 _LISTS = ("features", "ignore", "text", "groups", "schedules")
-
-
-@contextmanager
-def _in_python() -> Iterator[None]:
-    """Errors name settings as they are called here: chain=, not --chain."""
-    try:
-        yield
-    except _core.Error as e:
-        import re
-
-        text = str(e)
-        named = re.sub(r"--([a-z][a-z-]*)", lambda o: o[1].replace("-", "_") + "=", text)
-        if named == text:
-            raise
-        raise type(e)(named) from None
 
 
 def _dates(name: str, values: Any) -> _Column:
@@ -103,8 +87,7 @@ class TrainedModel:
         return dict(self._about)
 
     def _answers(self, table: Any, who: str) -> Tensor:
-        with _in_python():
-            return self._model.predict(table if isinstance(table, Tensor) else _table(table, who))
+        return self._model.predict(table if isinstance(table, Tensor) else _table(table, who))
 
     def predict(self, table: Any) -> Any:
         """The class of each row as a list, or the predicted numbers as a tensor [rows] ([rows, outputs] if there are several).
@@ -124,8 +107,7 @@ class TrainedModel:
 
     def score(self, table: Any, target: str | None = None) -> dict[str, float]:
         """How good the model is on rows whose answers are known: loss, accuracy, f1 and auc, or rmse, mae and r2."""
-        with _in_python():
-            return self._model.score(_table(table, "score"), target)
+        return self._model.score(_table(table, "score"), target)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model for load_model() and for `gradus predict`; train(out=...) keeps the optimizer's state too."""
@@ -156,8 +138,7 @@ def train(table: Any, target: str | None = None, *, epoch_done: Callable[[dict[s
             given[name] = str(given[name])
     if isinstance(columns, str):
         given["path"] = columns
-    with _in_python():
-        return TrainedModel(_core._train(None if isinstance(columns, str) else columns, given, epoch_done))
+    return TrainedModel(_core._train(None if isinstance(columns, str) else columns, given, epoch_done))
 
 
 def load_model(path: str | os.PathLike[str]) -> TrainedModel:

@@ -511,6 +511,12 @@ void gd_py_leave(void *handle)
 
 /* ---- the type Context ---- */
 
+/* Keyword arguments that are called differently from the members of specs. */
+static const char *const keywords_of[][2] = {{"fixed", "fix="},       {"bounds", "bound="},
+                                             {"max_steps", "steps="}, {"drop_missing", "missing="},
+                                             {"definitions", "def="}, {NULL, NULL}};
+static const gd_vocabulary as_keywords = {.before = "", .after = "=", .join = '_', .names = keywords_of};
+
 static gd_py_context *context_new(int threads, PyObject *seed)
 {
     gd_py_context *c = (gd_py_context *)PyType_GenericAlloc(gd_py.context_type, 0);
@@ -518,6 +524,7 @@ static gd_py_context *context_new(int threads, PyObject *seed)
     gd_options options = gd_options_default();
     options.threads = threads;
     if (seed && seed != Py_None) options.seed = PyLong_AsUnsignedLongLongMask(seed);
+    options.vocabulary = &as_keywords;
     options.warn = keep_warning;
     options.tell = keep_line;
     options.warn_user = options.tell_user = c;

@@ -221,33 +221,6 @@ static int read_spec(reading *r, PyObject *options)
     return !PyErr_Occurred();
 }
 
-/* ---- warnings ---- */
-
-/* Options of the program as the keywords that they are here, "--x-errors" as "x_errors=": a shorter text in the same place. */
-static void say_keywords(char *text)
-{
-    char *to = text;
-    for (char *s = text; *s;) {
-        int option = s[0] == '-' && s[1] == '-' && s[2] >= 'a' && s[2] <= 'z' && (s == text || s[-1] == ' ');
-        if (!option) {
-            *to++ = *s++;
-            continue;
-        }
-        for (s += 2; (*s >= 'a' && *s <= 'z') || (*s == '-' && s[1] >= 'a' && s[1] <= 'z'); s++)
-            *to++ = *s == '-' ? '_' : *s;
-        *to++ = '=';
-    }
-    *to = 0;
-}
-
-/* False with an exception where a warning is an error. */
-static int pass_warnings(gd_py_context *c)
-{
-    for (gd_py_message *m = c->messages; m; m = m->next)
-        if (m->is_warning) say_keywords(m->text);
-    return gd_py_done(c);
-}
-
 /* ---- objects ---- */
 
 static int is_usable(py_fit *self)
@@ -337,8 +310,8 @@ static PyObject *fit(PyObject *module, PyObject *args)
     PyMem_Free(r.params);
     if (status && !groups && !PyErr_Occurred()) (void)gd_py_raise(c);
     gd_py_disown(c);
-    if (groups && !pass_warnings(c)) Py_CLEAR(groups);
-    if (!status && pass_warnings(c)) return (PyObject *)self;
+    if (groups && !gd_py_done(c)) Py_CLEAR(groups);
+    if (!status && gd_py_done(c)) return (PyObject *)self;
     Py_DECREF(self);
     return groups;
 }
@@ -409,7 +382,7 @@ static PyObject *fit_svg(PyObject *o, PyObject *args)
     PyObject *text = plot ? make_text(self, make_svg, plot, dark) : gd_py_raise(self->head.owner);
     gd_plot_free(plot);
     Py_CLEAR(self->last);
-    if (text && !pass_warnings(self->head.owner)) Py_CLEAR(text);
+    if (text && !gd_py_done(self->head.owner)) Py_CLEAR(text);
     return text;
 }
 
@@ -424,7 +397,7 @@ static PyObject *fit_predict(PyObject *o, PyObject *table)
     Py_CLEAR(self->last);
     if (!bands) return PyErr_Occurred() ? NULL : gd_py_raise(self->head.owner);
     PyObject *result = gd_py_new_tensor(self->head.owner, bands);
-    if (result && !pass_warnings(self->head.owner)) Py_CLEAR(result);
+    if (result && !gd_py_done(self->head.owner)) Py_CLEAR(result);
     return result;
 }
 

@@ -1,5 +1,5 @@
 /* Contexts: options, errors, warnings, extensions. */
-#include "base/ctx.h"
+#include "base/spelling.h"
 #include "gradus/version.h"
 #include "base/text/number.h"
 
@@ -89,6 +89,7 @@ gd_ctx *gd_ctx_new(const gd_options *given)
     ctx->warn_user = options.warn_user;
     ctx->tell = options.tell;
     ctx->tell_user = options.tell_user;
+    ctx->vocabulary = options.vocabulary;
     ctx->scope.mark = ctx->scope.first_marks;
     ctx->scope.mark_capacity = GD_MIN_MARKS;
     if (take_compiler(ctx, &options)) {
@@ -146,6 +147,8 @@ gd_status gd_fail(gd_ctx *ctx, gd_status status, const char *format, ...)
     va_list args;
     va_start(args, format);
     ctx->errors++;
+    char spelled[sizeof ctx->error];
+    if (format) format = gd__spell(ctx, format, spelled, sizeof spelled);
     int n = format ? gd__vformat(ctx->error, sizeof ctx->error, format, args) : 0;
     va_end(args);
     if (n <= 0) snprintf(ctx->error, sizeof ctx->error, "%s", status_text(status));
@@ -171,6 +174,8 @@ void gd_warn(gd_ctx *ctx, const char *format, ...)
     if (!ctx || !format) return;
     va_list args;
     va_start(args, format);
+    char spelled[sizeof ctx->warning];
+    format = gd__spell(ctx, format, spelled, sizeof spelled);
     gd__vformat(ctx->warning, sizeof ctx->warning, format, args);
     va_end(args);
     ctx->warnings++;

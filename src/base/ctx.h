@@ -76,7 +76,8 @@ struct gd_ctx {
     void *warn_user;
     void (*tell)(void *, const char *);
     void *tell_user;
-    const gd_observer *observer; /* what long operators ask; borrowed, may be NULL */
+    const gd_vocabulary *vocabulary; /* see base/spelling.h; NULL: as in C */
+    const gd_observer *observer;     /* what long operators ask; borrowed, may be NULL */
     int64_t warnings;
     uint64_t errors; /* recorded so far */
     char error[1024];

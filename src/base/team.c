@@ -39,6 +39,7 @@ static gd_ctx *new_member(gd_team *team, int threads)
     o.compile = false;
     o.isa = ctx->isa;
     o.files = &ctx->files;
+    o.vocabulary = ctx->vocabulary;
     o.warn = locked_warn;
     o.warn_user = team;
     if (ctx->allocator.fn != gd__system_alloc) o.allocator = (gd_allocator){locked_alloc, team};

@@ -201,6 +201,19 @@ static void hold_standard_streams(void)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) return;
 }
 
+/* Members of specs, and arguments of functions, whose option is called differently. */
+static const char *const options_of[][2] = {{"params", "--param"},
+                                            {"fixed", "--fix"},
+                                            {"bounds", "--bound"},
+                                            {"max_steps", "--steps"},
+                                            {"drop_missing", "--missing"},
+                                            {"definitions", "--def"},
+                                            {"groups", "--group"},
+                                            {"schedules", "--schedule"},
+                                            {"row", "--shape"},
+                                            {NULL, NULL}};
+static const gd_vocabulary in_the_shell = {.before = "--", .after = "", .join = '-', .names = options_of};
+
 int gd__cli_main(int argc, char *const *argv)
 {
     hold_standard_streams();
@@ -213,6 +226,7 @@ int gd__cli_main(int argc, char *const *argv)
     options.warn = warn;
     options.tell = tell;
     options.warn_user = options.tell_user = &cli;
+    options.vocabulary = &in_the_shell;
     gd_ctx *ctx = gd_ctx_new(&options);
     if (!ctx) {
         (void)fputs("gradus: out of memory\n", stderr);

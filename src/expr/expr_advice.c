@@ -1,5 +1,6 @@
 /* Advice on expressions that are wrong; see expr_advice.h. */
 #include "expr/expr_advice.h"
+#include "base/spelling.h"
 #include "base/text/compose.h"
 
 #include <stdio.h>
@@ -28,8 +29,11 @@ static void put_advice(gd_text *out, const gd_expr_advice *a, const char *name, 
     (void)list_names(out, a, names, count, GD_EXPR_NAME_CONSTANT);
     (void)list_names(out, a, names, count, GD_EXPR_NAME_COLUMN);
     bool open = a->params && (params || !a->option);
-    if (open) gd__text_put(out, "; --param %.*s=1 makes it a parameter", length, name);
-    if (open && a->constants) gd__text_put(out, ", --%s %.*s=1 a constant", a->constants, length, name);
+    if (open)
+        gd__text_put(out, "; %s %.*s=1 makes it a parameter", gd__setting_of(out->ctx, "params"), length,
+                     name);
+    if (open && a->constants)
+        gd__text_put(out, ", %s %.*s=1 a constant", gd__setting_of(out->ctx, a->constants), length, name);
 }
 
 void gd__expr_blame(gd_ctx *ctx, const char *option, const char *advice)
@@ -41,7 +45,7 @@ void gd__expr_blame(gd_ctx *ctx, const char *option, const char *advice)
     bool at_fault = option && !strncmp(text, own, sizeof own - 1);
     if (!at_fault && !*advice) return;
     gd_clear_error(ctx);
-    (void)gd_fail(ctx, status, "%s%s%s%s%.600s", at_fault ? "--" : "", at_fault ? option : "",
+    (void)gd_fail(ctx, status, "%s%s%s%.600s", at_fault ? gd__setting_of(ctx, option) : "",
                   at_fault ? ": " : "", text + (at_fault ? sizeof own - 1 : 0), advice);
 }
 

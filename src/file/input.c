@@ -1,5 +1,6 @@
 /* Whole files in; see input.h. */
 #include "file/input.h"
+#include "base/spelling.h"
 #include "base/observer.h"
 #include "base/system.h"
 
@@ -25,7 +26,7 @@ gd_status gd__input_too_large(gd_ctx *ctx, const char *source, const char *verb,
 {
     bool option = limit == gd__input_limit(ctx);
     return gd_fail(ctx, GD_FORMAT, "%s: %s more than %llu bytes%s", source, verb, (unsigned long long)limit,
-                   option ? "; --max-bytes allows more" : "");
+                   option ? gd__spell_of(ctx, "; {max_bytes} allows more") : "");
 }
 
 gd_status gd__input_fits(gd_ctx *ctx, const char *path)

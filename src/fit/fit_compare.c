@@ -13,8 +13,8 @@ static gd_status read_number(gd_ctx *ctx, const gd_fit_file *f, const char *key,
     if (gd__fit_is_saved(f->archive))
         return gd_fail(ctx, GD_VALUE, "compare: %.200s: the fit did not come to its end: nothing to compare",
                        f->path);
-    return gd_fail(ctx, GD_FORMAT, "compare: %.200s: no '%s': a file that gradus fit --out wrote is needed",
-                   f->path, key);
+    return gd_fail(ctx, GD_FORMAT, "compare: %.200s: no '%s': a file with a saved fit is needed", f->path,
+                   key);
 }
 
 gd_status gd__fit_file_of(gd_ctx *ctx, gd_archive *archive, const char *path, gd_fit_file *f)
@@ -23,8 +23,8 @@ gd_status gd__fit_file_of(gd_ctx *ctx, gd_archive *archive, const char *path, gd
     if (!f->archive) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
     const char *loss = gd_archive_get_meta(f->archive, "fit.loss");
     if (loss)
-        return gd_fail(ctx, GD_VALUE, "compare: %.200s: fitted by --loss %.20s: no likelihoods to compare",
-                       path, loss);
+        return gd_fail(ctx, GD_VALUE,
+                       "compare: %.200s: fitted with the loss %.20s: no likelihoods to compare", path, loss);
     if (gd_archive_get_meta(f->archive, "fit.noise.0"))
         return gd_fail(ctx, GD_VALUE, "compare: %.200s: fitted with errors in x: no likelihoods to compare",
                        path);

@@ -68,8 +68,14 @@ static gd_status wanted_date(gd_ctx *ctx, const char *text, gd_fit_date *date)
     *date = (gd_fit_date){.origin = NAN, .day = true};
     if (!text || gd__fit_date_parse(text, date)) return GD_OK;
     return gd_fail(ctx, GD_ARGUMENT,
-                   "--dates: '%.60s' is neither days nor seconds, with an origin as in days:2000-01-01",
+                   "{dates}: '%.60s' is neither days nor seconds, with an origin as in days:2000-01-01",
                    text);
+}
+
+gd_status gd__fit_check_dates(gd_ctx *ctx, const char *text)
+{
+    gd_fit_date ignored;
+    return wanted_date(ctx, text, &ignored);
 }
 
 gd_status gd__fit_dates(gd_ctx *ctx, const char *wanted, const gd_csv *csv, int column, bool missing,

@@ -1,5 +1,6 @@
 /* Quantities derived from fitted parameters, --derive 'thalf=log(2)/b': value and standard error to first order,
  * sqrt(g' C g) with the gradient g by the parameters and their covariance C. */
+#include "base/text/ascii.h"
 #include "expr/expr_advice.h"
 #include "fit/fit_job.h"
 #include "gradus/autograd.h"
@@ -27,7 +28,7 @@ static gd_tensor *value_of(gd_fit *j, gd_expr *e, const gd_derived *d)
     for (int i = 0; i < j->params; i++) j->value[i] = j->param[i];
     gd_tensor *value = gd_expr_eval(e, j->value, GD_F64);
     if (value && gd_numel(value) != 1) {
-        (void)gd_fail(j->ctx, GD_ARGUMENT, "--derive %.60s: %lld numbers, one is wanted", d->name,
+        (void)gd_fail(j->ctx, GD_ARGUMENT, "{derive} %.60s: %lld numbers, one is wanted", d->name,
                       (long long)gd_numel(value));
         return NULL;
     }
@@ -60,7 +61,7 @@ static gd_status check_derived(gd_fit *j, const gd_derived *d)
         j->ctx, "derive", e, "the value is true or false, whose standard error would say nothing");
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv) && !status; i++)
         if (gd_expr_uses(e, i))
-            status = gd_fail(j->ctx, GD_ARGUMENT, "--derive %.60s: '%.60s' is a column; parameters only",
+            status = gd_fail(j->ctx, GD_ARGUMENT, "{derive} %.60s: '%.60s' is a column; parameters only",
                              d->name, j->name[i]);
     gd_scope_begin(j->ctx);
     if (!status && !value_of(j, e, d)) status = gd_error(j->ctx);
@@ -76,7 +77,7 @@ static gd_status read_tied(gd_fit *j)
         const gd_fit_param *p = &j->spec.params[i];
         if (!p->tied) continue;
         if (j->derived_count == GD_FIT_DERIVED)
-            return gd_fail(j->ctx, GD_ARGUMENT, "--tied: more than %d", GD_FIT_DERIVED);
+            return gd_fail(j->ctx, GD_ARGUMENT, "{tied}: more than %d", GD_FIT_DERIVED);
         gd_derived *d = &j->derived[j->derived_count];
         *d = (gd_derived){.name = p->name, .text = p->tied};
         gd_status status = check_derived(j, d);
@@ -86,23 +87,33 @@ static gd_status read_tied(gd_fit *j)
     return GD_OK;
 }
 
+/* "half = ...": the name without the blanks around it. */
+static size_t name_of(const char **spec, const char *equals)
+{
+    const char *end = equals;
+    while (*spec < end && gd__is_space(**spec)) ++*spec;
+    while (end > *spec && gd__is_space(end[-1])) end--;
+    return (size_t)(end - *spec);
+}
+
 gd_status gd__fit_read_derived(gd_fit *j)
 {
     gd_status tied = read_tied(j);
     if (tied) return tied;
     for (const char *const *each = j->spec.derive; each && *each; each++) {
         const char *spec = *each, *equals = strchr(spec, '=');
-        if (!equals || equals == spec || equals[1] == '=' || !equals[1])
-            return gd_fail(j->ctx, GD_ARGUMENT, "--derive: NAME=EXPRESSION expected, '%.60s' found", spec);
+        size_t before = equals ? name_of(&spec, equals) : 0;
+        if (!before || equals[1] == '=' || !equals[1])
+            return gd_fail(j->ctx, GD_ARGUMENT, "{derive}: NAME=EXPRESSION expected, '%.60s' found", spec);
         if (j->derived_count == GD_FIT_DERIVED)
-            return gd_fail(j->ctx, GD_ARGUMENT, "--derive: more than %d", GD_FIT_DERIVED);
+            return gd_fail(j->ctx, GD_ARGUMENT, "{derive}: more than %d", GD_FIT_DERIVED);
         gd_derived *d = &j->derived[j->derived_count];
-        *d = (gd_derived){.name = gd__intern(j->ctx, spec, (size_t)(equals - spec)), .text = equals + 1};
+        *d = (gd_derived){.name = gd__intern(j->ctx, spec, before), .text = equals + 1};
         if (!d->name) return GD_NOMEM;
         bool again = false;
         for (int i = 0; i < j->params; i++) again = again || j->name[i] == d->name;
         for (int i = 0; i < j->derived_count; i++) again = again || j->derived[i].name == d->name;
-        if (again) return gd_fail(j->ctx, GD_ARGUMENT, "--derive: '%.60s' is there already", d->name);
+        if (again) return gd_fail(j->ctx, GD_ARGUMENT, "{derive}: '%.60s' is there already", d->name);
         gd_status status = check_derived(j, d);
         if (status) return status;
         j->derived_count++;

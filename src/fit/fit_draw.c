@@ -165,8 +165,7 @@ static gd_status check_log(gd_fit *j, const char *axis, const double *v, bool lo
 {
     for (int64_t i = 0; i < gd_numel(j->y) && log; i++)
         if (v[i] < 0)
-            return gd_fail(j->ctx, GD_VALUE, "fit: --log: %g has no place on a logarithmic %s axis", v[i],
-                           axis);
+            return gd_fail(j->ctx, GD_VALUE, "fit: %g has no place on a logarithmic %s axis", v[i], axis);
     return GD_OK;
 }
 
@@ -211,10 +210,7 @@ gd_plot *gd__fit_plot(gd_fit *j, const gd_fit_picture *how)
 
 gd_plot *gd_fit_plot(gd_fit *fit, const gd_fit_picture *how)
 {
-    if (gd__fit_check_done(fit)) return NULL;
-    gd_plot *plot = gd__fit_plot(fit, how);
-    if (!plot) (void)gd__fit_in_c(fit->ctx, GD_OK);
-    return plot;
+    return gd__fit_check_done(fit) ? NULL : gd__fit_plot(fit, how);
 }
 
 gd_status gd_fit_draw(gd_fit *fit, const char *path, const gd_fit_picture *how)

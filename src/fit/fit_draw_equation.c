@@ -86,7 +86,8 @@ gd_status gd__fit_check_draw(const gd_fit *j)
 {
     int used = columns_used(j);
     if (j->y_name || used == 2) return GD_OK;
-    return gd_fail(j->ctx, GD_ARGUMENT, "fit: --plot draws equations of two columns, this one has %d", used);
+    return gd_fail(j->ctx, GD_ARGUMENT, "fit: a picture shows an equation of two columns, this one has %d",
+                   used);
 }
 
 gd_plot *gd__fit_plot_equation(gd_fit *j)

@@ -81,7 +81,7 @@ gd_status gd__fit_draw_sets(gd_fit *j, gd_plot *plot, int x, int set)
     gd_status status = gd__fit_bars(j, &half);
     const double *const from[PARTS] = {gd_data(j->value[x]), gd_data(j->y), gd__fit_noise_of(j, x), half};
     for (int64_t i = 0; i < rows; i++) most = fmax(most, s[i]);
-    if (most >= DRAWN) gd_warn(j->ctx, "--plot: the first %d of %g sets are drawn", DRAWN, most + 1);
+    if (most >= DRAWN) gd_warn(j->ctx, "fit: the picture shows the first %d of %g sets", DRAWN, most + 1);
     for (int k = 0; k <= (int)fmin(most, DRAWN - 1) && !status; k++) {
         size_t count = rows_of_set(j, set, k, from, to);
         gd_fit_line line = {.x = x, .set = set, .k = k};

@@ -314,9 +314,10 @@ static gd_status make_text(export *x)
 gd_status gd__fit_export(gd_fit *j, const char *path, bool check)
 {
     export x = {.j = j, .text = gd__text(j->ctx)};
-    if (!j->model) return gd_fail(j->ctx, GD_ARGUMENT, "--export: the model is no text");
+    if (!j->model)
+        return gd_fail(j->ctx, GD_ARGUMENT, "{export}: the model is a function, only a text can be exported");
     size_t ending = language_of(path, &x.language);
-    if (!ending) return gd_fail(j->ctx, GD_ARGUMENT, "--export %.200s: .c, .py or .tex is expected", path);
+    if (!ending) return gd_fail(j->ctx, GD_ARGUMENT, "{export} %.200s: .c, .py or .tex is expected", path);
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     char stem[NAME];
     (void)snprintf(stem, sizeof stem, "%.*s", (int)fmin((double)(strlen(base) - ending), NAME - 1), base);
@@ -333,5 +334,5 @@ gd_status gd_fit_export(gd_fit *fit, const char *path)
     if (!fit) return GD_ARGUMENT;
     if (gd_error(fit->ctx)) return gd_error(fit->ctx);
     if (!path) return gd__null(fit->ctx, "gd_fit_export");
-    return gd__fit_in_c(fit->ctx, gd__fit_export(fit, path, false));
+    return gd__fit_export(fit, path, false);
 }

@@ -375,7 +375,7 @@ static gd_status choose(search *q, const gd_lsq_options *options)
     }
     if (!q->kept && !status)
         return gd_fail(j->ctx, GD_VALUE,
-                       "fit: --guess: the model is finite for none of the shapes: give the starts");
+                       "fit: {guess}: the model is finite for none of the shapes: give the starts");
     j->start.guessed = q->best[chosen].name;
     memcpy(j->element.x, q->best[chosen].x, (size_t)j->params * sizeof *j->element.x);
     return status ? status : gd__list_write(j->param, j->params, q->best[chosen].x);
@@ -461,10 +461,10 @@ gd_status gd__fit_guess(gd_fit *j, const gd_lsq_options *o, double *given)
     int x = gd__fit_only_column(j);
     if (x < 0)
         return gd_fail(j->ctx, GD_ARGUMENT,
-                       "fit: --guess knows shapes over one column, the model has several or none");
+                       "fit: {guess} knows shapes over one column, the model has several or none");
     if (j->params > GD_GUESS_PARAMS || j->element.count != j->params)
         return gd_fail(j->ctx, GD_ARGUMENT,
-                       "fit: --guess knows shapes of up to %d parameters, each one number", GD_GUESS_PARAMS);
+                       "fit: {guess} knows shapes of up to %d parameters, each one number", GD_GUESS_PARAMS);
     memcpy(given, j->element.x, (size_t)j->element.count * sizeof *given);
     int64_t all = gd_numel(j->y);
     rows d = {.count = (int)(all < LOOKED_AT ? all : LOOKED_AT)};
@@ -477,7 +477,7 @@ gd_status gd__fit_guess(gd_fit *j, const gd_lsq_options *o, double *given)
     j->x_errors.count = 0; /* shapes are found by the data above and below */
     gd_status status = d.count < 3 || !(d.span > 0)
                            ? gd_fail(j->ctx, GD_VALUE,
-                                     "fit: --guess wants three rows and more than one value of '%.60s'",
+                                     "fit: {guess} wants three rows and more than one value of '%.60s'",
                                      j->name[x])
                            : guess_on_few(j, o, x, &d, work);
     j->x_errors.count = noisy;

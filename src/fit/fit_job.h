@@ -204,11 +204,6 @@ struct gd_fit {
     bool log[2]; /* axes of the picture that is being drawn */
 };
 
-/* gd_fit_new and gd_fit_run, whose errors name the options of gradus fit. */
-gd_fit *gd__fit_new(gd_ctx *ctx, const gd_fit_spec *spec);
-GD_NODISCARD gd_status gd__fit_run(gd_fit *j);
-/* An error that names options, in the words of a spec: "--x-errors" is ".x_errors".  The status. */
-gd_status gd__fit_in_c(gd_ctx *ctx, gd_status status);
 /* VALUE: it did not run to its end. */
 GD_NODISCARD gd_status gd__fit_check_done(gd_fit *j);
 /* "a", "A[2]" */
@@ -317,6 +312,8 @@ void gd__fit_date_print(char out[GD_FIT_DATE_SIZE], const gd_fit_date *date, con
 const gd_fit_date *gd__fit_date_of(const gd_fit *j, int place);
 /* Was any column read as dates? */
 bool gd__fit_has_dates(const gd_fit *j);
+/* ARGUMENT: it is neither days nor seconds, with an origin; NULL is fine. */
+GD_NODISCARD gd_status gd__fit_check_dates(gd_ctx *ctx, const char *text);
 /* A value as the date that it is. */
 void gd__fit_date_cell(gd_text *out, const gd_fit_date *date, double value);
 /* The axis of a plot shows dates where the column at that place holds them. */

@@ -1,5 +1,6 @@
 /* Expressions of a fit: its model, in as many contexts as it is computed in, conditions and derived quantities. */
 #include "expr/expr_advice.h"
+#include "base/spelling.h"
 #include "fit/fit_job.h"
 #include "gradus/autograd.h"
 
@@ -27,7 +28,7 @@ static gd_expr *parse(const gd_fit *j, gd_ctx *ctx, const char *option, const ch
         .definitions = names == j->name || !j->function.tied_count ? j->spec.definitions : j->texts.given,
         .file = j->spec.definitions_file};
     gd_expr_advice advice = {
-        .option = option, .kind = kind_of, .user = j, .params = true, .constants = "fix"};
+        .option = option, .kind = kind_of, .user = j, .params = true, .constants = "fixed"};
     gd_expr *e = gd__expr_parse_form(ctx, text, &options, form);
     if (!e && j->csv) gd__expr_advise(ctx, &advice, names, count);
     return e;
@@ -55,11 +56,12 @@ static gd_status check_tied(gd_fit *j, const gd_fit_param *p, gd_expr **out)
     gd_expr *e = parse(j, j->ctx, option, p->tied, j->name, j->names, GD_EXPR_VALUE);
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv) && e && !status; i++)
         if (gd_expr_uses(e, i))
-            status = gd_fail(j->ctx, GD_ARGUMENT, "--%s: '%.60s' is a column; parameters only", option,
-                             j->name[i]);
+            status = gd_fail(j->ctx, GD_ARGUMENT, "%s: '%.60s' is a column; parameters only",
+                             gd__setting_of(j->ctx, option), j->name[i]);
     for (int i = 0; i < j->names && !status; i++)
         if (!strcmp(j->name[i], p->name))
-            status = gd_fail(j->ctx, GD_ARGUMENT, "--%s: there is a %s of this name", option,
+            status = gd_fail(j->ctx, GD_ARGUMENT, "%s: there is a %s of this name",
+                             gd__setting_of(j->ctx, option),
                              i < j->params                             ? "parameter"
                              : i < j->params + gd__csv_columns(j->csv) ? "column"
                                                                        : "constant");
@@ -103,7 +105,7 @@ gd_status gd__fit_read_function(gd_fit *j)
     for (const char *const *name = j->spec.columns; *name; name++, columns++)
         if (gd__csv_column(j->csv, *name) < 0) return gd_error(j->ctx);
     if (columns > gd__csv_columns(j->csv))
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --columns: %d of them, the table has %d", columns,
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: {columns}: %d of them, the table has %d", columns,
                        gd__csv_columns(j->csv));
     j->function.call = gd__calloc(j->ctx, j->function.call_bytes);
     return j->function.call ? GD_OK : GD_NOMEM;

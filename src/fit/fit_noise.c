@@ -1,5 +1,6 @@
 /* Models that are equations, and columns with errors of their own (--x-errors): residuals are then distances from the curve. */
 #include "expr/expr_advice.h"
+#include "base/spelling.h"
 #include "fit/fit_job.h"
 #include "base/text/number.h"
 #include "gradus/autograd.h"
@@ -23,7 +24,7 @@ static gd_status read_left(gd_fit *j, const char *left, const char *given)
     j->form = GD_EXPR_RIGHT;
     j->y_name = left;
     if (given && strcmp(given, left) != 0)
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: the model gives '%.60s', --y says '%.60s': give one", left,
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: the model gives '%.60s', {y} says '%.60s': give one", left,
                        given);
     return GD_OK;
 }
@@ -31,7 +32,8 @@ static gd_status read_left(gd_fit *j, const char *left, const char *given)
 gd_status gd__fit_only_of_y(const gd_fit *j, const char *option)
 {
     if (!option || j->y_name) return GD_OK;
-    return gd_fail(j->ctx, GD_ARGUMENT, "fit: --%s is for models of a y, this one is an equation", option);
+    return gd_fail(j->ctx, GD_ARGUMENT, "fit: %s is for models of a y, this one is an equation",
+                   gd__setting_of(j->ctx, option));
 }
 
 gd_status gd__fit_read_form(gd_fit *j)
@@ -65,7 +67,7 @@ static gd_tensor *read_deviations(gd_fit *j, const char *name, const char *text)
     for (int64_t i = 0; v && i < rows; i++) {
         if (!(v[i] < 0) && !isinf(v[i])) continue;
         if (is_number)
-            (void)gd_fail(j->ctx, GD_ARGUMENT, "--x-errors %.60s: %g is not a standard deviation", name,
+            (void)gd_fail(j->ctx, GD_ARGUMENT, "{x_errors} %.60s: %g is not a standard deviation", name,
                           v[i]);
         else
             (void)gd_fail(j->ctx, GD_FORMAT, "%s: line %lld, column '%.60s': %g is not a standard deviation",
@@ -79,7 +81,7 @@ static gd_tensor *read_deviations(gd_fit *j, const char *name, const char *text)
 static gd_status add_noise(gd_fit *j, int place, const char *text)
 {
     if (j->x_errors.count == GD_DISTANCE_COLUMNS)
-        return gd_fail(j->ctx, GD_ARGUMENT, "--x-errors: more than %d columns", GD_DISTANCE_COLUMNS);
+        return gd_fail(j->ctx, GD_ARGUMENT, "{x_errors}: more than %d columns", GD_DISTANCE_COLUMNS);
     gd_tensor *t = read_deviations(j, j->name[place], text);
     if (!t) return gd_error(j->ctx);
     j->x_errors.at[j->x_errors.count] = place;
@@ -127,12 +129,12 @@ static gd_status read_noise(gd_fit *j, const char *spec)
     if (place < 0)
         return gd_fail(
             j->ctx, GD_ARGUMENT,
-            "--x-errors: NAME=COLUMN or NAME=NUMBER expected, '%.60s' does not say whose errors these are",
+            "{x_errors}: NAME=COLUMN or NAME=NUMBER expected, '%.60s' does not say whose errors these are",
             spec);
     if (!gd__fit_uses(j, place) || (j->set && !strcmp(j->name[place], j->set)))
-        return gd_fail(j->ctx, GD_ARGUMENT, "--x-errors %.60s: the model does not use it", j->name[place]);
+        return gd_fail(j->ctx, GD_ARGUMENT, "{x_errors} %.60s: the model does not use it", j->name[place]);
     if (gd__fit_is_noisy(j, place))
-        return gd_fail(j->ctx, GD_ARGUMENT, "--x-errors: '%.60s' is there already", j->name[place]);
+        return gd_fail(j->ctx, GD_ARGUMENT, "{x_errors}: '%.60s' is there already", j->name[place]);
     return add_noise(j, place, text);
 }
 
@@ -160,7 +162,7 @@ gd_status gd__fit_read_noise(gd_fit *j)
     if (status || (!j->x_errors.count && j->y_name)) return status;
     if (!j->x_errors.count || is_silent(j))
         return gd_fail(j->ctx, GD_ARGUMENT,
-                       j->y_name ? "--x-errors: all are 0: leave them out"
+                       j->y_name ? "{x_errors}: all are 0: leave them out"
                                  : "fit: an equation whose columns are all exact has nothing to fit");
     if (!gd__fit_rows_apart(j))
         return gd_fail(j->ctx, GD_ARGUMENT,

@@ -1,5 +1,6 @@
 /* What gradus fit reads: table, parameters, constants, bounds, weights, model. */
 #include "fit/fit_job.h"
+#include "base/spelling.h"
 #include "base/text/number.h"
 #include "table/bound.h"
 #include "gradus/autograd.h"
@@ -17,10 +18,12 @@ static const char *new_name(gd_fit *j, const char *option, const char *text, siz
     bool again = false;
     for (int i = 0; i < j->params; i++) again = again || j->name[i] == name;
     for (int i = j->params + gd__csv_columns(j->csv); i < j->names; i++) again = again || j->name[i] == name;
-    if (again) return gd__refuse(j->ctx, GD_ARGUMENT, "--%s: '%.60s' is there already", option, name);
+    if (again)
+        return gd__refuse(j->ctx, GD_ARGUMENT, "%s: '%.60s' is there already", gd__setting_of(j->ctx, option),
+                          name);
     if (gd__csv_find(j->csv, name) >= 0)
-        return gd__refuse(j->ctx, GD_ARGUMENT, "--%s: '%.60s' is also a column of %s", option, name,
-                          gd__csv_source(j->csv));
+        return gd__refuse(j->ctx, GD_ARGUMENT, "%s: '%.60s' is also a column of %s",
+                          gd__setting_of(j->ctx, option), name, gd__csv_source(j->csv));
     return name;
 }
 
@@ -39,7 +42,7 @@ static gd_tensor *start_of(gd_fit *j, const gd_fit_param *p)
 /* A constant of the model, behind the columns. */
 static gd_status read_fixed(gd_fit *j, const gd_fit_param *p)
 {
-    const char *name = new_name(j, "fix", p->name, strlen(p->name));
+    const char *name = new_name(j, "fixed", p->name, strlen(p->name));
     gd_tensor *t = name ? start_of(j, p) : NULL;
     if (!t) return gd_error(j->ctx);
     j->name[j->names] = name;
@@ -75,7 +78,7 @@ static gd_tensor *read_sets(gd_fit *j, const gd_fit_param *p, const char *name, 
     const char *close = strchr(open, ']');
     int64_t sets = 0;
     if (!close || close[1] || close - open > 90)
-        return gd__refuse(j->ctx, GD_ARGUMENT, "--param: 'NAME[COLUMN]=VALUE' expected, '%.60s' found",
+        return gd__refuse(j->ctx, GD_ARGUMENT, "{params}: 'NAME[COLUMN]=VALUE' expected, '%.60s' found",
                           p->name);
     (void)snprintf(column, sizeof column, "%.*s", (int)(close - open - 1), open + 1);
     if (count_sets(j, column, &sets)) return NULL;
@@ -83,7 +86,7 @@ static gd_tensor *read_sets(gd_fit *j, const gd_fit_param *p, const char *name, 
     gd_tensor *t = start_of(j, p);
     if (!t || gd_ndim(t) > 0) {
         if (!t || (gd_ndim(t) == 1 && gd_numel(t) == sets)) return t;
-        (void)gd_fail(j->ctx, GD_SHAPE, "--param %.60s: %lld values for the %lld of '%.60s'", name,
+        (void)gd_fail(j->ctx, GD_SHAPE, "{params} %.60s: %lld values for the %lld of '%.60s'", name,
                       (long long)gd_numel(t), (long long)sets, column);
         gd_release(t);
         return NULL;
@@ -99,7 +102,7 @@ static gd_status read_param(gd_fit *j, const gd_fit_param *p)
     size_t length = open && open > p->name ? (size_t)(open - p->name) : strlen(p->name);
     if (j->params == GD_FIT_PARAMS)
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: more than %d parameters", GD_FIT_PARAMS);
-    const char *name = new_name(j, "param", p->name, length);
+    const char *name = new_name(j, "params", p->name, length);
     gd_tensor *t = !name ? NULL : p->name[length] ? read_sets(j, p, name, open) : start_of(j, p);
     if (!t) return gd_error(j->ctx);
     j->start.given = j->start.given || !p->open;
@@ -147,7 +150,7 @@ static gd_status read_bounds(gd_fit *j)
         for (int64_t end = k + gd_numel(j->param[i]); k < end && !status; k++)
             if (!j->start.guess &&
                 (j->element.x[k] < j->element.low[k] || j->element.x[k] > j->element.high[k]))
-                status = gd_fail(j->ctx, GD_VALUE, "--bound: %.60s starts at %g, outside its bound",
+                status = gd_fail(j->ctx, GD_VALUE, "{bounds}: %.60s starts at %g, outside its bound",
                                  j->name[i], j->element.x[k]);
     }
     return status;
@@ -159,12 +162,11 @@ static gd_status read_scale(gd_fit *j)
     const char *weights = j->spec.weights, *sigma = j->spec.sigma;
     bool x_errors = j->spec.x_errors && *j->spec.x_errors;
     if (weights && sigma)
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --weights and --sigma say the same: give one");
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: {weights} and {sigma} say the same: give one");
     j->absolute = j->spec.absolute_sigma;
     if (j->absolute && !(j->y_name ? sigma != NULL : x_errors))
-        return gd_fail(j->ctx, GD_ARGUMENT,
-                       "fit: --absolute-sigma says something of --%s, which is not given",
-                       j->y_name ? "sigma" : "x-errors");
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: {absolute_sigma} says something of %s, which is not given",
+                       gd__setting_of(j->ctx, j->y_name ? "sigma" : "x_errors"));
     if (!weights && !sigma) return GD_OK;
     j->scale = gd__fit_column(j, weights ? weights : sigma);
     if (!j->scale) return gd_error(j->ctx);
@@ -191,16 +193,16 @@ static gd_status read_loss(gd_fit *j)
         loss++;
     if (loss == GD_LSQ_LOSS_COUNT)
         return gd_fail(j->ctx, GD_ARGUMENT,
-                       "fit: --loss: '%.60s' is none of squares, huber, soft_l1, cauchy, tukey", text);
+                       "fit: {loss}: '%.60s' is none of squares, huber, soft_l1, cauchy, tukey", text);
     j->robust.loss = (gd_lsq_loss)loss;
     const char *scale = text[length] ? text + length + 1 : NULL;
     if (scale && (!loss || gd__parse_number(scale, strlen(scale), true, &j->robust.scale) != strlen(scale) ||
                   !*scale || !(j->robust.scale > 0) || isinf(j->robust.scale)))
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --loss %.60s: %s", text,
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: {loss} %.60s: %s", text,
                        loss ? "the scale is a positive number" : "squares have no scale");
     if (loss && j->spec.chain)
         return gd_fail(j->ctx, GD_ARGUMENT,
-                       "fit: --chain minimises squares, --loss %.60s is for the method of fit itself",
+                       "fit: {chain} minimises squares, {loss} %.60s is for the method of fit itself",
                        gd_lsq_loss_name(j->robust.loss));
     if (loss && !scale && j->spec.absolute_sigma) j->robust.scale = 1;
     return GD_OK;
@@ -225,11 +227,11 @@ static gd_status read_starts(gd_fit *j)
     j->start.guess = j->spec.guess;
     j->start.count = j->spec.starts == 1 ? 0 : j->spec.starts; /* the one that is given */
     if (j->spec.starts < 1 || j->spec.starts > MOST_STARTS)
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --starts: %lld is not between 1 and %d",
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: {starts}: %lld is not between 1 and %d",
                        (long long)j->spec.starts, MOST_STARTS);
     if (j->spec.chain && (j->start.count || j->start.guess))
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --%s is for the method of fit itself, not for --chain",
-                       j->start.guess ? "guess" : "starts");
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: %s is for the method of fit itself, not for {chain}",
+                       gd__setting_of(j->ctx, j->start.guess ? "guess" : "starts"));
     return GD_OK;
 }
 
@@ -253,7 +255,7 @@ static gd_status read_bootstrap(gd_fit *j, const char *text)
         else
             return gd_fail(
                 j->ctx, GD_ARGUMENT,
-                "fit: --intervals bootstrap: '%.60s' is neither a number of resamples, 100 to %d, nor residuals",
+                "fit: {intervals} bootstrap: '%.60s' is neither a number of resamples, 100 to %d, nor residuals",
                 text, MOST);
         text += length;
     }
@@ -272,11 +274,11 @@ static gd_status read_intervals(gd_fit *j)
         which++;
     if (text && (!gd__fit_intervals[which] || (text[length] && which != GD_INTERVALS_BOOTSTRAP)))
         return gd_fail(j->ctx, GD_ARGUMENT,
-                       "fit: --intervals: '%.60s' is none of normal, profile, bootstrap[:N][:residuals]",
+                       "fit: {intervals}: '%.60s' is none of normal, profile, bootstrap[:N][:residuals]",
                        text);
     j->how.kind = (gd_fit_intervals)which;
     if (which == GD_INTERVALS_PROFILE && j->robust.loss)
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --intervals profile is for squares, not for --loss %s",
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: {intervals} profile is for squares, not for {loss} %s",
                        gd_lsq_loss_name(j->robust.loss));
     return which == GD_INTERVALS_BOOTSTRAP ? read_bootstrap(j, text + length) : GD_OK;
 }
@@ -301,9 +303,9 @@ static gd_status read_model(gd_fit *j)
     int columns = j->params + gd__csv_columns(j->csv);
     for (int i = 0; i < j->names; i++) {
         if (i < j->params && !gd__fit_uses(j, i))
-            return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: the model does not use it", j->name[i]);
+            return gd_fail(j->ctx, GD_ARGUMENT, "{params} %.60s: the model does not use it", j->name[i]);
         if (i >= columns && !gd__fit_uses(j, i))
-            return gd_fail(j->ctx, GD_ARGUMENT, "--fix %.60s: the model does not use it", j->name[i]);
+            return gd_fail(j->ctx, GD_ARGUMENT, "{fixed} %.60s: the model does not use it", j->name[i]);
         if (i >= columns) gd_expr_fix(j->model, i);
         if (i < j->params || i >= columns || !gd__fit_uses(j, i)) continue;
         if (!(j->value[i] = model_column(j, i))) return gd_error(j->ctx);
@@ -355,7 +357,8 @@ gd_status gd__fit_read(gd_fit *j)
     if (!status) status = read_all(j, false, read_param);
     if (!status && gd__csv_part(j->csv, 0) && !j->set && !(j->set = gd__intern(j->ctx, "set", 3)))
         status = GD_NOMEM;
-    if (!status && !j->params) status = gd_fail(j->ctx, GD_ARGUMENT, "fit: no --param given: nothing to fit");
+    if (!status && !j->params)
+        status = gd_fail(j->ctx, GD_ARGUMENT, "fit: no {params} given: nothing to fit");
     if (!status) status = read_model(j);
     if (!status) status = gd__fit_make_elements(j);
     if (!status) status = read_bounds(j);

@@ -67,6 +67,7 @@ static gd_status copy_job(gd_fit *to, const gd_fit *from)
 {
     gd_options one = gd_options_default();
     one.threads = 1;
+    one.vocabulary = from->ctx->vocabulary;
     gd_ctx *ctx = gd_ctx_new(&one);
     if (!ctx) return GD_NOMEM;
     *to = (gd_fit){.ctx = ctx,

@@ -58,14 +58,14 @@ static gd_status exclude(gd_fit *j, const char *text)
     gd_tensor *t = condition(j, text, value);
     gd_status status = t ? GD_OK : gd_error(j->ctx);
     if (t && (gd_ndim(t) != 1 || gd_numel(t) != rows))
-        status = gd_fail(j->ctx, GD_ARGUMENT, "--exclude: '%.60s' is not one condition a row", text);
+        status = gd_fail(j->ctx, GD_ARGUMENT, "{exclude}: '%.60s' is not one condition a row", text);
     const double *holds = status ? NULL : gd_data(t);
     for (int64_t i = 0; i < rows && holds; i++)
         if (holds[i] != 0) hit++, j->left_out.why[i] |= GD_ROW_EXCLUDED;
     gd_no_grad_end(j->ctx);
     gd_scope_end(j->ctx);
     gd__free(j->ctx, value, bytes);
-    if (!status && !hit) gd_warn(j->ctx, "--exclude '%.60s': no row is like that", text);
+    if (!status && !hit) gd_warn(j->ctx, "{exclude} '%.60s': no row is like that", text);
     return status;
 }
 

@@ -185,7 +185,7 @@ static gd_status bootstrap(gd_fit *j, const gd_lsq_options *o)
 {
     size_t bytes = (size_t)((j->how.resamples + 2) * j->element.count) * sizeof(double);
     if (j->fit.dof <= 0)
-        return gd_fail(j->ctx, GD_VALUE, "fit: --intervals bootstrap wants more rows than parameters");
+        return gd_fail(j->ctx, GD_VALUE, "fit: {intervals} bootstrap wants more rows than parameters");
     double *samples = gd__alloc(j->ctx, bytes),
            *ends = samples ? samples + j->how.resamples * j->element.count : NULL;
     gd_lsq_options each = *o; /* on threads, without other processes */
@@ -294,8 +294,10 @@ static gd_status run(gd_fit *j)
     return status;
 }
 
-gd_status gd__fit_run(gd_fit *j)
+gd_status gd_fit_run(gd_fit *j)
 {
+    if (!j) return GD_ARGUMENT;
+    if (gd_error(j->ctx)) return gd_error(j->ctx);
     if (j->state != GD_FIT_READY)
         return gd_fail(j->ctx, GD_VALUE, "fit: it was %s already",
                        j->state == GD_FIT_LOADED ? "loaded, and ran" : "run");
@@ -313,11 +315,4 @@ gd_status gd__fit_run(gd_fit *j)
     if (!status) status = gd__fit_derive(j);
     if (!status) j->state = GD_FIT_DONE;
     return status;
-}
-
-gd_status gd_fit_run(gd_fit *fit)
-{
-    if (!fit) return GD_ARGUMENT;
-    gd_status status = gd_error(fit->ctx);
-    return status ? status : gd__fit_in_c(fit->ctx, gd__fit_run(fit));
 }

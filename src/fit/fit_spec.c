@@ -1,5 +1,6 @@
 /* From a spec to a fit: everything that the spec points to is copied, so that it may go. */
 #include "base/text/ascii.h"
+#include "base/spelling.h"
 #include "fit/fit_job.h"
 
 #include <math.h>
@@ -50,18 +51,18 @@ static gd_status keep_params(gd_fit *j)
     gd_fit_spec *s = &j->spec;
     gd_status status = GD_OK;
     if (s->param_count < 0 || (s->param_count && !s->params))
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --param: %d of them, but no list", s->param_count);
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: {params}: %d of them, but no list", s->param_count);
     if (!(j->texts.params = gd__alloc_array(j->ctx, (size_t)s->param_count + 1, sizeof *j->texts.params)))
         return GD_NOMEM;
     for (int i = 0; i < s->param_count && !status; i++) {
         j->texts.params[i] = s->params[i];
         if (!s->params[i].name || !*s->params[i].name)
-            return gd_fail(j->ctx, GD_ARGUMENT, "fit: --param: number %d has no name", i + 1);
+            return gd_fail(j->ctx, GD_ARGUMENT, "fit: {params}: number %d has no name", i + 1);
         if (s->params[i].fixed && s->params[i].tied)
-            return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: it is fixed and tied: one of them",
+            return gd_fail(j->ctx, GD_ARGUMENT, "{params} %.60s: it is fixed and tied: one of them",
                            s->params[i].name);
         if (!(s->params[i].low <= s->params[i].high))
-            return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: no number is between %g and %g",
+            return gd_fail(j->ctx, GD_ARGUMENT, "{params} %.60s: no number is between %g and %g",
                            s->params[i].name, s->params[i].low, s->params[i].high);
         status = keep_text(j, &j->texts.params[i].name);
         if (!status) status = keep_text(j, &j->texts.params[i].tied);
@@ -76,17 +77,18 @@ static gd_status keep_spec(gd_fit *j)
     if ((!s->model && !s->function) || !s->table)
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: a model and a table are needed");
     if (!(s->level > 0 && s->level < 1))
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --level: %g is not between 0 and 1", s->level);
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: {level}: %g is not between 0 and 1", s->level);
     if (s->max_steps < 1 || s->max_evals < 0 || !(s->max_seconds >= 0))
         return gd_fail(j->ctx, GD_ARGUMENT,
-                       "fit: --steps: steps, evaluations and seconds are numbers above 0");
+                       "fit: {max_steps}: steps, evaluations and seconds are numbers above 0");
     if (s->errors && strcmp(s->errors, "usual") && strcmp(s->errors, "hc3"))
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --errors: '%.60s' is neither usual nor hc3", s->errors);
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: {errors}: '%.60s' is neither usual nor hc3", s->errors);
     if (s->errors && !strcmp(s->errors, "hc3") &&
         (s->absolute_sigma || (s->loss && strcmp(s->loss, "squares"))))
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --errors hc3: not with --%s",
-                       s->absolute_sigma ? "absolute-sigma" : "loss");
-    gd_status status = keep_texts(j);
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: {errors} hc3: not with %s",
+                       gd__setting_of(j->ctx, s->absolute_sigma ? "absolute_sigma" : "loss"));
+    gd_status status = gd__fit_check_dates(j->ctx, s->dates);
+    if (!status) status = keep_texts(j);
     if (!status) status = keep_list(j, 0, &s->x_errors);
     if (!status) status = keep_list(j, 1, &s->exclude);
     if (!status) status = keep_list(j, 2, &s->bounds);
@@ -109,8 +111,10 @@ gd_fit *gd__fit_make(gd_ctx *ctx)
     return j;
 }
 
-gd_fit *gd__fit_new(gd_ctx *ctx, const gd_fit_spec *spec)
+gd_fit *gd_fit_new(gd_ctx *ctx, const gd_fit_spec *spec)
 {
+    if (!ctx || gd_error(ctx)) return NULL;
+    if (!spec) return gd__refuse(ctx, GD_ARGUMENT, "fit: no spec");
     gd_fit *j = gd__fit_make(ctx);
     if (!j) return NULL;
     j->spec = *spec;
@@ -122,18 +126,11 @@ gd_fit *gd__fit_new(gd_ctx *ctx, const gd_fit_spec *spec)
                                       : gd_fail(ctx, GD_FORMAT, "%s: no rows", gd__csv_source(j->csv));
     }
     if (!status) status = gd__fit_prepare(j);
+    if (!status && j->spec.dates && !gd__fit_has_dates(j))
+        gd_warn(ctx, "fit: {dates} has no effect: the model uses no column of dates");
     if (!status) return j;
     gd_fit_free(j);
     return NULL;
-}
-
-gd_fit *gd_fit_new(gd_ctx *ctx, const gd_fit_spec *spec)
-{
-    if (!ctx || gd_error(ctx)) return NULL;
-    if (!spec) return gd__refuse(ctx, GD_ARGUMENT, "fit: no spec");
-    gd_fit *fit = gd__fit_new(ctx, spec);
-    if (!fit) (void)gd__fit_in_c(ctx, GD_OK);
-    return fit;
 }
 
 void gd_fit_free(gd_fit *j)
@@ -149,49 +146,4 @@ void gd_fit_free(gd_fit *j)
     gd__strfree(j->ctx, j->texts.path);
     gd__csv_free(j->csv);
     gd__free(j->ctx, j, sizeof *j);
-}
-
-/* ---- errors ---- */
-
-/* Options of gradus fit that are called otherwise in a spec. */
-static const char *const members[][2] = {{"param", "params"},         {"fix", "params"},
-                                         {"bound", "bounds"},         {"steps", "max_steps"},
-                                         {"missing", "drop_missing"}, {"def", "definitions"}};
-
-/* "--x-errors" as ".x_errors": the text behind the dashes that was used. */
-static size_t put_member(const char *option, char *out, size_t size)
-{
-    size_t length = 0, put = 0;
-    while (gd__is_letter(option[length]) || (length && option[length] == '-')) length++;
-    const char *name = option;
-    size_t count = length;
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        if (strlen(members[i][0]) == length && !memcmp(members[i][0], option, length))
-            name = members[i][1], count = strlen(name);
-    for (size_t i = 0; i < count && put + 1 < size; i++) out[put++] = name[i] == '-' ? '_' : name[i];
-    out[put] = 0;
-    return length;
-}
-
-gd_status gd__fit_in_c(gd_ctx *ctx, gd_status status)
-{
-    char text[1024], out[1100];
-    size_t used = 0;
-    gd_status error = gd_error(ctx);
-    if (!error || !strstr(gd_error_text(ctx), "--")) return status;
-    (void)snprintf(text, sizeof text, "%s", gd_error_text(ctx));
-    for (const char *s = text; *s && used + 60 < sizeof out;) {
-        bool option = s[0] == '-' && s[1] == '-' && gd__is_letter(s[2]) && (s == text || s[-1] == ' ');
-        if (!option) {
-            out[used++] = *s++;
-            continue;
-        }
-        out[used++] = '.';
-        s += 2;
-        s += put_member(s, out + used, 50);
-        used += strlen(out + used);
-    }
-    out[used] = 0;
-    gd_clear_error(ctx);
-    return gd_fail(ctx, error, "%s", out);
 }

@@ -1,5 +1,6 @@
 /* Constraints; see constraints.h. */
 #include "problem/constraints.h"
+#include "base/spelling.h"
 
 #include "base/trouble.h"
 #include "expr/expr_advice.h"
@@ -31,11 +32,11 @@ static gd_status contradicts(const gd_problem *p, const gd_expr *e, const char *
 {
     bool equality = r->sign == '=';
     char words[200];
-    (void)snprintf(words, sizeof words, "'%s' is an %s; write --%s '%.100s'", r->words,
+    (void)snprintf(words, sizeof words, "'%s' is an %s; write %s '%.100s'", r->words,
                    equality ? "equality" : "inequality",
-                   r->count > 1 ? "subject"
-                   : equality   ? "equal"
-                                : "below",
+                   gd__setting_of(p->ctx, r->count > 1 ? "subject"
+                                          : equality   ? "equal"
+                                                       : "below"),
                    text);
     gd__expr_fail_at(e, r->at, words);
     gd__expr_blame(p->ctx, option, "");
@@ -51,13 +52,13 @@ static gd_status check(const gd_problem *p, const gd_expr *e, const char *option
         if (status) return status;
     }
     if (!r->count && !equal && !below)
-        return gd_fail(p->ctx, GD_PARSE, "--%s '%.60s': there is no comparison in it; <=, >= or = expected",
-                       option, text);
+        return gd_fail(p->ctx, GD_PARSE, "%s '%.60s': there is no comparison in it; <=, >= or = expected",
+                       gd__setting_of(p->ctx, option), text);
     if (r->count && (r->sign == '=' ? below : equal)) return contradicts(p, e, option, text, r);
     for (int i = 0; i < p->params; i++) any = any || gd_expr_uses(e, i);
     if (any) return GD_OK;
-    return gd_fail(p->ctx, GD_ARGUMENT, "--%s '%.60s': no parameter is in it: nothing can change it", option,
-                   text);
+    return gd_fail(p->ctx, GD_ARGUMENT, "%s '%.60s': no parameter is in it: nothing can change it",
+                   gd__setting_of(p->ctx, option), text);
 }
 
 /* What cannot be computed is said of the option; a count of comparisons has no slope that would lead anywhere. */
@@ -72,8 +73,8 @@ static gd_status try_once(const gd_problem *p, gd_expr *e, const char *option, c
     } else if (!gd_requires_grad(v)) {
         status = gd_fail(
             p->ctx, GD_ARGUMENT,
-            "--%s '%.60s': it has no derivative by any parameter; write it without comparisons inside",
-            option, text);
+            "%s '%.60s': it has no derivative by any parameter; write it without comparisons inside",
+            gd__setting_of(p->ctx, option), text);
     }
     gd_scope_end(p->ctx);
     return status;
@@ -229,8 +230,9 @@ gd_status gd__constraints_explain(const gd_problem *p, gd_status failed)
     gd_status status = gd__constraints_visit(p, NULL, find_bad, &bad);
     if (!status && bad.item)
         return gd_fail(p->ctx, GD_VALUE,
-                       "--%s '%.200s': it is %s where the parameters start; start elsewhere, or bound them",
-                       bad.item->option, bad.item->text, isnan(bad.violation) ? "not a number" : "infinite");
+                       "%s '%.200s': it is %s where the parameters start; start elsewhere, or bound them",
+                       gd__setting_of(p->ctx, bad.item->option), bad.item->text,
+                       isnan(bad.violation) ? "not a number" : "infinite");
     if (status) gd_clear_error(p->ctx);
     return gd__tell(p->ctx, &why, NULL, NULL);
 }

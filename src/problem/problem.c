@@ -1,5 +1,6 @@
 /* Problems; see problem.h. */
 #include "problem/problem.h"
+#include "base/spelling.h"
 
 #include "expr/expr_advice.h"
 #include "gradus/autograd.h"
@@ -23,14 +24,16 @@ static gd_status add(gd_problem *p, const char *option, const char *spec)
     const char *equals = strchr(spec, '=');
     size_t length = equals ? (size_t)(equals - spec) : 0;
     if (!equals || !is_name(spec, length))
-        return gd_fail(p->ctx, GD_ARGUMENT, "--%s: NAME=VALUE expected, '%.60s' found", option, spec);
+        return gd_fail(p->ctx, GD_ARGUMENT, "%s: NAME=VALUE expected, '%.60s' found",
+                       gd__setting_of(p->ctx, option), spec);
     const char *name = gd__intern(p->ctx, spec, length);
     if (!name) return GD_NOMEM;
     for (int i = 0; i < p->count; i++)
         if (p->name[i] == name)
-            return gd_fail(p->ctx, GD_ARGUMENT, "--%s: '%.60s' is there already", option, name);
-    char what[120];
-    (void)snprintf(what, sizeof what, "--%s %.80s", option, name);
+            return gd_fail(p->ctx, GD_ARGUMENT, "%s: '%.60s' is there already",
+                           gd__setting_of(p->ctx, option), name);
+    char what[GD_SETTING + 100];
+    (void)snprintf(what, sizeof what, "%s %.80s", gd__setting_of(p->ctx, option), name);
     gd_tensor *t = gd__value_parse(p->ctx, what, equals + 1, p->spec.dtype, &p->tables);
     if (t && p->spec.device != gd_tensor_device(t)) {
         gd_tensor *moved = gd_to_device(t, p->spec.device);
@@ -138,8 +141,8 @@ gd_status gd__problem_check_names(const gd_problem *p)
 {
     for (int i = 0; i < p->count; i++)
         if (!gd_expr_uses(p->expr, i) && !uses(&p->equal, i) && !uses(&p->below, i))
-            return gd_fail(p->ctx, GD_ARGUMENT, "--%s %.60s: the expression does not use it%s",
-                           i < p->params ? "param" : "data", p->name[i],
+            return gd_fail(p->ctx, GD_ARGUMENT, "%s %.60s: the expression does not use it%s",
+                           gd__setting_of(p->ctx, i < p->params ? "params" : "data"), p->name[i],
                            gd__problem_is_constrained(p) ? ", nor does a constraint" : "");
     return GD_OK;
 }

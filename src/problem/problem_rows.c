@@ -40,14 +40,14 @@ static gd_status cut(gd_problem_rows *g, const char *name)
     int i = p->params;
     while (i < p->count && strcmp(p->name[i], name) != 0) i++;
     if (i == p->count)
-        return gd_fail(p->ctx, GD_ARGUMENT, "--split: there is no --data of the name '%.60s'", name);
+        return gd_fail(p->ctx, GD_ARGUMENT, "{split}: there is no {data} of the name '%.60s'", name);
     const gd_tensor *t = p->value[i];
     if (gd_ndim(t) == 0)
-        return gd_fail(p->ctx, GD_SHAPE, "--split: '%.60s' is one number: it has no rows", name);
+        return gd_fail(p->ctx, GD_SHAPE, "{split}: '%.60s' is one number: it has no rows", name);
     if (g->batch.rows && gd_size(t, 0) != g->batch.rows)
-        return gd_fail(p->ctx, GD_SHAPE, "--split: '%.60s' has %lld rows, others have %lld", name,
+        return gd_fail(p->ctx, GD_SHAPE, "{split}: '%.60s' has %lld rows, others have %lld", name,
                        (long long)gd_size(t, 0), (long long)g->batch.rows);
-    if (gd_size(t, 0) == 0) return gd_fail(p->ctx, GD_SHAPE, "--split: '%.60s' has no rows", name);
+    if (gd_size(t, 0) == 0) return gd_fail(p->ctx, GD_SHAPE, "{split}: '%.60s' has no rows", name);
     g->batch.rows = gd_size(t, 0);
     g->cut[i] = true;
     return GD_OK;
@@ -95,16 +95,16 @@ static gd_status find_meaning(gd_problem_rows *g)
     gd_no_grad_end(p->ctx);
     gd_scope_end(p->ctx);
     if (gd_error(p->ctx)) return gd_error(p->ctx);
-    if (!isfinite(whole)) return gd_fail(p->ctx, GD_VALUE, "--split: the loss is %g at the start", whole);
+    if (!isfinite(whole)) return gd_fail(p->ctx, GD_VALUE, "{split}: the loss is %g at the start", whole);
     bool adds = fabs(sum - whole) <= near * size, averages = fabs(mean - whole) <= near * size && !vector;
     if (adds && averages && size == 0 && b->microbatch < b->rows)
         return gd_fail(
             p->ctx, GD_VALUE,
-            "--split: the loss is 0 in all rows at the start: whether it is a sum or a mean cannot be seen");
+            "{split}: the loss is 0 in all rows at the start: whether it is a sum or a mean cannot be seen");
     if (!adds && !averages)
         return gd_fail(
             p->ctx, GD_VALUE,
-            "--split: the loss is neither a sum nor a mean over the rows: %.6g at the start, the microbatches have %.6g or "
+            "{split}: the loss is neither a sum nor a mean over the rows: %.6g at the start, the microbatches have %.6g or "
             "%.6g",
             whole, sum, mean);
     b->sums = !averages;

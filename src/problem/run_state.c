@@ -5,6 +5,7 @@
  *   parameter/NAME       where the last step ended
  *   optimizer/...        as gd_optimizer_pack has it */
 #include "problem/run_state.h"
+#include "base/spelling.h"
 
 #include "gradus/autograd.h"
 #include "gradus/file.h"
@@ -55,10 +56,10 @@ static bool is_run(const gd_archive *archive)
 /* What something else has written, by what only that writes. */
 static const char *kind_of(const gd_archive *archive)
 {
-    if (gd_archive_get_meta(archive, "train")) return "a model, to continue with train --resume";
-    if (gd_archive_get_meta(archive, "fit.param.0")) return "a fit of gradus fit --out";
+    if (gd_archive_get_meta(archive, "train")) return "a model, to continue with gradus train";
+    if (gd_archive_get_meta(archive, "fit.param.0")) return "a fit";
     if (gd_archive_get_meta(archive, "expression"))
-        return "parameters alone, as --out writes them; --param NAME=@FILE:NAME starts there";
+        return "parameters alone, as {out} writes them; {params} NAME=@FILE:NAME starts there";
     return "something else";
 }
 
@@ -68,8 +69,8 @@ static gd_status check_file(const gd_problem *p, const gd_archive *archive, cons
 {
     const char *of = gd_archive_get_meta(archive, "expression");
     if (!of || !is_run(archive))
-        return gd_fail(p->ctx, GD_VALUE, "%s: no run of minimize that --save has written, but %s", path,
-                       kind_of(archive));
+        return gd_fail(p->ctx, GD_VALUE, "%s: no run that minimize has saved, but %s", path,
+                       gd__spell_of(p->ctx, kind_of(archive)));
     if (strcmp(of, expression) != 0)
         return gd_fail(p->ctx, GD_VALUE, "%s: a run of a different expression, '%.200s'", path, of);
     for (int i = 0; i < p->params; i++) {
@@ -104,7 +105,7 @@ static gd_status explain_mismatch(gd_ctx *ctx, const gd_archive *run, const char
     gd_clear_error(ctx);
     return gd_fail(
         ctx, GD_MISMATCH,
-        "--chain '%.100s': the run in %s has the chain '%.100s', which it continues with if --chain is omitted; %s",
+        "{chain} '%.100s': the run in %s has the chain '%.100s', which it continues with if {chain} is omitted; %s",
         given, path, chain, text);
 }
 

@@ -1,5 +1,6 @@
 /* Bounded parameters; see bound.h. */
 #include "table/bound.h"
+#include "base/spelling.h"
 #include "table/value.h"
 #include "base/text/compose.h"
 #include "base/text/suggest.h"
@@ -17,7 +18,7 @@ typedef struct reader {
 
 static gd_status bad_bound(const reader *r, const char *expected)
 {
-    return gd_fail(r->ctx, GD_PARSE, "--bound: column %zu: %s expected", r->at + 1, expected);
+    return gd_fail(r->ctx, GD_PARSE, "{bounds}: column %zu: %s expected", r->at + 1, expected);
 }
 
 static void skip(reader *r) { r->at += strspn(r->text + r->at, " \t"); }
@@ -105,7 +106,7 @@ gd_status gd__bound_parse(gd_ctx *ctx, const char *text, const char **name, size
     skip(&r);
     if (text[r.at]) return bad_bound(&r, "nothing more");
     if (out->has_low && out->has_high && !(out->low <= out->high))
-        return gd_fail(ctx, GD_PARSE, "--bound: no number is between %g and %g", out->low, out->high);
+        return gd_fail(ctx, GD_PARSE, "{bounds}: no number is between %g and %g", out->low, out->high);
     return GD_OK;
 }
 
@@ -131,10 +132,10 @@ static gd_status limits(const gd_bound *b, const char *name, const gd_tensor *t,
     gd_ctx *ctx = gd_tensor_ctx(t);
     for (int64_t i = 0; i < count; i++) out[i] = number;
     if (!b->value) return GD_OK;
-    gd_tensor *v = gd__value_parse(ctx, "--bound", b->value, GD_F64, NULL);
+    gd_tensor *v = gd__value_parse(ctx, gd__setting_of(ctx, "bounds"), b->value, GD_F64, NULL);
     gd_status status = v ? GD_OK : gd_error(ctx);
     if (!status && gd_numel(v) != count)
-        status = gd_fail(ctx, GD_PARSE, "--bound: %lld numbers for '%.60s', which has %lld elements",
+        status = gd_fail(ctx, GD_PARSE, "{bounds}: %lld numbers for '%.60s', which has %lld elements",
                          (long long)gd_numel(v), name, (long long)count);
     if (!status) status = gd_read_f64(v, out, count);
     gd_release(v);
@@ -146,12 +147,12 @@ static gd_status set_side(const gd_bound *b, const char *name, const gd_tensor *
 {
     gd_ctx *ctx = gd_tensor_ctx(t);
     int64_t at, count = elements_of(b, t, &at);
-    if (!count && gd_numel(t)) return gd_fail(ctx, GD_PARSE, "--bound: '%.60s' has no such element", name);
+    if (!count && gd_numel(t)) return gd_fail(ctx, GD_PARSE, "{bounds}: '%.60s' has no such element", name);
     double *v = gd__alloc_array(ctx, (size_t)count + 1, sizeof *v);
     gd_status status = v ? limits(b, name, t, low ? b->low : b->high, v, count) : GD_NOMEM;
     for (int64_t i = 0; i < count && !status; i++) {
         if (!isinf(side[at + i]))
-            status = gd_fail(ctx, GD_PARSE, "--bound: '%.60s' has one already; write low<%.60s<high", name,
+            status = gd_fail(ctx, GD_PARSE, "{bounds}: '%.60s' has one already; write low<%.60s<high", name,
                              name);
         else
             side[at + i] = v[i];
@@ -176,10 +177,10 @@ gd_status gd__bounds_read(gd_ctx *ctx, const char *text, const char *const *name
         if (b.has_high && !status) status = set_side(&b, names[i], params[i], false, high);
         for (int64_t k = 0; k < gd_numel(params[i]) && !status; k++)
             if (!(low[k] <= high[k]))
-                status = gd_fail(ctx, GD_PARSE, "--bound: no number is between %g and %g", low[k], high[k]);
+                status = gd_fail(ctx, GD_PARSE, "{bounds}: no number is between %g and %g", low[k], high[k]);
         return status;
     }
     char hint[GD_HINT_SIZE];
-    return gd_fail(ctx, GD_PARSE, "--bound: no parameter '%.*s'%s", length > 60 ? 60 : (int)length, name,
+    return gd_fail(ctx, GD_PARSE, "{bounds}: no parameter '%.*s'%s", length > 60 ? 60 : (int)length, name,
                    gd__suggest_hint(&nearest, hint));
 }

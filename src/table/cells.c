@@ -1,5 +1,6 @@
 /* Looking at the cells of a table; see csv.h. */
 #include "base/text/date.h"
+#include "base/spelling.h"
 #include "base/text/number.h"
 #include "base/text/scan.h"
 #include "base/text/suggest.h"
@@ -138,9 +139,10 @@ int gd__csv_column(const gd_csv *csv, const char *name)
     (void)gd_fail(csv->ctx, GD_ARGUMENT, "%s: no column '%.60s'%s%sthe columns are %s%s%s", csv->source, name,
                   gd__suggest_hint(&nearest, hint), nearest.best ? " (" : ", ", names,
                   csv->unnamed ? "; one without a name is called by its position, c1 for the first" : "",
-                  nearest.best             ? ")"
-                  : header_is_numbers(csv) ? " (numbers: --no-header if the first line is data)"
-                                           : "");
+                  nearest.best ? ")"
+                  : header_is_numbers(csv)
+                      ? gd__spell_of(csv->ctx, " (numbers: {no_header} if the first line is data)")
+                      : "");
     return -1;
 }
 
@@ -271,9 +273,10 @@ static gd_status cell_error(const gd_csv *csv, int64_t row, int column, int kind
                    : kind < 0  ? "' is not a number"
                    : kind == 0 ? "' stands for a missing number"
                                : "' is not finite",
-                   comma                                ? " (--decimal comma if this is a decimal comma)"
-                   : from->decimal && strchr(cell, '.') ? " (--decimal comma was asked for)"
-                                                        : "");
+                   comma ? gd__spell_of(csv->ctx, " ({decimal} comma if this is a decimal comma)")
+                   : from->decimal && strchr(cell, '.')
+                       ? gd__spell_of(csv->ctx, " ({decimal} comma was asked for)")
+                       : "");
 }
 
 /* A column that is in memory as numbers; false: that is not so, or a cell of it is not wanted. */

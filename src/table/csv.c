@@ -395,7 +395,7 @@ static gd_status check_utf8(const gd_csv *csv, const gd_csv_options *options)
             (void)snprintf(name, sizeof name, "'%.60s'", csv->name[column]);
         return gd_fail(
             csv->ctx, GD_FORMAT,
-            "%s: line %lld, column %s: byte 0x%02X is not UTF-8; --encoding latin1 or windows-1252 may "
+            "%s: line %lld, column %s: byte 0x%02X is not UTF-8; {encoding} latin1 or windows-1252 may "
             "be what it is",
             csv->source, (long long)csv->line[row], name, (unsigned)(unsigned char)*s);
     }

@@ -124,9 +124,9 @@ gd_status gd__to_utf8(gd_ctx *ctx, const char *source, gd_encoding encoding, cha
     bool big = *size >= 2 && b[0] == 0xFE && b[1] == 0xFF;
     converter c = {.ctx = ctx, .source = source, .from = b, .size = *size, .big_endian = big};
     if (encoding != GD_UTF8 && mark8)
-        return gd_fail(ctx, GD_FORMAT, "%s: begins with the mark of UTF-8; leave out --encoding", source);
+        return gd_fail(ctx, GD_FORMAT, "%s: begins with the mark of UTF-8; leave out {encoding}", source);
     if ((encoding == GD_LATIN1 || encoding == GD_WINDOWS_1252) && (little || big))
-        return gd_fail(ctx, GD_FORMAT, "%s: begins with the mark of UTF-16; leave out --encoding", source);
+        return gd_fail(ctx, GD_FORMAT, "%s: begins with the mark of UTF-16; leave out {encoding}", source);
     if (encoding == GD_UTF8 && (little || big)) encoding = GD_UTF16;
     if (mark8) {
         *size -= 3;

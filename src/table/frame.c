@@ -39,7 +39,7 @@ static gd_status find_kind(gd_ctx *ctx, const gd_csv *csv, int column, gd_cells 
     *kind = !c.other ? GD_CELLS_NUMBERS : c.dates == c.other && !c.numbers ? GD_CELLS_DATES : GD_CELLS_WORDS;
     if (*kind != GD_CELLS_WORDS || c.numbers <= c.other) return GD_OK;
     return gd_fail(ctx, GD_FORMAT,
-                   "%s: line %lld, column '%.60s': '%.60s' is not a number, as %lld other cells are (--text "
+                   "%s: line %lld, column '%.60s': '%.60s' is not a number, as %lld other cells are ({text} "
                    "'%.60s' if all are words)",
                    gd__csv_source_of(csv, c.first_other), (long long)gd__csv_line(csv, c.first_other),
                    gd__csv_name(csv, column), gd__csv_cell(csv, c.first_other, column), (long long)c.numbers,

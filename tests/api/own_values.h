@@ -54,7 +54,8 @@ static struct {
     gd_archive *packed; /* the state of the optimizer */
 } more;
 
-static char tensors_path[64], array_path[64], optimizer_path[64], model_path[64];
+static char file_folder[] = "/tmp/gradus_new_XXXXXX";
+static char tensors_path[64], array_path[64], optimizer_path[64], model_path[64], fit_path[64];
 
 static void make_more(void)
 {
@@ -183,8 +184,8 @@ static void own_gd_fit_by(void)
 }
 static void own_gd_fit_load(void)
 {
-    gd_status saved = gd_fit_save(world.fit, "api_fit.safetensors");
-    gd_fit *fit = saved ? NULL : gd_fit_load(C, "api_fit.safetensors");
+    gd_status saved = gd_fit_save(world.fit, fit_path);
+    gd_fit *fit = saved ? NULL : gd_fit_load(C, fit_path);
     note(FIT, fit);
 }
 static void own_gd_fit_predict(void)

@@ -519,10 +519,12 @@ static void a_graph_made_outside_every_scope_leaves_nothing_behind(void **state)
 static int make_files(void **state)
 {
     (void)state;
-    snprintf(tensors_path, sizeof tensors_path, "gradus_test_new_%ld.safetensors", (long)getpid());
-    snprintf(array_path, sizeof array_path, "gradus_test_new_%ld.npy", (long)getpid());
-    snprintf(model_path, sizeof model_path, "gradus_test_new_%ld.model", (long)getpid());
-    snprintf(optimizer_path, sizeof optimizer_path, "gradus_test_new_%ld.optimizer", (long)getpid());
+    if (!mkdtemp(file_folder)) return 1;
+    snprintf(tensors_path, sizeof tensors_path, "%s/tensors.safetensors", file_folder);
+    snprintf(array_path, sizeof array_path, "%s/array.npy", file_folder);
+    snprintf(model_path, sizeof model_path, "%s/model.safetensors", file_folder);
+    snprintf(optimizer_path, sizeof optimizer_path, "%s/optimizer.safetensors", file_folder);
+    snprintf(fit_path, sizeof fit_path, "%s/fit.safetensors", file_folder);
     make_world(NULL);
     int failed = gd_module_save(world.module, tensors_path) || gd_npy_save(world.tensor, array_path) ||
                  gd_model_save(world.model, model_path) | gd_optimizer_save(world.optimizer, optimizer_path);
@@ -537,7 +539,8 @@ static int remove_files(void **state)
     (void)unlink(array_path);
     (void)unlink(optimizer_path);
     (void)unlink(model_path);
-    return 0;
+    (void)unlink(fit_path);
+    return rmdir(file_folder);
 }
 
 int main(void)

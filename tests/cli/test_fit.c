@@ -78,15 +78,15 @@ static void malformed_bounds_are_pointed_at(void **state)
     (void)state;
     static const struct {
         const char *text, *error;
-    } cases[] = {{"b", "--bound: column 2: '<' or '>' expected"},
-                 {"", "--bound: column 1: a parameter expected"},
-                 {"b>", "--bound: column 3: a number expected"},
-                 {"b>x", "--bound: column 3: a number expected"},
-                 {"0<", "--bound: column 3: a parameter expected"},
-                 {"0 b", "--bound: column 3: '<' or '>' expected"},
-                 {"b>0,c>0", "--bound: column 4: nothing more expected"},
-                 {"0<b>1", "--bound: column 6: 0 < x < 1: both signs the same way expected"},
-                 {"1<b<0", "--bound: no number is between 1 and 0"}};
+    } cases[] = {{"b", ".bounds: column 2: '<' or '>' expected"},
+                 {"", ".bounds: column 1: a parameter expected"},
+                 {"b>", ".bounds: column 3: a number expected"},
+                 {"b>x", ".bounds: column 3: a number expected"},
+                 {"0<", ".bounds: column 3: a parameter expected"},
+                 {"0 b", ".bounds: column 3: '<' or '>' expected"},
+                 {"b>0,c>0", ".bounds: column 4: nothing more expected"},
+                 {"0<b>1", ".bounds: column 6: 0 < x < 1: both signs the same way expected"},
+                 {"1<b<0", ".bounds: no number is between 1 and 0"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *name;
         size_t length;
@@ -108,13 +108,13 @@ static void bounds_are_of_parameters_and_elements(void **state)
     } cases[] = {{"w[1,0]>-1", NULL},
                  {"a<[3,4]", NULL},
                  {"0<w[0,1]<2", NULL},
-                 {"w[1,0]>0", "--bound: 'w' has one already; write low<w<high"},
-                 {"w[2,0]>0", "--bound: 'w' has no such element"},
-                 {"w[1]>0", "--bound: 'w' has no such element"},
-                 {"a>[1,2,3]", "--bound: 3 numbers for 'a', which has 2 elements"},
-                 {"a[0.5]>0", "--bound: column 6: the number of an element, from 0, and ']' expected"},
-                 {"a[0]>5", "--bound: no number is between 5 and 3"},
-                 {"v>0", "--bound: no parameter 'v'"}};
+                 {"w[1,0]>0", ".bounds: 'w' has one already; write low<w<high"},
+                 {"w[2,0]>0", ".bounds: 'w' has no such element"},
+                 {"w[1]>0", ".bounds: 'w' has no such element"},
+                 {"a>[1,2,3]", ".bounds: 3 numbers for 'a', which has 2 elements"},
+                 {"a[0.5]>0", ".bounds: column 6: the number of an element, from 0, and ']' expected"},
+                 {"a[0]>5", ".bounds: no number is between 5 and 3"},
+                 {"v>0", ".bounds: no parameter 'v'"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gd_status status = gd__bounds_read(ctx, cases[i].text, names, params, 2, low, high);
         assert_int_equal(status, cases[i].error ? GD_PARSE : GD_OK);

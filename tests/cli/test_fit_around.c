@@ -241,7 +241,8 @@ static void outliers_pull_less_by_another_loss_and_are_listed(void **state)
     /* huber: weight 1.345 / |z|, or 1 */
     near(cell(out, 5, 6), 1.345 / fabs(cell(out, 5, 5)), 1e-12);
     assert_true(cell(out, 1, 6) == 1 || fabs(cell(out, 1, 5)) > 1.345);
-    fails("compare t.safetensors t.safetensors", 2, "t.safetensors: fitted by --loss tukey: no likelihoods");
+    fails("compare t.safetensors t.safetensors", 2,
+          "t.safetensors: fitted with the loss tukey: no likelihoods");
     works("predict t.safetensors rough.csv --score");
     works("fit 'a + b*x' rough.csv --param a=2 --param b=0 --loss cauchy --bound 'a>1.5'");
     assert_non_null(strstr(out, "nothing is said but the bounds"));

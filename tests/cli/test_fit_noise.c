@@ -292,7 +292,7 @@ static void mistakes_are_named(void **state)
         {"'a*t = y*y' --plot f.svg --log x", "--log is for models of a y", 2},
         {"'a*t = y*y' --absolute-sigma", "says something of --x-errors, which is not given", 2},
         {"'a*t = y*y' --x-errors t=0 --x-errors y=0", "all exact has nothing to fit", 2},
-        {"'a*t + s = y*y' --plot f.svg", "--plot draws equations of two columns, this one has 3", 2},
+        {"'a*t + s = y*y' --plot f.svg", "a picture shows an equation of two columns, this one has 3", 2},
         {"'a*t = y = 2'", "column 9: an operator expected, '=' found", 2},
         {"'a*t = '", "a number, a name or '(' expected, the end found", 2},
         {"'q = a*t'", "unknown name 'q'", 2},

@@ -104,7 +104,7 @@ static void a_function_gives_what_its_text_gives(void **state)
     assert_int_equal(gd_fit_save(fit, "function.safetensors"), GD_VALUE);
     expect_error(ctx, GD_VALUE, "the model is a function");
     assert_int_equal(gd_fit_export(fit, "function.c"), GD_ARGUMENT);
-    expect_error(ctx, GD_ARGUMENT, ".export: the model is no text");
+    expect_error(ctx, GD_ARGUMENT, "export: the model is a function");
     gd_fit_free(fit);
     gd_table_free(table);
 }
@@ -320,6 +320,7 @@ static void an_interrupted_fit_has_the_best_point(void **state)
             if (gd_fit_save(fit, "interrupted.safetensors"))
                 fail_msg("%d starts, interrupted at question %d: %s", starts, end.stop_at,
                          gd_error_text(ctx));
+            (void)unlink("interrupted.safetensors");
             gd_fit_free(fit);
         }
     }

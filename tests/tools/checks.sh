@@ -80,6 +80,12 @@ mkdir "$copy/src/base/double" && : >"$copy/src/base/double/shape.c"
 rm -r "$copy/src/base/double"
 "$root/tools/check_names" "$copy" >/dev/null || { echo "check_names fails on the tree as it is"; failures=$((failures + 1)); }
 refuses_name
+# check_names refuses options in messages of the library, and settings that no spec has
+printf 'const char *said = "--speed: too high";\n' >>"$copy/src/file/npy.c"
+printf 'const char *meant = "{speed_of_light}: too high";\n' >>"$copy/src/program/program.c"
+for said in 'npy.c:[0-9]*: an option of the program in a message' 'program.c:[0-9]*: {speed_of_light} is a member of no spec'; do
+    "$root/tools/check_names" "$copy" | grep -q "$said" || { echo "check_names accepts: $said"; failures=$((failures + 1)); }
+done
 echo 'int x; /* CUDA */' >>"$copy/src/tensor/shape.c"
 "$root/tools/check_backends" "$copy" >/dev/null || { echo "check_backends refuses a comment"; failures=$((failures + 1)); }
 # a big-endian processor is refused when configuring, and by the compiler where somebody configures another way

@@ -440,7 +440,7 @@ static void folds_have_their_mean_and_deviation(void **state)
     expect_error(ctx, GD_ARGUMENT, "the data has 60 rows");
     s.out = "x.safetensors";
     assert_int_equal(gd_train_folds(ctx, t, &s, 4, each, NULL, NULL), GD_ARGUMENT);
-    expect_error(ctx, GD_ARGUMENT, "folds and --out do not go together");
+    expect_error(ctx, GD_ARGUMENT, "folds and .out do not go together");
     gd_table_free(t);
 }
 
@@ -474,25 +474,25 @@ static void mistakes_in_a_spec_are_named(void **state)
     for (int i = 0; i < COUNT_OF(cases); i++) cases[i].spec = recipe("y"), cases[i].status = GD_ARGUMENT;
     int n = 0;
 #define CASE(member, value, text) cases[n].spec.member = value, cases[n++].error = text
-    CASE(target, NULL, "train: --target is missing");
+    CASE(target, NULL, "train: .target is missing");
     CASE(target, "z", "memory: no column 'z'");
     CASE(target, "day", "memory: column 'day' holds dates");
-    CASE(task, "sort", "train: --task: 'sort' is none of");
-    CASE(task, "class", "train: --loss"); /* with a loss of numbers */
+    CASE(task, "sort", "train: .task: 'sort' is none of");
+    CASE(task, "class", "train: .loss"); /* with a loss of numbers */
     cases[n - 1].spec.loss = "squares";
-    CASE(epochs, -2, "train: --epochs: '-2' is not a whole number");
-    CASE(validation, 0.95, "train: --validation: '0.95'");
-    CASE(time, -1, "train: --time: '-1'");
-    CASE(seeds, 0, "train: --seeds: '0'");
-    CASE(stream, true, "train: --stream reads a file");
-    CASE(row_axes, 9, "train: --shape");
+    CASE(epochs, -2, "train: .epochs: '-2' is not a whole number");
+    CASE(validation, 0.95, "train: .validation: '0.95'");
+    CASE(time, -1, "train: .time: '-1'");
+    CASE(seeds, 0, "train: .seeds: '0'");
+    CASE(stream, true, "train: .stream reads a file");
+    CASE(row_axes, 9, "train: .row");
     CASE(features, list, "memory: no column 'nothing'");
-    CASE(stop_on, "accuracy", "train: --stop-on accuracy is for classes");
+    CASE(stop_on, "accuracy", "train: .stop_on accuracy is for classes");
     CASE(model, "mpl(3)", "model: column 1: model 'mpl' unknown");
     cases[n - 1].status = GD_PARSE;
     CASE(chain, "adm | lr(1)", "chain: ");
     cases[n - 1].status = GD_PARSE;
-    CASE(loss, "quantile:2", "--loss: 'quantile:2'");
+    CASE(loss, "quantile:2", ".loss: 'quantile:2'");
     cases[n - 1].status = GD_PARSE;
 #undef CASE
     for (int i = 0; i < n; i++) {

@@ -229,3 +229,19 @@ def test_errors_may_hold_for_unequal_variances():
     r = (y - A - B * x) / (1 - np.einsum("ij,jk,ik->i", j, c, j))
     want = np.sqrt(np.diag(c @ j.T @ np.diag(r**2) @ j @ c))
     assert [fit.stderr["a"], fit.stderr["b"]] == pytest.approx(list(want), rel=1e-10)
+
+
+@pytest.mark.parametrize("options, says", [
+    ({"bound": ["q>1"]}, "bound=: no parameter 'q'"), ({"steps": 0}, "fit: steps=: "), ({"fix": {"q": 1}}, "fix= q: the model does not use it"),
+    ({"x_errors": {"x": -1}}, "x_errors= x: -1 is not"), ({"loss": "sum"}, "fit: loss=: 'sum'"), ({"tied": {"q": "2*x"}}, "tied= q: 'x' is a column")])
+def test_errors_name_keyword_arguments(options, says):
+    with pytest.raises(gd.ParseError) as error:
+        gd.fit("a + b*x", LINE, params={"a": 1, "b": 1}, **options)
+    assert str(error.value).startswith(says)
+
+
+def test_warnings_name_keyword_arguments():
+    with pytest.warns(gd.GradusWarning, match="exclude= 'x>70': no row is like that"):
+        gd.fit("a + b*x", LINE, params={"a": 1, "b": 1}, exclude="x>70")
+    with pytest.warns(gd.GradusWarning, match="fit: dates= has no effect"):
+        gd.fit("a + b*x", LINE, params={"a": 1, "b": 1}, dates="days")

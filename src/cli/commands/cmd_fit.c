@@ -163,7 +163,6 @@ static gd_status export_all(run *r, bool check)
 static gd_status check_model(run *r)
 {
     bool exports = gd__args_has(r->args, "export");
-    if (gd__fit_has_dates(r->fit)) (void)gd__args_has(r->args, "dates"); /* it has had its effect */
     gd_status status = gd__fit_only_of_y(r->fit, exports                        ? "export"
                                                  : gd__args_has(r->args, "log") ? "log"
                                                                                 : NULL);
@@ -181,7 +180,7 @@ static gd_status prepare_fit(run *r)
     if (!status) status = gd__fit_arguments_read(r->args, &r->read);
     if (status) return status;
     observe(r);
-    r->fit = gd__fit_new(r->ctx, &r->read.spec);
+    r->fit = gd_fit_new(r->ctx, &r->read.spec);
     if (!r->fit) return gd_error(r->ctx) ? gd_error(r->ctx) : GD_NOMEM;
     return check_model(r);
 }
@@ -262,7 +261,7 @@ static int run_fit(gd_cli *cli, const gd_args *args)
         cli->running = true;
         gd__interrupt_catch(GD_GRACE);
         r.slow.begun = gd__cli_seconds();
-        status = gd__fit_run(r.fit);
+        status = gd_fit_run(r.fit);
         (void)gd__interrupted();
         status = finish_fit(&r, status);
     }

@@ -91,15 +91,6 @@ static gd_status read_lists(gd_fit_arguments *a)
     return status ? status : read_list(a, 3, "derive", &s->derive);
 }
 
-/* The value of an option that has no effect yet: the command warns unless the option is read later. */
-static const char *unasked(const gd_args *args, const char *name)
-{
-    const char *value = NULL;
-    for (int i = 0; i < args->options; i++)
-        if (!strcmp(args->option[i]->name, name)) value = args->value[i];
-    return value;
-}
-
 static gd_status read_settings(gd_fit_arguments *a)
 {
     const gd_args *args = a->args;
@@ -111,7 +102,7 @@ static gd_status read_settings(gd_fit_arguments *a)
     s->weights = gd__args_get(args, "weights");
     s->sigma = gd__args_get(args, "sigma");
     s->absolute_sigma = gd__args_has(args, "absolute-sigma");
-    s->dates = unasked(args, "dates");
+    s->dates = gd__args_get(args, "dates");
     s->loss = gd__args_get(args, "loss");
     s->errors = gd__args_get(args, "errors");
     s->intervals = gd__args_get(args, "intervals");

@@ -145,7 +145,7 @@ gd_status gd__fit_by_groups(gd_cli *cli, const gd_args *args, const gd_fit_spec 
         status = gd_fail(ctx, GD_ARGUMENT,
                          "--by: not with --world: the threads of a process share the groups");
     if (status) return status;
-    gd_table *t = gd__fit_by(ctx, spec, by);
+    gd_table *t = gd_fit_by(ctx, spec, by);
     if (!t) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
     cli->running = true; /* what fails from here on is no mistake of usage */
     gd_trouble why = {0};

@@ -60,7 +60,7 @@ static gd_status read_key(groups *g, int k)
     for (int64_t i = 0; i < g->rows; i++) {
         if (isnan(v[i])) {
             gd_release(t);
-            return gd_fail(g->ctx, GD_FORMAT, "--by: column '%.60s' has no value in row %lld", g->by[k],
+            return gd_fail(g->ctx, GD_FORMAT, "{by}: column '%.60s' has no value in row %lld", g->by[k],
                            (long long)i + 1);
         }
         g->key[i * g->count + k] = v[i];
@@ -74,7 +74,7 @@ static gd_status find_groups(groups *g)
     while (g->by && g->by[g->count] && g->count < MOST_COLUMNS) g->count++;
     if (!g->count || g->by[g->count])
         return gd_fail(g->ctx, GD_ARGUMENT,
-                       "--by: one to %d columns, whose cells say which rows belong together", MOST_COLUMNS);
+                       "{by}: one to %d columns, whose cells say which rows belong together", MOST_COLUMNS);
     g->rows = gd_table_rows(g->spec->table);
     size_t rows = (size_t)g->rows + 1;
     g->key = gd__calloc(g->ctx, rows * (size_t)g->count * sizeof *g->key);
@@ -235,7 +235,7 @@ static gd_status fit_at_once(groups *g, gd_fit *j)
         gd_rows rows = j->rows;
         gd_tensor *data[64], *index = gd_from_data(g->ctx, GD_I64, 1, &rows.count, order);
         if (rows.columns > 64)
-            status = gd_fail(g->ctx, GD_ARGUMENT, "--by: the model has more than 64 columns");
+            status = gd_fail(g->ctx, GD_ARGUMENT, "{by}: the model has more than 64 columns");
         for (int k = 0; k < rows.columns && !status; k++)
             if (!(data[k] = gd_index_select(j->rows.data[k], "0", index))) status = gd_error(g->ctx);
         rows.data = data;
@@ -289,8 +289,8 @@ static gd_status fit_group(groups *g, int64_t i)
     gd_scope_begin(g->ctx);
     gd_fit_spec spec = *g->spec;
     spec.table = rows_of_group(g, i);
-    gd_fit *fit = spec.table ? gd__fit_new(g->ctx, &spec) : NULL;
-    gd_status status = fit ? gd__fit_run(fit) : gd_error(g->ctx);
+    gd_fit *fit = spec.table ? gd_fit_new(g->ctx, &spec) : NULL;
+    gd_status status = fit ? gd_fit_run(fit) : gd_error(g->ctx);
     if (!status) status = take_fit(g, i, fit);
     gd_fit_free(fit);
     gd_table_free(spec.table);
@@ -371,14 +371,16 @@ static gd_table *result_table(groups *g)
     return NULL;
 }
 
-gd_table *gd__fit_by(gd_ctx *ctx, const gd_fit_spec *spec, const char *const *by)
+gd_table *gd_fit_by(gd_ctx *ctx, const gd_fit_spec *spec, const char *const *by)
 {
+    if (!ctx || gd_error(ctx)) return NULL;
+    if (!spec) return gd__refuse(ctx, GD_ARGUMENT, "fit: no spec");
     groups g = {.ctx = ctx, .spec = spec, .by = by};
     gd_table *out = NULL;
     if (!spec->table) return gd__refuse(ctx, GD_ARGUMENT, "fit: a model and a table are needed");
     gd_scope_begin(ctx);
     gd_status status = find_groups(&g);
-    gd_fit *whole = status || spec->guess ? NULL : gd__fit_new(ctx, spec);
+    gd_fit *whole = status || spec->guess ? NULL : gd_fit_new(ctx, spec);
     if (!status && !whole && !spec->guess) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
     if (!status)
         status = whole && is_plain(whole) ? fit_at_once(&g, whole)
@@ -388,14 +390,5 @@ gd_table *gd__fit_by(gd_ctx *ctx, const gd_fit_spec *spec, const char *const *by
     if (!status) out = result_table(&g);
     end_groups(&g);
     gd_scope_end(ctx);
-    return out;
-}
-
-gd_table *gd_fit_by(gd_ctx *ctx, const gd_fit_spec *spec, const char *const *by)
-{
-    if (!ctx || gd_error(ctx)) return NULL;
-    if (!spec) return gd__refuse(ctx, GD_ARGUMENT, "fit: no spec");
-    gd_table *out = gd__fit_by(ctx, spec, by);
-    if (!out) (void)gd__fit_in_c(ctx, GD_OK);
     return out;
 }

@@ -89,7 +89,7 @@ gd_status gd__optimizer_keep_settings(gd_optimizer *optimizer, gd_archive *archi
     char *text = taken ? gd__alloc(ctx, size) : NULL;
     if (text) (void)gd__json_write(old, text, size);
     gd_status status = !text                      ? GD_NOMEM
-                       : strlen(text) + 1 == size ? gd_fail(ctx, GD_OVERFLOW, "--group: too many of them")
+                       : strlen(text) + 1 == size ? gd_fail(ctx, GD_OVERFLOW, "{groups}: too many of them")
                                                   : gd_archive_set_meta(archive, key, text);
     gd__free(ctx, text, text ? size : 0);
     json_decref(old);

@@ -26,7 +26,7 @@ static gd_status take_group(gd_ctx *ctx, const char *text, scoped *p)
 {
     const char *colon = strchr(text, ':');
     if (!before(text, colon, p->glob, sizeof p->glob))
-        return gd_fail(ctx, GD_PARSE, "--group: GLOB: KEY=VALUE expected, '%.60s' found", text);
+        return gd_fail(ctx, GD_PARSE, "{groups}: GLOB: KEY=VALUE expected, '%.60s' found", text);
     p->rest = past_spaces(colon + 1);
     return GD_OK;
 }
@@ -39,7 +39,7 @@ static gd_status take_schedule(gd_ctx *ctx, const char *text, scoped *p)
     if (!before(rest, equals, p->key, sizeof p->key) ||
         (colon && !before(text, colon, p->glob, sizeof p->glob)))
         return gd_fail(ctx, GD_PARSE,
-                       "--schedule: KEY=SCHEDULE or GLOB: KEY=SCHEDULE expected, '%.60s' found", text);
+                       "{schedules}: KEY=SCHEDULE or GLOB: KEY=SCHEDULE expected, '%.60s' found", text);
     p->rest = equals + 1;
     return GD_OK;
 }
@@ -84,7 +84,7 @@ static gd_status take_items(gd_ctx *ctx, const scoped *p, gd_text *settings, gd_
         while (length && value[length - 1] == ' ') length--;
         bool brackets = length > 1 && *value == '[' && value[length - 1] == ']';
         if (chain->used || length <= (brackets ? 2 : 0))
-            return gd_fail(ctx, GD_PARSE, "--group '%.80s': %s", p->glob,
+            return gd_fail(ctx, GD_PARSE, "{groups} '%.80s': %s", p->glob,
                            chain->used ? "it has two chains" : "its chain is empty");
         gd__text_put(chain, "%.*s", (int)length - 2 * brackets, value + brackets);
     }
@@ -116,7 +116,7 @@ static gd_link *own_chain(gd_ctx *ctx, const scoped *p, const gd_text *text)
     gd_status status = gd_error(ctx);
     (void)snprintf(why, sizeof why, "%s", gd_error_text(ctx));
     gd_clear_error(ctx);
-    (void)gd_fail(ctx, status, "--group '%.80s': %s", p->glob, why);
+    (void)gd_fail(ctx, status, "{groups} '%.80s': %s", p->glob, why);
     return NULL;
 }
 
@@ -140,7 +140,8 @@ gd_status gd__tune_group(gd_optimizer *optimizer, const char *text)
     gd_text settings, own;
     gd_status status = open_group(gd_optimizer_ctx(optimizer), text, &p, &settings, &own);
     if (!status && !settings.used && !own.used)
-        status = gd_fail(gd_optimizer_ctx(optimizer), GD_PARSE, "--group '%.80s': it has no setting", p.glob);
+        status = gd_fail(gd_optimizer_ctx(optimizer), GD_PARSE, "{groups} '%.80s': it has no setting",
+                         p.glob);
     if (!status) status = gd_optimizer_regroup(optimizer, p.glob, settings.used ? settings.data : NULL);
     gd__text_free(&settings);
     gd__text_free(&own);
@@ -164,7 +165,7 @@ gd_status gd__tune_check_schedules(gd_ctx *ctx, const char *const *texts, int co
         for (int k = i + 1; k < count && !status; k++) {
             status = take_schedule(ctx, texts[k], &other);
             if (!status && !strcmp(one.glob, other.glob) && !strcmp(one.key, other.key))
-                status = gd_fail(ctx, GD_ARGUMENT, "--schedule: %.80s%s%.60s is given twice", one.glob,
+                status = gd_fail(ctx, GD_ARGUMENT, "{schedules}: %.80s%s%.60s is given twice", one.glob,
                                  one.glob[0] ? ": " : "", one.key);
         }
         if (status) return status;

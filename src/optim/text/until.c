@@ -18,7 +18,7 @@ static size_t skip(const char *text, size_t at) { return at + strspn(text + at, 
 
 static gd_status bad(gd_ctx *ctx, size_t at, const char *text)
 {
-    return gd_fail(ctx, GD_PARSE, "--until: column %zu: %s", at + 1, text);
+    return gd_fail(ctx, GD_PARSE, "{until}: column %zu: %s", at + 1, text);
 }
 
 static gd_status read_quantity(gd_ctx *ctx, const char *text, size_t *at, gd_quantity *out)

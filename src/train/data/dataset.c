@@ -165,7 +165,7 @@ static gd_status known_kinds(gd_dataset *d, const gd_data_request *q, const tabl
         if (column < 0) return gd_error(d->ctx);
         while (i < t->features && t->feature[i] != column) i++;
         if (i == t->features && column != t->target)
-            return gd_fail(d->ctx, GD_ARGUMENT, "--text '%.60s': nothing is learnt from that column",
+            return gd_fail(d->ctx, GD_ARGUMENT, "{text} '%.60s': nothing is learnt from that column",
                            q->text->word[k]);
         if (i < t->features && kind[i] == GD_CELLS_FOUND) kind[i] = GD_CELLS_WORDS;
     }
@@ -388,7 +388,7 @@ static gd_status open_arrays(gd_dataset *d, const gd_data_request *q)
     bool asked = q->csv.separator || q->csv.decimal || q->csv.no_header || q->csv.encoding != GD_UTF8;
     if (!status && asked && !tables.used)
         return gd_fail(d->ctx, GD_ARGUMENT,
-                       "%s is no table: --separator, --decimal, --no-header and --encoding say nothing here",
+                       "%s is no table: {separator}, {decimal}, {no_header} and {encoding} say nothing here",
                        q->path);
     return status;
 }

@@ -136,7 +136,7 @@ static gd_status learn(gd_ctx *ctx, const gd_frame_column *f, const chosen *rows
         if (!status && !c->words.count)
             return gd_fail(ctx, GD_FORMAT,
                            "column '%.60s': no word is there twice: nothing to learn from; leave it out with "
-                           "--ignore '%.60s'",
+                           "{ignore} '%.60s'",
                            f->name, f->name);
         return status;
     }

@@ -15,7 +15,7 @@ gd_status gd__split_parse(gd_ctx *ctx, const char *text, gd_row_split *out)
     bool wants = k == GD_SPLIT_GROUP, may = wants || k == GD_SPLIT_ORDERED;
     if (k == 3 || (column && (!may || !*column)) || (!column && wants))
         return gd_fail(ctx, GD_ARGUMENT,
-                       "--split: '%.60s' is none of random, ordered, ordered:COLUMN and group:COLUMN", text);
+                       "{split}: '%.60s' is none of random, ordered, ordered:COLUMN and group:COLUMN", text);
     *out = (gd_row_split){.kind = (gd_split_kind)k, .column = column};
     return GD_OK;
 }
@@ -143,7 +143,7 @@ static int larger_first(const void *a, const void *b)
 static gd_status deal_groups(gd_ctx *ctx, groups *g, int64_t folds)
 {
     if (g->count < folds)
-        return gd_fail(ctx, GD_ARGUMENT, "train: --folds %lld: --split finds %lld groups", (long long)folds,
+        return gd_fail(ctx, GD_ARGUMENT, "train: {folds} %lld: {split} finds %lld groups", (long long)folds,
                        (long long)g->count);
     int64_t *rows = gd__calloc(ctx, (size_t)folds * sizeof *rows);
     if (!rows) return GD_NOMEM;
@@ -260,7 +260,7 @@ gd_status gd__split_by_fold(gd_ctx *ctx, const gd_row_split *split, int64_t *ord
     int64_t from = cut_at(split, order, count, count * (k + 1) / (folds + 1));
     int64_t to = cut_at(split, order, count, count * (k + 2) / (folds + 1));
     if (to <= from || !from)
-        return gd_fail(ctx, GD_ARGUMENT, "train: --folds %lld: too few different values to order rows by",
+        return gd_fail(ctx, GD_ARGUMENT, "train: {folds} %lld: too few different values to order rows by",
                        (long long)folds);
     *apart = to - from;
     *learn = from;

@@ -39,7 +39,7 @@ gd_status gd__stream_open_file(gd_row_stream *s)
     if (fstat(s->file, &about)) return gd__io_error(s->ctx, s->path, "read", errno);
     if (S_ISDIR(about.st_mode)) return gd__io_error(s->ctx, s->path, "read", EISDIR);
     if (!S_ISREG(about.st_mode))
-        return gd_fail(s->ctx, GD_ARGUMENT, "%s: only a file can be read again and again (--stream)",
+        return gd_fail(s->ctx, GD_ARGUMENT, "%s: only a file can be read again and again ({stream})",
                        s->path);
     s->size = (uint64_t)about.st_size;
     return GD_OK;
@@ -288,7 +288,7 @@ gd_status gd__stream_open(gd_ctx *ctx, const gd_data_request *q, gd_row_stream *
     size_t length = strlen(q->path);
     bool packed = length > 3 && !strcmp(q->path + length - 3, ".gz");
     if (packed || !strcmp(q->path, "-"))
-        return gd_fail(ctx, GD_ARGUMENT, "%s: %s cannot be read again and again (--stream)", q->path,
+        return gd_fail(ctx, GD_ARGUMENT, "%s: %s cannot be read again and again ({stream})", q->path,
                        packed ? "a packed file" : "standard input");
     uint64_t at = 0;
     int64_t line = 1;

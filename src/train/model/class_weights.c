@@ -19,7 +19,7 @@ static gd_status no_class(const gd_checkpoint *c, const char *name, size_t lengt
     gd_suggest nearest = gd__suggest(name, length);
     for (int i = 0; i < c->recipe.classes.count; i++) gd__suggest_try(&nearest, c->recipe.classes.word[i]);
     char hint[GD_HINT_SIZE];
-    return gd_fail(c->ctx, GD_ARGUMENT, "train: --class-weights: no class '%.*s'%s",
+    return gd_fail(c->ctx, GD_ARGUMENT, "train: {class_weights}: no class '%.*s'%s",
                    length < 60 ? (int)length : 60, name, gd__suggest_hint(&nearest, hint));
 }
 
@@ -32,7 +32,7 @@ static gd_status read_weight(const gd_checkpoint *c, const char *item, size_t le
     if (name < 2 || !gd__is_number(item + name, length - name, false, &value) || !(value > 0 && value < 1e30))
         return gd_fail(
             c->ctx, GD_ARGUMENT,
-            "train: --class-weights: '%.*s' is not CLASS=WEIGHT with a weight above 0, nor is it 'balanced'",
+            "train: {class_weights}: '%.*s' is not CLASS=WEIGHT with a weight above 0, nor is it 'balanced'",
             length < 60 ? (int)length : 60, item);
     for (int k = 0; k < c->recipe.classes.count; k++) {
         const char *word = c->recipe.classes.word[k];

@@ -24,7 +24,7 @@ static gd_status unknown(gd_ctx *ctx, const char *text, size_t length)
     char hint[GD_HINT_SIZE];
     return gd_fail(
         ctx, GD_PARSE,
-        "--loss: '%.60s' is none of cross_entropy, squares, absolute, huber:D, quantile:Q, poisson%s", text,
+        "{loss}: '%.60s' is none of cross_entropy, squares, absolute, huber:D, quantile:Q, poisson%s", text,
         gd__suggest_hint(&nearest, hint));
 }
 
@@ -37,10 +37,10 @@ gd_status gd__loss_parse(gd_ctx *ctx, const char *text, gd_loss *out)
     if (k == GD_LOSS_KINDS) return unknown(ctx, text, length);
     *out = (gd_loss){.kind = (gd_loss_kind)k, .number = names[k].otherwise};
     const char *number = text[length] ? text + length + 1 : NULL;
-    if (number && !names[k].takes) return gd_fail(ctx, GD_PARSE, "--loss: %s takes no number", names[k].name);
+    if (number && !names[k].takes) return gd_fail(ctx, GD_PARSE, "{loss}: %s takes no number", names[k].name);
     if (number && !gd__is_number(number, strlen(number), false, &out->number)) out->number = NAN;
     if (!names[k].takes || (out->number > names[k].low && out->number < names[k].high)) return GD_OK;
-    return gd_fail(ctx, GD_PARSE, "--loss: '%.60s': %s", text,
+    return gd_fail(ctx, GD_PARSE, "{loss}: '%.60s': %s", text,
                    k == GD_LOSS_QUANTILE ? "a share between 0 and 1, as in quantile:0.9"
                                          : "a number above 0, as in huber:1.5");
 }

@@ -68,7 +68,7 @@ static gd_status shape_images(gd_ctx *ctx, gd_network *m, int row_axes, const in
         return gd_fail(
             ctx, GD_SHAPE,
             "model: conv wants rows of height x width or channels x height x width, these have %d %s; "
-            "--shape 28,28 says what they are",
+            "{row} 28,28 says what they are",
             row_axes, row_axes == 1 ? "axis" : "axes");
     m->row_axes = 3;
     m->row[0] = row_axes == 3 ? row[0] : 1;

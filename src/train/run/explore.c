@@ -110,8 +110,7 @@ static gd_status choose_rate(gd_ctx *ctx, gd_rates *r)
         if (s < slope) slope = s, steep = i;
     }
     if (steep < 0)
-        return gd_fail(ctx, GD_VALUE, "train: --find-lr: the loss falls at no rate from %g to %g", FIRST,
-                       LAST);
+        return gd_fail(ctx, GD_VALUE, "train: the loss falls at no rate from %g to %g", FIRST, LAST);
     r->best = r->rate[steep];
     r->lowest = r->rate[low];
     return GD_OK;

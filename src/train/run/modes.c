@@ -102,7 +102,7 @@ gd_status gd__train_folds(job *j, gd_metrics *all, gd_metrics *mean, gd_metrics 
 {
     gd_status status = GD_OK;
     if (j->folds > j->data.rows)
-        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --folds %lld: the data has %lld rows",
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: {folds} %lld: the data has %lld rows",
                        (long long)j->folds, (long long)j->data.rows);
     for (int64_t k = 0; k < j->folds && !status; k++) {
         status = run_fold(j, k, &all[k]);

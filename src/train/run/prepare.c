@@ -1,5 +1,6 @@
 /* Data, model and optimizer of a training; see job.h. */
 #include "train/run/job.h"
+#include "base/spelling.h"
 #include "base/system.h"
 #include "file/output.h"
 #include "file/safetensors.h"
@@ -42,10 +43,10 @@ static gd_status check_columns(const job *j)
     bool table = is_table(j);
     for (int i = 0; i < 3 && !table; i++)
         if (of_tables[i].given && of_tables[i].given[0])
-            return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --%s is for tables, %.200s is an array",
-                           of_tables[i].name, j->source);
+            return gd_fail(j->t.ctx, GD_ARGUMENT, "train: %s is for tables, %.200s is an array",
+                           gd__setting_of(j->t.ctx, of_tables[i].name), j->source);
     if (!table && j->split.column)
-        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --split %.60s is for tables, %.200s is an array",
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: {split} %.60s is for tables, %.200s is an array",
                        j->t.point.recipe.split, j->source);
     return GD_OK;
 }
@@ -56,7 +57,7 @@ static gd_status read_data(job *j, gd_task task)
     const char *path = j->source, *target = j->spec.target;
     bool table = is_table(j);
     if (!target && !j->resume)
-        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --target is missing: %s",
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: {target} is missing: %s",
                        table ? "the column to predict" : "a file with what to predict for each row");
     if (target && j->resume && table && strcmp(target, r->target) != 0)
         return gd__train_differs(j, "target", r->target, target);
@@ -80,9 +81,9 @@ static gd_status read_data(job *j, gd_task task)
     if (!j->resume) r->stream = j->spec.stream || (!j->folds && !j->table && is_large(path));
     if (r->stream && j->split.column)
         return gd_fail(j->t.ctx, GD_ARGUMENT,
-                       "train: --split %.60s wants the data in memory, without --stream", r->split);
+                       "train: {split} %.60s wants the data in memory, without {stream}", r->split);
     if (r->stream && j->folds)
-        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --folds wants the data in memory, without --stream");
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: {folds} wants the data in memory, without {stream}");
     return r->stream ? gd__train_stream_open(j, &q) : gd__dataset_open(j->t.ctx, &q, &j->data);
 }
 
@@ -163,10 +164,10 @@ static gd_status check_task(job *j)
     const gd_metric *metric = gd__metric_find(r->stop_on);
     if (!j->resume && !j->spec.loss) r->loss.kind = classes ? GD_LOSS_CROSS_ENTROPY : GD_LOSS_SQUARES;
     if (metric->task && metric->task != r->task)
-        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --stop-on %s is for %s", r->stop_on,
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: {stop_on} %s is for %s", r->stop_on,
                        classes ? "numbers, the target is classes" : "classes, the target is numbers");
     if (*r->class_weights && !classes)
-        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --class-weights is for classes, the target is numbers");
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: {class_weights} is for classes, the target is numbers");
     if (j->resume || (!*r->class_weights && r->loss.kind != GD_LOSS_POISSON)) return GD_OK;
     return classes ? gd__class_weights(&j->t.point, j->data.y) : check_counts(j);
 }
@@ -269,7 +270,7 @@ static gd_status make_optimizer(job *j)
         status = gd__tune_schedule(t->optimizer, r->schedules.word[i]);
     if (!status && !j->told_unused && j->spec.chain && !gd__tune_uses(t->optimizer, split, chain))
         gd_warn(t->ctx,
-                "train: --chain has no effect: every parameter has a --group with a chain of its own");
+                "train: {chain} has no effect: every parameter is in a group with a chain of its own");
     j->told_unused = true;
     gd_distribute_options shares = gd_distribute_defaults();
     shares.shard = t->shard;
@@ -377,8 +378,8 @@ static gd_status take_seconds(const job *j, const char *option, double given, do
     *out = given;
     return given >= 0 && given <= most
                ? GD_OK
-               : gd_fail(j->t.ctx, GD_ARGUMENT, "train: --%s: '%g' is not a number from 0 to %g", option,
-                         given, most);
+               : gd_fail(j->t.ctx, GD_ARGUMENT, "train: %s: '%g' is not a number from 0 to %g",
+                         gd__setting_of(j->t.ctx, option), given, most);
 }
 
 static gd_status check_outputs(job *j)
@@ -390,7 +391,7 @@ static gd_status check_outputs(job *j)
     bool writes = gd__checkpoint_writes(&t->point);
     gd_status status = t->out && writes ? gd__check_file(t->ctx, t->out) : GD_OK;
     if (!status) status = take_seconds(j, "time", j->spec.time, &t->time);
-    return status ? status : take_seconds(j, "save-every", j->spec.save_every, &t->save_every);
+    return status ? status : take_seconds(j, "save_every", j->spec.save_every, &t->save_every);
 }
 
 static gd_status open_records(job *j)
@@ -421,11 +422,11 @@ static gd_status take_key(job *j)
     const gd_frame_column *key = key_column(j);
     if (!key) return GD_OK;
     if (j->split.kind == GD_SPLIT_ORDERED && key->kind == GD_CELLS_WORDS)
-        return gd_fail(j->t.ctx, GD_ARGUMENT, "--split: column '%.60s' holds words, which order no rows",
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "{split}: column '%.60s' holds words, which order no rows",
                        key->name);
     for (int64_t i = 0; i < j->data.rows; i++)
         if (isnan(key->value[i]))
-            return gd_fail(j->t.ctx, GD_FORMAT, "%s: row %lld, column '%.60s': missing, --split wants all",
+            return gd_fail(j->t.ctx, GD_FORMAT, "%s: row %lld, column '%.60s': missing, {split} wants all",
                            j->source, (long long)i + 1, key->name);
     j->split.column = key->name;
     j->split.key = key->value;
@@ -443,7 +444,7 @@ static void warn_of_dates(const job *j)
         gd_warn(
             j->t.ctx,
             "train: column '%.60s' holds dates, and the rows to validate with are chosen at random: on later rows the "
-            "model may be worse; --split ordered validates on the last ones (--split random says that this is meant)",
+            "model may be worse; {split} ordered validates on the last ones ({split} random says that this is meant)",
             f->column[i].name);
         return;
     }
@@ -467,7 +468,7 @@ static gd_status split_data(job *j)
     warn_of_dates(j);
     if (r->validation > 0 && !*apart && j->split.kind == GD_SPLIT_GROUP && d->rows > 1)
         return gd_fail(d->ctx, GD_ARGUMENT,
-                       "--split: column '%.60s' has one group: there is nothing to validate with",
+                       "{split}: column '%.60s' has one group: there is nothing to validate with",
                        j->split.column);
     gd__sort_rows(j->order, *apart);
     gd__sort_rows(j->order + *apart, d->rows - *apart);
@@ -540,13 +541,13 @@ static gd_status check_spec(const job *j)
     gd_ctx *ctx = j->t.ctx;
     if (!j->source) return gd_fail(ctx, GD_ARGUMENT, "train: there is no data: neither a table nor a path");
     if (s->stream && j->table)
-        return gd_fail(ctx, GD_ARGUMENT, "train: --stream reads a file, and a table is given");
+        return gd_fail(ctx, GD_ARGUMENT, "train: {stream} reads a file, and a table is given");
     if (s->seeds < 1 || s->seeds > 1000)
-        return gd_fail(ctx, GD_ARGUMENT, "train: --seeds: '%lld' is not a whole number from 1 to 1000",
+        return gd_fail(ctx, GD_ARGUMENT, "train: {seeds}: '%lld' is not a whole number from 1 to 1000",
                        (long long)s->seeds);
     bool shape = s->row_axes >= 0 && s->row_axes < GD_MAX_DIMS;
     for (int i = 0; shape && i < s->row_axes; i++) shape = s->row[i] >= 1 && s->row[i] <= 1000000;
-    if (!shape) return gd_fail(ctx, GD_ARGUMENT, "train: --shape: sizes are whole numbers from 1 to 1000000");
+    if (!shape) return gd_fail(ctx, GD_ARGUMENT, "train: {row}: sizes are whole numbers from 1 to 1000000");
     if (s->world && gd_world_ctx(s->world) != ctx)
         return gd_fail(ctx, GD_ARGUMENT, "train: the world belongs to a different context");
     return (unsigned)s->shard <= GD_SHARD_GRADIENTS && (unsigned)s->reduce <= GD_REDUCE_FAST

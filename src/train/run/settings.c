@@ -1,5 +1,6 @@
 /* From a spec to a recipe; see job.h. */
 #include "train/run/job.h"
+#include "base/spelling.h"
 #include "base/text/number.h"
 #include "optim/state/tuning.h"
 
@@ -28,9 +29,9 @@ gd_train_spec gd_train_defaults(void)
 gd_status gd__train_differs(const job *j, const char *option, const char *has, const char *given)
 {
     return gd_fail(j->t.ctx, GD_ARGUMENT,
-                   "train: --%s is '%.200s', %s was made with '%.200s'; leave it out, or train anew without "
-                   "--resume",
-                   option, given, j->resume, has);
+                   "train: %s is '%.200s', %s was made with '%.200s'; leave it out, or train anew without "
+                   "{resume}",
+                   gd__setting_of(j->t.ctx, option), given, j->resume, has);
 }
 
 static gd_status number_differs(const job *j, const char *option, double has, double given)
@@ -45,8 +46,8 @@ static gd_status number_differs(const job *j, const char *option, double has, do
 static gd_status check_whole(const job *j, const char *option, int64_t given)
 {
     if (given >= -1 && given <= INT64_MAX / 4) return GD_OK;
-    return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --%s: '%lld' is not a whole number from 0 to %lld", option,
-                   (long long)given, (long long)(INT64_MAX / 4));
+    return gd_fail(j->t.ctx, GD_ARGUMENT, "train: %s: '%lld' is not a whole number from 0 to %lld",
+                   gd__setting_of(j->t.ctx, option), (long long)given, (long long)(INT64_MAX / 4));
 }
 
 /* One of some words; its number.  NULL: *value stays. */
@@ -63,14 +64,15 @@ static gd_status read_choice(const job *j, const char *option, const char *given
         }
         word += length + (word[length] == ' ');
     }
-    return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --%s: '%.60s' is none of: %s", option, given, choices);
+    return gd_fail(j->t.ctx, GD_ARGUMENT, "train: %s: '%.60s' is none of: %s",
+                   gd__setting_of(j->t.ctx, option), given, choices);
 }
 
 /* Reports the differences of a resumed run. */
 static gd_status note_change(job *j, const char *option, const char *has, const char *given)
 {
     gd_text text = gd__text(j->t.ctx);
-    gd__text_put(&text, "--%s was %.200s and is now %.200s", option, has, given);
+    gd__text_put(&text, "%s was %.200s and is now %.200s", gd__setting_of(j->t.ctx, option), has, given);
     gd_status status = text.failed ? GD_NOMEM : gd__words_add(j->t.ctx, &j->changed, text.data, text.used);
     gd__text_free(&text);
     return status;
@@ -217,7 +219,7 @@ static gd_status set_loss(job *j, int *task)
         return status;
     }
     if (*task && classes != (*task == GD_TASK_CLASSIFY))
-        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --loss %.60s is for %s, --task says %s", text,
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: {loss} %.60s is for %s, {task} says %s", text,
                        classes ? "classes" : "numbers", classes ? "numbers" : "classes");
     *task = classes ? GD_TASK_CLASSIFY : GD_TASK_REGRESS;
     return GD_OK;
@@ -236,12 +238,12 @@ static gd_status set_stop_on(job *j)
     gd_recipe *r = &j->t.point.recipe;
     const char *given = j->spec.stop_on;
     int k = 0;
-    gd_status status = read_choice(j, "stop-on", given, "loss accuracy f1 auc rmse mae r2", &k);
+    gd_status status = read_choice(j, "stop_on", given, "loss accuracy f1 auc rmse mae r2", &k);
     if (status || !given) return status;
     if (!(r->validation > 0))
-        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --stop-on %s wants rows to validate with",
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: {stop_on} %s wants rows to validate with",
                        gd__metric[k].name);
-    return set_text(j, "stop-on", given, &r->stop_on);
+    return set_text(j, "stop_on", given, &r->stop_on);
 }
 
 static gd_status set_split(job *j)
@@ -250,7 +252,7 @@ static gd_status set_split(job *j)
     gd_status status = set_text(j, "split", j->spec.split, &r->split);
     if (!status) status = gd__split_parse(j->t.ctx, r->split, &j->split);
     if (!status && j->spec.split && !(r->validation > 0) && !j->folds)
-        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --split wants rows to validate with");
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: {split} wants rows to validate with");
     return status;
 }
 
@@ -270,7 +272,7 @@ static gd_status set_validation(job *j)
     double before = j->t.point.recipe.validation, given = j->spec.validation;
     if (isnan(given)) return GD_OK;
     if (!(given >= 0 && given <= 0.9))
-        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --validation: '%g' is not a number from 0 to 0.9",
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: {validation}: '%g' is not a number from 0 to 0.9",
                        given);
     j->t.point.recipe.validation = given;
     return j->resume && given != before ? number_differs(j, "validation", before, given) : GD_OK;
@@ -294,7 +296,7 @@ static gd_status set_world(job *j)
     j->t.reduce = j->spec.reduce;
     if (!status && j->t.point.world && j->t.shard == GD_SHARD_GRADIENTS && j->t.reduce == GD_REDUCE_FAST)
         status = gd_fail(j->t.ctx, GD_ARGUMENT,
-                         "train: --reduce fast is not for --shard gradients, which sums exactly");
+                         "train: {reduce} fast is not for {shard} gradients, which sums exactly");
     return status;
 }
 
@@ -306,7 +308,7 @@ static gd_status set_length(job *j)
     if (!status && !j->resume) default_length(j);
     if (!status) status = set_number(j, "patience", j->spec.patience, &r->patience);
     if (!status && j->spec.patience > 0 && !(r->validation > 0))
-        status = gd_fail(j->t.ctx, GD_ARGUMENT, "train: --patience wants rows to validate with");
+        status = gd_fail(j->t.ctx, GD_ARGUMENT, "train: {patience} wants rows to validate with");
     return status;
 }
 
@@ -330,7 +332,7 @@ gd_status gd__train_settings(job *j, int *task, int *standardise)
     if (!status) status = set_validation(j);
     if (!status) status = set_task(j, task);
     if (!status) status = set_loss(j, task);
-    if (!status) status = set_text(j, "class-weights", s->class_weights, &r->class_weights);
+    if (!status) status = set_text(j, "class_weights", s->class_weights, &r->class_weights);
     if (!status) status = set_stop_on(j);
     if (!status) status = set_split(j);
     if (!status) status = set_choice(j, "standardise", s->standardise, "none each all auto", standardise);

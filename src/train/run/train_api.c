@@ -1,5 +1,6 @@
 /* Trainings in one call; see gradus/train.h. */
 #include "train/run/trained_model.h"
+#include "base/spelling.h"
 
 #include <string.h>
 
@@ -62,7 +63,8 @@ static gd_status keeps_nothing(gd_ctx *ctx, const gd_train_spec *s, const char *
                   {"seeds", s->seeds != 1}};
     for (size_t i = 0; i < sizeof member / sizeof *member; i++)
         if (member[i].given)
-            return gd_fail(ctx, GD_ARGUMENT, "train: %s and --%s do not go together", what, member[i].name);
+            return gd_fail(ctx, GD_ARGUMENT, "train: %s and %s do not go together", what,
+                           gd__setting_of(ctx, member[i].name));
     return GD_OK;
 }
 
@@ -88,7 +90,7 @@ gd_status gd_train_folds(gd_ctx *ctx, gd_table *table, const gd_train_spec *spec
     if (!j) return ctx ? gd_error(ctx) : GD_ARGUMENT;
     gd_status status = keeps_nothing(ctx, spec, "folds");
     if (!status && (folds < 2 || folds > 1000))
-        status = gd_fail(ctx, GD_ARGUMENT, "train: --folds: '%lld' is not a whole number from 2 to 1000",
+        status = gd_fail(ctx, GD_ARGUMENT, "train: {folds}: '%lld' is not a whole number from 2 to 1000",
                          (long long)folds);
     j->folds = folds;
     if (!status) status = run_folds(j, each, mean, deviation);

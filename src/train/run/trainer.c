@@ -228,7 +228,7 @@ static gd_status save_after(gd_trainer *t, const gd_trouble *why)
     if (t->broken)
         return gd_fail(t->ctx, why->status, "%s; %s has the model of epoch %lld", why->text, t->out,
                        (long long)epoch);
-    return gd_fail(t->ctx, why->status, "%s; continue with --resume %s", why->text, t->out);
+    return gd_fail(t->ctx, why->status, "%s; continue with {resume} %s", why->text, t->out);
 }
 
 /* The end of a run, whatever came of it. */
