@@ -64,19 +64,20 @@ __array_api_version__ = "2024.12"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import nn as nn
+    from . import models as models, nn as nn
     from ._functions import checkpoint as checkpoint, custom_vjp as custom_vjp, grad as grad, hessian as hessian, jacfwd as jacfwd
     from ._functions import jacrev as jacrev, jit as jit, jvp as jvp, scan as scan, value_and_grad as value_and_grad, vjp as vjp
     from ._functions import vmap as vmap
     from ._minimize import LeastSquares as LeastSquares, least_squares as least_squares, minimize as minimize
-    from ._model import Model as Model, ModelResult as ModelResult, Parameter as Parameter, Parameters as Parameters
+    from .models import Minimizer as Minimizer, MinimizerResult as MinimizerResult, create_params as create_params
+    from .models import Model as Model, ModelResult as ModelResult, Parameter as Parameter, Parameters as Parameters
     from ._tree import tree_leaves as tree_leaves, tree_map as tree_map
 
 # Loaded when first used.
 _later = {name: module for module, names in {
     "_functions": "checkpoint custom_vjp grad hessian jacfwd jacrev jit jvp scan value_and_grad vjp vmap",
     "_minimize": "LeastSquares least_squares minimize",
-    "_model": "Model ModelResult Parameter Parameters",
+    "models": "Minimizer MinimizerResult Model ModelResult Parameter Parameters create_params",
     "_tree": "tree_leaves tree_map",
 }.items() for name in names.split()}
 
@@ -85,8 +86,8 @@ if not TYPE_CHECKING:  # a checker would believe in any name
     def __getattr__(name: str) -> object:
         from importlib import import_module
 
-        if name == "nn":
-            return import_module(".nn", __name__)
+        if name in ("nn", "models"):
+            return import_module(f".{name}", __name__)
         module = _later.get(name)
         if name in ("complex64", "complex128", "conj", "imag", "real", "fft"):
             raise AttributeError(f"gradus has no '{name}': there are no complex numbers")
@@ -99,4 +100,4 @@ if not TYPE_CHECKING:  # a checker would believe in any name
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_later, "nn"})
+    return sorted({*globals(), *_later, "models", "nn"})

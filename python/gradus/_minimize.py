@@ -288,6 +288,10 @@ def _third_is_chain(fn: F) -> F:
 
     @functools.wraps(fn)
     def minimize(fun: Any, x0: Any, *given: Any, **settings: Any) -> Any:
+        if isinstance(x0, dict) and hasattr(x0, "valuesdict"):
+            from .models import minimize as of_parameters
+
+            return of_parameters(fun, x0, *given, **settings)  # type: ignore[arg-type]
         if given and isinstance(given[0], (str, Chain)):
             if len(given) > 1:
                 raise TypeError("minimize: after a chain in third place arguments are given by name")
@@ -307,7 +311,7 @@ def minimize(fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = Non
              noisy: bool = False, plain: bool = False, curvature_products: int | None = None, jit: bool = False) -> Result:
     """Minimises fun from x0.  The arguments are those of scipy.optimize.minimize; a text or Chain in third place is the chain.
 
-    x0       numbers, a list or an array: fun(x), and x of the result is an array; a tensor: fun(x); a tuple of tensors, lists or arrays, or
+    x0       Parameters: the call is lmfit's, see gradus.models.minimize; numbers, a list or an array: fun(x), and x of the result is an array; a tensor: fun(x); a tuple of tensors, lists or arrays, or
              of numbers if fun takes as many: fun(x, y, ...); a dict: fun(**x)
     args     what fun is given besides, a tuple or one thing
     method   a name of scipy.optimize.minimize, which stands for a chain, or a chain

@@ -144,5 +144,75 @@ def test_what_is_missing_is_named():
         model.fit(Y, x=X, amp=5, cen=1, wid=1, with_=2)
     with pytest.raises(KeyError, match="no parameter 'width'"):
         model.make_params(width=1)
-    with pytest.raises(ValueError, match="method is"):
-        model.fit(Y, x=X, amp=5, cen=1, wid=1, method="nelder")
+    with pytest.raises(ValueError, match="there is no method 'emcee'"):
+        model.fit(Y, x=X, amp=5, cen=1, wid=1, method="emcee")
+
+
+def test_several_sets_share_parameters():
+    sets = [3 * np.exp(-(X - c) ** 2 / (2 * 0.8 ** 2)) + 0.1 * np.cos(7 * X + c) for c in (0.5, 1.5, 2.5)]
+    model = gd.Model(gaussian)
+    result = model.fit_sets(sets, x=X, shared=["wid", "amp"], amp=2, cen=[0, 1, 2], wid={"value": 1, "min": 0.1})
+    assert result.var_names == ["amp", "cen_1", "wid", "cen_2", "cen_3"] and result.ndata == 303 and result.success
+
+    def residual(p):  # the same by hand
+        return np.concatenate([gaussian(gd.tensor(X), p["amp"].value, p[f"c{k}"].value, p["wid"].value).numpy() - y for k, y in enumerate(sets)])
+    by_hand = gd.minimize(residual, gd.create_params(amp=2, c0=0, c1=1, c2=2, wid={"value": 1, "min": 0.1}))
+    assert by_hand.derivatives == "differences" and result.derivatives == "operators"
+    assert result.chisqr == pytest.approx(by_hand.chisqr, rel=1e-9)
+    for one, other in (("amp", "amp"), ("cen_2", "c1"), ("wid", "wid")):
+        assert result.params[one].value == pytest.approx(by_hand.params[other].value, rel=1e-6)
+        assert result.params[one].stderr == pytest.approx(by_hand.params[other].stderr, rel=1e-4)
+    assert np.allclose(result.best_fit[1], result.eval(1)) and result.set_params(1)["cen"].value == result.params["cen_2"].value
+    own = model.fit_sets([sets[0], sets[1][:50]], x=[X, X[:50]], amp=2, cen=0, wid=1)  # nothing is shared: each as alone
+    assert own.params["wid_2"].value == pytest.approx(model.fit(sets[1][:50], x=X[:50], amp=2, cen=0, wid=1).params["wid"].value, rel=1e-6)
+    for wrong in ({"shared": ["width"]}, {"cen": [1, 2]}, {"x": [X, X]}, {"wid": None}, {"nothing": 1}):
+        with pytest.raises((KeyError, ValueError, TypeError)):
+            model.fit_sets(sets, **{**dict(x=X, shared=["wid"], amp=2, cen=0, wid=1), **wrong})
+
+
+def test_parameters_calculate_as_numbers_do():
+    params = gd.create_params(a=2, b={"value": 3, "min": 0}, c={"expr": "a*b"})
+    a, b = params["a"], params["b"]
+    assert (a + b, a * 2, 2 / a, a ** 2, -a, abs(-a.value), a - 1, 7 % b) == (5, 4, 1, 4, -2, 2, 1, 1) and a < b and a == 2 and bool(a)
+    assert np.sin(a) == np.sin(2.0) and (np.ones(2) * a).tolist() == [2, 2] and float(b) == 3 and params["c"].value == 6
+    assert (gd.tensor([1.0, 2.0]) * a).tolist() == [2, 4]
+    params.set(a=4, b={"max": 10})
+    assert params["c"].value == 12 and params["b"].max == 10 and params.eval("a + c") == 16
+    with pytest.raises(KeyError, match="no parameter 'd'"):
+        params.set(a=7, d=1)
+    assert params["a"].value == 4  # nothing changed
+    again = gd.Parameters().loads(params.dumps())
+    assert again.valuesdict() == params.valuesdict() and again["b"].max == 10
+    with pytest.raises(gd.ParseError):
+        params["a"].set(value=5, expr="a +")
+    assert params["a"].value == 4 and (params + gd.create_params(d=1)).valuesdict()["d"] == 1 and "d" not in params
+
+
+def test_a_minimiser_stops_by_its_callback_and_says_what_it_cannot():
+    seen = []
+    residual = lambda p: p["a"] * np.exp(-X) + p["b"] * X - Y  # noqa: E731
+    result = gd.minimize(residual, gd.create_params(a=50, b=-30), iter_cb=lambda params, step, resid: seen.append((params["a"].value, step, resid.shape)) or step >= 1)
+    assert len(seen) == 1 and seen[0][1:] == (1, (101,)) and not result.success
+    for method in ("nelder", "lbfgsb", "bfgs", "cg", "slsqp"):
+        found = gd.minimize(residual, gd.create_params(a=1, b=1), method=method)
+        best = gd.minimize(residual, gd.create_params(a=1, b=1))
+        assert found.params["b"].value == pytest.approx(best.params["b"].value, rel=1e-4), method
+        assert found.params["b"].stderr == pytest.approx(best.params["b"].stderr, rel=1e-3), method
+        assert found.method == method
+    with pytest.raises(ValueError, match="no method 'brute'"):
+        gd.minimize(residual, gd.create_params(a=1, b=1), "brute")
+    with pytest.raises(ValueError, match="not finite"):
+        gd.minimize(lambda p: p["a"] * np.array([1.0, np.nan]), gd.create_params(a=1))
+    with pytest.warns(gd.GradusWarning, match="'tool'"):
+        gd.minimize(residual, gd.create_params(a=1, b=1), tool=3)
+
+
+def test_voigts_slopes_agree_with_differences():
+    for x, y in ((0.3, 0.2), (-2.0, 1e-3), (5.0, 3.0), (0.1, 1e-8), (1.0, -0.2)):
+        at = gd.tensor([x, y])
+        f = lambda v: gd.models.lineshapes.voigt(v[0], 1.0, 0.0, 1.0, v[1])  # noqa: E731
+        g, h = gd.grad(f)(at).tolist(), gd.hessian(f)(at).tolist()
+        for i in (0, 1):
+            step = gd.tensor([1e-5 if k == i else 0.0 for k in (0, 1)])
+            assert g[i] == pytest.approx((f(at + step).item() - f(at - step).item()) / 2e-5, rel=1e-6, abs=1e-9)
+            assert h[i] == pytest.approx(((gd.grad(f)(at + step) - gd.grad(f)(at - step)) / 2e-5).tolist(), rel=1e-5, abs=1e-8)
