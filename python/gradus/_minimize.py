@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 # scipy.optimize's methods as chains: the advice of `gradus minimize --chain NAME` (src/optim/chain/elsewhere.def).  "": the default
 # for the problem, nlp where there are constraints.
 METHODS = {
-    "nelder-mead": "nelder_mead", "powell": "cma_es", "cg": "polak_ribiere | strong_wolfe(c2=0.1)", "bfgs": "bfgs | strong_wolfe",
-    "newton-cg": "newton_cg | strong_wolfe", "l-bfgs-b": "lbfgs | strong_wolfe", "tnc": "newton_cg | strong_wolfe", "cobyla": "cma_es",
-    "cobyqa": "cma_es", "slsqp": "lbfgs | strong_wolfe", "trust-constr": "lbfgs | strong_wolfe", "trust-ncg": "trust_cg(newton)",
+    "nelder-mead": "nelder_mead", "powell": "nelder_mead", "cg": "polak_ribiere | strong_wolfe(c2=0.1)", "bfgs": "bfgs | strong_wolfe",
+    "newton-cg": "newton_cg | strong_wolfe", "l-bfgs-b": "lbfgs | strong_wolfe", "tnc": "newton_cg | strong_wolfe", "cobyla": "nelder_mead",
+    "cobyqa": "nelder_mead", "slsqp": "lbfgs | strong_wolfe", "trust-constr": "lbfgs | strong_wolfe", "trust-ncg": "trust_cg(newton)",
     "trust-krylov": "trust_cg(newton)", "trust-exact": "levenberg_marquardt(newton)", "dogleg": "dogleg(newton)",
 }
 FOR_CONSTRAINTS = ("cobyla", "cobyqa", "slsqp", "trust-constr")
 OF_VALUES = ("nelder-mead", "powell", "cobyla", "cobyqa")
+REPLACED = ("powell", "cobyla", "cobyqa")  # nothing like them is here
 
 
 def warn(text: str, level: int = 5) -> None:
@@ -160,9 +161,10 @@ def _constraint(problem: _Problem, given: Any) -> _Constraint:
         if unknown or "fun" not in given or str(given.get("type")).lower() not in ("eq", "ineq"):
             raise ValueError(f"minimize: a constraint is a dict with type ('eq' or 'ineq'), fun, and maybe jac and args, not {given!r}")
         args = given.get("args", ())
-        jac = given.get("jac")
+        jac, hess = given.get("jac"), given.get("hess")
+        _usable("a constraint", jac, hess)
         function = problem.function(given["fun"], args if isinstance(args, tuple) else (args,), "a constraint",
-                                    jac=jac if callable(jac) or jac in STEPS else None)
+                                    jac=jac if callable(jac) or jac in STEPS else None, hess=hess if callable(hess) and callable(jac) else None)
         return _Constraint(function, kind=str(given["type"]).lower())
     if hasattr(given, "A") and hasattr(given, "lb") and hasattr(given, "ub"):
         matrix = f64(given.A.toarray() if hasattr(given.A, "toarray") else given.A)
@@ -170,10 +172,20 @@ def _constraint(problem: _Problem, given: Any) -> _Constraint:
         function = problem.function(lambda *x: matrix @ joined([v.to("f64") for v in x]), (), "a linear constraint")
         return _Constraint(function, _limits(given.lb), _limits(given.ub))
     if hasattr(given, "fun") and hasattr(given, "lb") and hasattr(given, "ub"):
-        jac = getattr(given, "jac", None)
-        function = problem.function(given.fun, (), "a nonlinear constraint", jac=jac if callable(jac) else None)
+        jac, hess = getattr(given, "jac", None), getattr(given, "hess", None)
+        _usable("a nonlinear constraint", jac, hess)
+        function = problem.function(given.fun, (), "a nonlinear constraint", jac=jac if callable(jac) else None,
+                                    hess=hess if callable(hess) and callable(jac) else None)
         return _Constraint(function, _limits(given.lb), _limits(given.ub))
     raise TypeError(f"minimize: a constraint is a dict, a LinearConstraint or a NonlinearConstraint, not {type(given).__name__}")
+
+
+def _usable(what: str, jac: Any, hess: Any) -> None:
+    """Warns of derivatives that have no effect."""
+    if callable(hess) and not callable(jac):
+        warn(f"minimize: hess of {what} is not used without jac", 6)
+    elif hess is not None and not callable(hess) and hess not in STEPS and not hasattr(hess, "initialize"):
+        raise ValueError(f"minimize: hess of {what} is a function hess(x, v), not {hess!r}")
 
 
 def _together(problem: _Problem, constraints: list[_Constraint], equal: Any, below: Any) -> tuple[list[Function], Any, Any]:
@@ -344,6 +356,8 @@ def minimize(fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = Non
         raise TypeError("minimize: method and chain are given; one is enough")
     named = str(method).lower() if method is not None else ""
     text = str(chain) if chain is not None else chain_of(method, constrained)
+    if named in REPLACED and not constrained:
+        warn(f"minimize: there is no method {method}: {text} is used", 4)
     problem = _Problem("minimize", fun, x0, args, dtype)
     low, high = problem.low, problem.high = problem.point.pairs(bounds, "minimize")
     tensors = problem.point.tensors
@@ -367,15 +381,18 @@ def minimize(fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = Non
     begin = [t.detach().copy() for t in tensors]
 
     def solve() -> dict[str, Any]:
-        numbers = any(f.numbers for f in functions)
         way = text
         if constrained and default:
-            way = 'nlp(hessian="bfgs")' if numbers or (loss.numbers and loss.hess is None and loss.hessp is None) else ""
+            lacking = [f for f in (loss, *functions) if f.numbers and f.hess is None and f.hessp is None]
+            way = 'nlp(hessian="bfgs")' if lacking else ""
+            used = [f.what for f in (loss, *functions) if f.numbers and f not in lacking]
+            if lacking and used:
+                warn(f"minimize: hess of {used[0]} is not used: {lacking[0].what} has none, and quasi-Newton updates take the place of all")
         elif constrained and "augmented_lagrangian" not in text and "nlp" not in text:
             way = _core._link_text("augmented_lagrangian", (("inner", (text,)),), {})
         return _core._minimize(tuple(tensors), loss, way, low, high, equals, belows, _callback(problem, callback), {**settings, "traced": jit})
     r = _run(solve, [loss, *functions], tensors, begin)
-    return _result(problem, loss, r, [loss, *functions], show)
+    return _result(problem, loss, r, [loss, *functions], show, jit)
 
 
 def _derivatives(jac: Any, hess: Any, hessp: Any, method: str) -> dict[str, Any]:
@@ -426,13 +443,13 @@ def _kind(functions: Iterable[Function]) -> tuple[str, str]:
     return ("differences" if any(f.asked for f in by) else "values"), why
 
 
-def _result(problem: _Problem, loss: Function, r: dict[str, Any], functions: list[Function], show: bool) -> Result:
+def _result(problem: _Problem, loss: Function, r: dict[str, Any], functions: list[Function], show: bool, jit: bool) -> Result:
     derivatives, why = _kind(functions)
     message = r["message"]
     if derivatives == "differences" and why:
         message = f"{message}; derivatives by differences: {why}"
     result = Result(x=problem.here(loss.numbers), fun=r["loss"], success=r["success"], status=0 if r["success"] else STATUS.get(r["stop"], 2),
-                    stop=r["stop"], message=message, derivatives=derivatives, nit=r["steps"], nfev=loss.calls if loss.numbers else r["evals"],
+                    stop=r["stop"], message=message, derivatives=derivatives, nit=r["steps"], nfev=r["evals"] if jit and not loss.numbers else loss.calls,
                     njev=loss.slopes if loss.numbers else r["evals"], constraint_evals=r["constraint_evals"], **_multipliers(problem.point, r, problem.shown),
                     gradient_norm=r["gradient_norm"], violation=r["violation"], maxcv=r["violation"], seconds=r["seconds"])
     result._later = {"jac": lambda: _gradient(problem, loss), "hess_inv": lambda: _inverse(problem, loss)}
@@ -477,8 +494,66 @@ def _inverse(problem: _Problem, loss: Function) -> Any:
 # ---- least squares ----
 
 # SciPy's names, ours, and where each bends in units of our scale (GD_LSQ_LOSS_LIST): f_scale is the place itself
+OWN_LOSSES = ("arctan",)
 LOSSES = {"linear": ("squares", 1.0), "squares": ("squares", 1.0), "soft_l1": ("soft_l1", 1.287), "huber": ("huber", 1.345),
           "cauchy": ("cauchy", 2.385), "tukey": ("tukey", 4.685)}
+
+
+def _arctan(z: Tensor) -> tuple[Tensor, Tensor]:
+    return z.atan(), 1 / (1 + z.square())
+
+
+# rho'(z) of SciPy's losses, z = (residual / f_scale)^2
+WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "soft_l1": lambda z: (1 + z).rsqrt(), "huber": lambda z: _core.where(z <= 1, z * 0 + 1, _core.maximum(z, 1.0).rsqrt()), "cauchy": lambda z: 1 / (1 + z),
+    "tukey": lambda z: (1 - z).clamp(0.0, 1.0).square()}
+
+
+class _Bent:
+    """Residuals r bent to g, so that g^2 = f_scale^2 rho((r / f_scale)^2): their squares are the loss, exactly."""
+
+    def __init__(self, loss: Callable[..., Any], scale: float) -> None:
+        self.loss, self.scale = loss, scale
+
+    def _rho(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        if self.loss is _arctan:
+            return _arctan(z)
+        np = numpy_or_none()
+        found = self.loss(np.array(z.tolist()) if np is not None else z)
+        shape = tuple(getattr(found, "shape", ()))
+        if isinstance(found, (list, tuple)):
+            shape = (len(found), *getattr(found[0] if found else None, "shape", ()))
+        if len(shape) != 2 or shape[0] < 2 or shape[1] != z.size:
+            raise ValueError("least_squares: loss is a function of z that gives rho(z), rho'(z) and rho''(z) as rows")
+        return tensor(found[0]).to("f64"), tensor(found[1]).to("f64")
+
+    def _parts(self, r: Tensor) -> tuple[Tensor, Tensor]:
+        """g / r and dg / dr."""
+        z = (r / self.scale).square()
+        rho, rho1 = self._rho(z)
+        if (rho < 0).any().item() or (rho1 < 0).any().item():
+            raise ValueError("least_squares: loss is a growing function from 0 on")
+        small = z < 1e-30
+        ratio = _core.where(small, rho1, rho / _core.where(small, z * 0 + 1, z)).sqrt()
+        return ratio, _core.where(ratio > 0, rho1 / _core.where(ratio > 0, ratio, ratio * 0 + 1), ratio * 0)
+
+    def of(self, made: Any) -> Any:
+        operators = isinstance(made, Tensor)
+        r = (made if operators else tensor(made)).to("f64").reshape(-1)
+        ratio, slope = self._parts(r.detach())
+        bent = r.detach() * ratio
+        if operators and made.requires_grad and _core.grad_enabled():
+            return _core._custom(bent, (r,), lambda grad: [grad * slope])
+        return bent if operators else bent.numpy() if numpy_or_none() is not None else bent
+
+    def chained(self, jac: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+        """The derivative of the bent residuals of that of the plain ones."""
+        def slopes(given: list[Any], *more: Any) -> Any:
+            r = tensor(plain(given, *more)).to("f64").detach().reshape(-1)
+            matrix = jac(given, *more)
+            matrix = f64(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
+            return matrix.reshape(r.size, -1) * self._parts(r)[1].reshape(-1, 1)
+        return slopes
 
 
 class LeastSquares(Result):
@@ -504,12 +579,14 @@ def least_squares(fun: Callable[..., Any], x0: Any, jac: Any = None, bounds: Any
     """Minimises half the sum of squares of what fun returns.  The arguments are those of scipy.optimize.least_squares.
 
     One method serves for "trf", "dogbox" and "lm": Levenberg-Marquardt in a trust region with bounds as an active set, scaled by the columns
-    of the Jacobian; x_scale, tr_solver and jac_sparsity other than the defaults warn.  loss: linear, soft_l1, huber, cauchy or tukey, with
-    f_scale.  fun is understood as minimize does it: tensors first, else arrays with jac or differences."""
+    of the Jacobian; x_scale, tr_solver and jac_sparsity other than the defaults warn.  loss: linear, soft_l1, huber, cauchy, arctan or tukey,
+    with f_scale, or a function of z = (residual / f_scale)^2 that gives rho(z) and its first two derivatives as rows.  fun is understood as minimize does it: tensors first, else arrays with jac or differences."""
     if method not in ("trf", "dogbox", "lm"):
         raise ValueError(f"least_squares: method is 'trf', 'dogbox' or 'lm', not {method!r}")
-    if callable(loss) or loss not in LOSSES:
-        raise ValueError(f"least_squares: there is no loss {loss!r}: {', '.join(LOSSES)}")
+    if not callable(loss) and loss not in LOSSES and loss not in OWN_LOSSES:
+        raise ValueError(f"least_squares: there is no loss {loss!r}: {', '.join([*LOSSES, *OWN_LOSSES])}")
+    if not f_scale > 0:
+        raise ValueError(f"least_squares: f_scale is above 0, not {f_scale!r}")
     usual: list[tuple[str, Any, tuple[Any, ...]]] = [
         ("x_scale", x_scale, (None, "jac", 1.0)), ("tr_solver", tr_solver, (None, "exact", "lsmr")), ("tr_options", tr_options, (None, {})),
         ("jac_sparsity", jac_sparsity, (None,)), ("workers", workers, (None, 1))]
@@ -543,8 +620,14 @@ def least_squares(fun: Callable[..., Any], x0: Any, jac: Any = None, bounds: Any
     residuals = problem.function(call, args, "fun", **how)
     tensors = problem.point.tensors
     begin = [t.detach().copy() for t in tensors]
-    options = {"max_steps": max_steps, "max_evals": max_nfev, "max_seconds": max_seconds, "loss": LOSSES[loss][0],
-               "loss_scale": float(f_scale) / LOSSES[loss][1] if loss not in ("linear", "squares") else 0.0}
+    own = loss if callable(loss) else _arctan if loss == "arctan" else None
+    if own is not None:
+        plain, bent = residuals.call, _Bent(own, float(f_scale))
+        residuals.call = lambda given, *more: bent.of(plain(given, *more))
+        residuals.jac = residuals.jac and bent.chained(residuals.jac, plain)
+    core = ("squares", 1.0) if own is not None else LOSSES[loss]
+    options = {"max_steps": max_steps, "max_evals": max_nfev, "max_seconds": max_seconds, "loss": core[0],
+               "loss_scale": float(f_scale) / core[1] if core[0] != "squares" else 0.0}
     exact = {k: v for k, v in (("step_tol", xtol), ("loss_tol", ftol), ("gradient_tol", gtol)) if v is not None and v < 1e-8}
     options.update(exact)
     names = tuple(problem.point.names)
@@ -552,10 +635,12 @@ def least_squares(fun: Callable[..., Any], x0: Any, jac: Any = None, bounds: Any
         residuals.record()
     r = _run(lambda: _core._least_squares(tuple(tensors), residuals, low, high, names, _callback(problem, callback), options), [residuals],
              tensors, begin)
-    return _fitted(problem, residuals, r, verbose)
+    weight = WEIGHTS.get(loss) if own is None else None
+    return _fitted(problem, residuals, r, verbose, None if weight is None else lambda f: weight((f / float(f_scale)).square()), None if own is None else plain)
 
 
-def _fitted(problem: _Problem, residuals: Function, r: dict[str, Any], verbose: int) -> LeastSquares:
+def _fitted(problem: _Problem, residuals: Function, r: dict[str, Any], verbose: int, weight: Callable[[Tensor], Tensor] | None,
+            plain: Callable[..., Any] | None) -> LeastSquares:
     tensors = problem.point.tensors
     with enable_grad():
         value = residuals()
@@ -569,12 +654,19 @@ def _fitted(problem: _Problem, residuals: Function, r: dict[str, Any], verbose: 
         return np.array(t.tolist()) if t is not None and problem.arrays and np is not None else t
     derivatives, why = _kind([residuals])
     value = value.detach()
+    pull = value if weight is None else value * weight(value.to("f64")).to(value.dtype)  # of the gradient of the cost
+    if plain is not None:
+        with no_grad():
+            made = plain(residuals._given(residuals._values()) if residuals.numbers else list(tensors))
+        shown_value = (made if isinstance(made, Tensor) else tensor(made)).detach().reshape(-1)
+    else:
+        shown_value = value
     message = f"{r['says'] or r['message']}" + (f"; derivatives by differences: {why}" if derivatives == "differences" and why else "")
     status = 1 if r["stop"] == "GRADIENT" else 3 if r["stop"] == "STEP" else 2 if r["success"] else 0 if STATUS.get(r["stop"]) == 1 else -1
     result = LeastSquares(
-        x=problem.here(residuals.numbers), cost=r["loss"] / 2, fun=shown(value), jac=shown(jacobian),
-        grad=shown(None if jacobian is None else value @ jacobian.to(value.dtype)), optimality=r["gradient_norm"], active_mask=shown(r["active"]),
-        nfev=residuals.calls if residuals.numbers else r["evals"], njev=residuals.slopes if residuals.numbers else r["evals"], status=status,
+        x=problem.here(residuals.numbers), cost=r["loss"] / 2, fun=shown(shown_value), jac=shown(jacobian),
+        grad=shown(None if jacobian is None else pull @ jacobian.to(value.dtype)), optimality=r["gradient_norm"], active_mask=shown(r["active"]),
+        nfev=residuals.calls + (plain is not None), njev=residuals.slopes if residuals.numbers else r["evals"], status=status,
         success=r["success"], message=message, stop=r["stop"], derivatives=derivatives, nit=r["steps"], rank=r["rank"],
         covariance=shown(r["covariance"]), seconds=r["seconds"])
     if verbose:

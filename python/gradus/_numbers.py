@@ -42,7 +42,7 @@ class Function:
     reads a value on the host, is one of numbers from then on: `why` says so."""
 
     def __init__(self, what: str, tensors: list[Tensor], call: Callable[[list[Any]], Any], arrays: bool, *,
-                 jac: Any = None, hess: Callable[[list[Any]], Any] | None = None, hessp: Callable[[list[Any], Any], Any] | None = None,
+                 jac: Any = None, hess: Callable[..., Any] | None = None, hessp: Callable[[list[Any], Any], Any] | None = None,
                  low: Any = None, high: Any = None, step: float | None = None) -> None:
         self.what, self.tensors, self.call, self.arrays = what, tensors, call, arrays
         self.pair = jac is True
@@ -251,8 +251,17 @@ class _There:
         self.f.asked += 1
         weight = grad.drop_names().reshape(-1).to("f64")
         matrix = self.jacobian()
-        if not _core.grad_enabled() or self.value.size != 1:
+        if not _core.grad_enabled():
             return self._split(weight @ matrix)
+        if self.value.size != 1:
+            if not self.f.hess and not self.f.jac and not self.f.pair:
+                return self._split(weight @ matrix)  # differences of differences are no derivatives
+            there = weight.detach()
+
+            def again(v: Tensor) -> list[Tensor | None]:
+                v = v.detach()
+                return [matrix @ v, *self._split(self._bent(there, v))]
+            return self._split(_core._custom((there @ matrix).copy(), (weight, *self.f.tensors), again))
         slope = _core._custom(matrix[0].copy(), tuple(self.f.tensors), self.second)
         return self._split(weight * slope)
 
@@ -265,14 +274,21 @@ class _There:
                 along = v.reshape(self.values[0].shape) if len(self.values) == 1 else v
                 product = f64(f.hessp(f._given(self.values), along.numpy() if f.arrays and f.np is not None else along)).reshape(-1)
             elif f.hess is not None:
-                made = f.hess(f._given(self.values))
-                product = f64(made.toarray() if hasattr(made, "toarray") else made).reshape(n, n) @ v.detach()
+                product = _times(f.hess(f._given(self.values)), v.detach(), n)
             else:
                 product = self._moved(v.detach())
         return self._split(product)
 
-    def _moved(self, v: Tensor) -> Tensor:
-        """By the difference of two gradients."""
+    def _bent(self, weight: Tensor, v: Tensor) -> Tensor:
+        """The product with v of the second derivative of weight . f."""
+        f = self.f
+        with no_grad():
+            if f.hess is not None:
+                return _times(f.hess(f._given(self.values), weight.numpy() if f.arrays and f.np is not None else weight), v, v.size)
+            return self._moved(v, weight)
+
+    def _moved(self, v: Tensor, weight: Tensor | None = None) -> Tensor:
+        """By the difference of two gradients, of weight . f."""
         length = v.square().sum().sqrt().item()
         if not length:
             return v * 0
@@ -283,9 +299,17 @@ class _There:
         for sign in (1, -1):
             values = [p.detach() for p in self._split(x + sign * h * v) if p is not None]
             value, slope = (self.f.value_at(values) if not self.f.jac else (self.value, None))
-            ends.append(_There(self.f, values, value, slope).jacobian()[0])
+            matrix = _There(self.f, values, value, slope).jacobian()
+            ends.append(matrix[0] if weight is None else weight @ matrix)
         moved: Tensor = (ends[0] - ends[1]) / (2 * h)
         return moved
+
+
+def _times(made: Any, v: Tensor, n: int) -> Tensor:
+    """The product of v with a matrix of the user: dense, sparse, or an operator with matvec."""
+    if hasattr(made, "matvec") and not hasattr(made, "toarray"):
+        return f64(made.matvec(v.numpy())).reshape(-1)
+    return f64(made.toarray() if hasattr(made, "toarray") else made).reshape(n, n) @ v
 
 
 def difference(x: float, eps: float, low: float, high: float, one_sided: bool = False, step: float | None = None) -> list[tuple[float, float]]:

@@ -165,6 +165,7 @@ def test_method_names_stand_for_the_chains_that_messages_name():
 RECORDED_LINEAR = [0.8812158762499537, -0.024264564970087665, -2.430586352722874], 12.200326171319634
 RECORDED_SOFT = [1.9023082060233287, 0.09167129999134861, 0.6326082132491768], 0.9464461501580862
 RECORDED_HUBER = [1.9600489007939879, 0.09666280085899212, 0.6312179267590745], 0.9661483678399827
+RECORDED_ARCTAN = [2.088699437634165, 0.10747555875801236, 0.6256594358372217], 0.6045591961930679
 RECORDED_CAUCHY = [2.090828458949502, 0.10790109228528758, 0.6247282328016507], 0.12282860404400839
 RECORDED_POPT, RECORDED_PCOV = [2.5441069374650356, 1.365482593289413, 0.5186144482058732], [[0.007652636950062, 0.003349673102721173, -0.000356177848347873], [0.003349673102721173, 0.009902699087850143, 0.0025876716470992264], [-0.000356177848347873, 0.0025876716470992264, 0.0013286744479771458]]
 RECORDED_BOUNDED = [2.4238265768653826, 0.9999999999999999, 0.3912024681125306]
@@ -222,8 +223,9 @@ def test_robust_losses_go_by_scipys_scale():
     for loss, (x, cost) in expected.items():
         res = gd.least_squares(fun, np.ones(3), loss=loss, f_scale=0.1, args=(t, y))
         assert res.x.tolist() == pytest.approx(x, rel=1e-6) and res.cost == pytest.approx(cost, rel=1e-8), loss
-    with pytest.raises(ValueError, match="no loss 'arctan'"):
-        gd.least_squares(fun, np.ones(3), loss="arctan", args=(t, y))
+        assert np.abs(res.grad).max() < 1e-8  # of the cost
+    with pytest.raises(ValueError, match="no loss 'atan'"):
+        gd.least_squares(fun, np.ones(3), loss="atan", args=(t, y))
     with pytest.warns(gd.GradusWarning, match="x_scale is not used"):
         gd.least_squares(fun_rosenbrock, [2.0, 2.0], x_scale=[1.0, 10.0])
 
@@ -273,3 +275,93 @@ def test_numbers_of_any_dtype_are_doubles_as_in_scipy():
     res = gd.minimize(rosen, np.array([2, 3], dtype=np.float32))
     assert res.success and res.x.dtype == np.float64 and res.x.tolist() == pytest.approx([1, 1], abs=1e-6)
     assert gd.minimize(rosen, np.array([2, 3])).success
+
+
+@pytest.mark.parametrize("kind", ["operators", "arrays", "jac"])
+def test_losses_of_scipy_that_are_functions(kind):
+    t = np.linspace(0, 9, 15)
+    noise = 0.1 * np.cos(7 * t)
+    noise[[2, 5, 9]] *= 35
+    y = generate_data(t, 2, 0.1, 0.1 * 2 * np.pi) + noise
+
+    def fun(x):
+        x = np.asarray(x) if kind == "arrays" else x
+        return generate_data(t, x[0], x[1], x[2]) - y
+
+    def jac(x):
+        f = np.exp(-x[1] * t)
+        return np.stack([f * np.sin(x[2] * t), -t * x[0] * f * np.sin(x[2] * t), t * x[0] * f * np.cos(x[2] * t)], 1)
+    jac = jac if kind == "jac" else None
+    arctan = lambda z: np.array([np.arctan(z), 1 / (1 + z ** 2), -2 * z / (1 + z ** 2) ** 2])  # noqa: E731
+    cauchy = lambda z: np.array([np.log1p(z), 1 / (1 + z), -1 / (1 + z) ** 2])  # noqa: E731
+    for loss, (x, cost), scale in (("arctan", RECORDED_ARCTAN, 0.5), (arctan, RECORDED_ARCTAN, 0.5), (cauchy, RECORDED_CAUCHY, 0.1)):
+        res = gd.least_squares(fun, [2.0, 0.1, 0.6], jac=jac, loss=loss, f_scale=scale)
+        assert res.x.tolist() == pytest.approx(x, rel=1e-6) and res.cost == pytest.approx(cost, rel=1e-8)
+        assert np.allclose(res.fun, fun(res.x), atol=1e-12) and np.abs(res.grad).max() < 1e-8
+        assert res.derivatives == ("jac" if jac else "differences" if kind == "arrays" else "operators")
+    exact = gd.least_squares(lambda x: fun(x) * 0, [2.0, 0.1, 0.6], loss="arctan") if kind == "operators" else None
+    assert exact is None or (exact.cost == 0 and np.isfinite(exact.jac).all())  # residuals of 0 have finite slopes
+    with pytest.raises(ValueError, match="loss is a function of z"):
+        gd.least_squares(fun, [2.0, 0.1, 0.6], jac=jac, loss=lambda z: z)
+    with pytest.raises(ValueError, match="f_scale is above 0"):
+        gd.least_squares(fun, [2.0, 0.1, 0.6], jac=jac, loss="arctan", f_scale=0)
+
+
+def test_second_derivatives_of_constraints_are_used():
+    seen = []
+
+    def hess(x, v):
+        seen.append(v)
+        return v[0] * np.array([[2.0, 0], [0, 0]]) + v[1] * np.array([[2.0, 0], [0, 0]])
+    made = lambda **how: type("NonlinearConstraint", (), {  # noqa: E731
+        "fun": staticmethod(lambda x: [x[0] ** 2 + x[1], x[0] ** 2 - x[1]]), "lb": -np.inf, "ub": 1,
+        "jac": staticmethod(lambda x: [[2 * x[0], 1], [2 * x[0], -1]]), "hess": staticmethod(hess), **how})()
+    operator = type("LinearOperator", (), {"matvec": lambda self, p: self.h @ p})
+
+    def as_operator(x):
+        out = operator()
+        out.h = rosen_hess(np.asarray(x))
+        return out
+    for h in (rosen_hess, as_operator):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            res = gd.minimize(rosen, [0.5, 0.0], method="trust-constr", jac=rosen_der, hess=h, constraints=[made()], bounds=[(0, 1), (-0.5, 2)])
+        assert res.success and res.x.tolist() == pytest.approx([0.7074721577416423, 0.4994831460203849], abs=1e-5)  # SciPy 1.17.1, SLSQP
+        assert seen and res.maxcv < 1e-8
+        seen.clear()
+    by_updates = gd.minimize(rosen, [0.5, 0.0], jac=rosen_der, constraints=[made(hess=None)], bounds=[(0, 1), (-0.5, 2)])
+    assert by_updates.x.tolist() == pytest.approx(res.x.tolist(), abs=1e-5)
+    with pytest.warns(gd.GradusWarning, match="hess of fun is not used: a nonlinear constraint has none"):
+        gd.minimize(rosen, [0.5, 0.0], jac=rosen_der, hess=rosen_hess, constraints=[made(hess=None)])
+    with pytest.warns(gd.GradusWarning, match="hess of a nonlinear constraint is not used without jac"):
+        gd.minimize(rosen, [0.5, 0.0], constraints=[made(jac="2-point")])
+    with pytest.raises(ValueError, match="hess of a constraint is a function"):
+        gd.minimize(rosen, [0.5, 0.0], constraints={"type": "ineq", "fun": lambda x: x[0], "hess": 3})
+
+
+@pytest.mark.parametrize("method", ["Powell", "COBYLA", "COBYQA"])
+def test_methods_that_are_not_here_say_what_takes_their_place(method):
+    with pytest.warns(gd.GradusWarning, match=f"no method {method}: nelder_mead is used"):
+        res = gd.minimize(rosen, [1.3, 0.7], method=method)
+    assert res.success and res.x.tolist() == pytest.approx([1, 1], abs=1e-5)
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+def test_evaluations_are_counted_as_they_are(arrays):
+    calls = []
+
+    def fun(x):
+        calls.append(1)
+        x = np.asarray(x) if arrays else x
+        return (100.0 * (x[1:] - x[:-1] ** 2.0) ** 2.0 + (1 - x[:-1]) ** 2.0).sum()
+    for how in ({}, {"method": "Nelder-Mead"}, {"method": "Newton-CG"}, {"method": "trust-ncg"}, {"method": "CG"}):
+        calls.clear()
+        assert gd.minimize(fun, X0, **how).nfev == len(calls), how
+
+    def residuals(x):
+        calls.append(1)
+        x = np.asarray(x) if arrays else x
+        return x[1:] - x[:-1] ** 2
+    for how in ({}, {"loss": "huber"}, {"loss": "arctan"}):
+        calls.clear()
+        assert gd.least_squares(residuals, X0, **how).nfev == len(calls), how
