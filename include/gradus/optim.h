@@ -79,6 +79,43 @@ typedef struct gd_batch {
     gd_tensor *(*loss)(void *user, int64_t first, int64_t count);
 } gd_batch;
 
+/* One evaluation by one callback: everything that an objective has at a point.  A request is a sum of these. */
+typedef enum gd_want {
+    GD_WANT_LOSS = 1,
+    GD_WANT_GRADIENT = 2,
+    GD_WANT_EQUAL = 4,
+    GD_WANT_BELOW = 8,
+    GD_WANT_EQUAL_JACOBIAN = 16,
+    GD_WANT_BELOW_JACOBIAN = 32,
+    GD_WANT_HESSIAN = 64,
+    GD_WANT_RESIDUALS = 128,
+    GD_WANT_RESIDUAL_JACOBIAN = 256
+} gd_want;
+
+/* What gd_objective.evaluate computes in a call. */
+typedef struct gd_request {
+    unsigned wanted; /* a sum of gd_want, all of them in gd_objective.gives */
+    /* False: the parameters have the values of the call before, so work done then serves again */
+    bool new_point;
+    /* HESSIAN: of weight * loss + multipliers * (equal, below); multipliers: one per constraint, borrowed; NULL: all are 0 */
+    double weight;
+    const double *multipliers;
+    int64_t multiplier_count;
+} gd_request;
+
+/* The results of a call, NULL before it; new or borrowed.  n counts the elements of all parameters that want gradients, in order.
+ * Quantities that are wanted and stay NULL are an error; others are ignored. */
+typedef struct gd_answer {
+    gd_tensor *loss;              /* one element */
+    gd_tensor *gradient;          /* n elements */
+    gd_tensor *equal, *below;     /* one element per constraint */
+    gd_tensor *equal_jacobian;    /* [constraints, n] */
+    gd_tensor *below_jacobian;    /* [constraints, n] */
+    gd_tensor *hessian;           /* [n, n], symmetric */
+    gd_tensor *residuals;         /* [m] */
+    gd_tensor *residual_jacobian; /* [m, n] */
+} gd_answer;
+
 /* Either `loss`, a function made of operators, which autograd differentiates.  A vector is residuals whose sum of squares is
  * minimised; one element is the loss, whatever its shape (a single residual goes into `residuals`).  Or callbacks that compute the
  * numbers: they read the current parameters and write into tensors of the same shapes.  A callback fails by returning NULL or a status
@@ -115,6 +152,17 @@ typedef struct gd_objective {
      * Parameters and captured tensors may change in place, but captured tensors must not be replaced.  Evaluations whose graph
      * a link needs run the function. */
     bool traced;
+    /* All quantities by one callback, instead of all members above except `user`, `hvp` and `values`; may be NULL.  `gives` is a sum of gd_want
+     * with LOSS or RESIDUALS: what it computes.  Values whose derivatives are not in `gives` must be made of operators, and autograd
+     * differentiates them; those whose derivatives are may be plain numbers (gd_from_f64).  All values are wanted in the first call at a
+     * point, so one simulation serves loss and constraints; first derivatives follow in one call for all that have them, at the same point.
+     * HESSIAN needs GRADIENT and the Jacobians of the constraints that are given.  gd_solve_result.evals counts calls with new_point,
+     * constraint_evals calls that want constraints.  ARGUMENT: members that exclude each other, or `gives` without values. */
+    gd_status (*evaluate)(void *user, const gd_request *request, gd_answer *out);
+    unsigned gives;
+    /* The name of a constraint for messages: that of `below`, else of `equal`, from 0; borrowed until the next call.  NULL, or if it returns
+     * NULL: its number */
+    const char *(*constraint_name)(void *user, bool below, int64_t index);
 } gd_objective;
 
 /* The outcome of a step.  Numerical events are data, not errors. */
@@ -127,7 +175,7 @@ typedef struct gd_step_info {
     bool terminate;           /* a termination link requests the end */
     int64_t step;             /* steps done, including this one */
     int64_t evals;            /* evaluations so far */
-    int64_t constraint_evals; /* of the constraints so far, at most one per point */
+    int64_t constraint_evals; /* of the constraints so far, at most one per point (with `evaluate`: calls) */
     double
         kkt; /* with bounds: the largest element of x - P(x - gradient) at the start of the step, P the projection
                     onto the bounds; with constraints that of the Lagrangian; NAN: neither, or no gradient was computed */

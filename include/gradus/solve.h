@@ -93,6 +93,13 @@ typedef struct gd_solve_options {
      * - multipliers times the gradients of the constraints + bound_multipliers.  NAN if the chain has none. */
     double *multipliers, *bound_multipliers;
     int64_t multiplier_count;
+    /* gd_minimize: more arrays about the constraints at the end, borrowed; NULL: none.  active: [multiplier_count], 1 for constraints that hold
+     * with equality, else 0.  sensitivities: [all elements, multiplier_count], the derivative of the minimum's parameters by the right-hand
+     * side b of equal = b and below <= b; that of the loss is - multipliers.  They solve the system of the optimality conditions with exact
+     * second derivatives, or differences of first ones; an inactive constraint has 0.  NAN if the chain has no multipliers, the
+     * run has not converged, or the conditions do not determine the parameters */
+    int *active;
+    double *sensitivities;
 } gd_solve_options;
 
 gd_solve_options gd_solve_defaults(void); /* as the comments above say */
@@ -101,8 +108,8 @@ gd_solve_options gd_solve_defaults(void); /* as the comments above say */
 #define GD_DEFAULT_CHAIN "lbfgs | strong_wolfe"
 
 /* The default chain for an objective: GD_DEFAULT_CHAIN; with constraints nlp, for up to 2000 elements and constraints together
- * and an objective with second derivatives that is not noisy, else augmented_lagrangian around GD_DEFAULT_CHAIN.  Calls the constraints once,
- * to count them.  New; NULL if that fails or an argument is NULL. */
+ * and an objective with second derivatives that is not noisy, else augmented_lagrangian around GD_DEFAULT_CHAIN.  Calls the constraints or
+ * `evaluate` once, to count them; gd_minimize uses that call for its start.  New; NULL if that fails or an argument is NULL. */
 gd_link *gd_chain_for(gd_tensor *const *params, int count, const gd_objective *objective, bool noisy);
 
 /* The result of a solver. */
@@ -115,7 +122,8 @@ typedef struct gd_solve_result {
     double gradient_norm;
     double violation; /* largest violation of constraints at the end; 0 without constraints */
     int64_t steps, evals;
-    int64_t constraint_evals; /* points at which `equal` and `below` were called, once each */
+    int64_t
+        constraint_evals; /* points at which `equal` and `below` were called, once each; with `evaluate`: its calls for them */
     double seconds;
 } gd_solve_result;
 

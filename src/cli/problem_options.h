@@ -61,10 +61,10 @@ void gd__problem_arguments_close(gd_problem_arguments *a);
 /* JSON: the members "multipliers" and "constraints" of an object.  multipliers: as for gd__constraints_visit; an inequality nearer to its bound than the
  * tolerance is active. */
 GD_NODISCARD gd_status gd__constraints_json(const gd_problem *p, const gd_tensor *multipliers,
-                                            double tolerance, gd_text *out);
+                                            const double *sensitivities, double tolerance, gd_text *out);
 /* One line per constraint, which marks violations above the tolerance. */
 GD_NODISCARD gd_status gd__constraints_print(const gd_problem *p, const gd_tensor *multipliers,
-                                             double tolerance, gd_text *out);
+                                             const double *sensitivities, double tolerance, gd_text *out);
 
 /* Multipliers of bounds, a number for each element of the parameters in their order; NULL: not known.  JSON: the member "bound_multipliers",
  * an array for each parameter; text: a line for each that is not 0, of the first ones. */

@@ -9,8 +9,11 @@
 
 typedef struct report {
     gd_text *out;
+    const gd_problem *problem;
     double tolerance;
-    bool equal; /* the side that is printed */
+    bool equal;           /* the side that is printed */
+    const double *slopes; /* sensitivities [elements, rows], or NULL */
+    int64_t rows;
 } report;
 
 static void put_array(gd_text *out, const char *key, const double *v, int64_t count)
@@ -36,6 +39,29 @@ static void put_active(gd_text *out, const gd_constraint_state *f, double tolera
     gd__text_char(out, ']');
 }
 
+/* For each element of the constraint, how the elements of a parameter move with its right-hand side. */
+static void put_slopes(const report *r, const gd_constraint_state *f)
+{
+    int64_t at = 0;
+    gd__json_key(r->out, "sensitivities");
+    gd__text_char(r->out, '{');
+    for (int i = 0; i < r->problem->params; i++) {
+        int64_t size = gd_numel(r->problem->value[i]);
+        gd__json_key(r->out, r->problem->name[i]);
+        for (int64_t k = 0; k < f->count; k++) {
+            gd__text_add(r->out, k ? ", [" : "[[");
+            for (int64_t e = 0; e < size; e++) {
+                if (e) gd__text_char(r->out, ',');
+                gd__json_number(r->out, r->slopes[(at + e) * r->rows + f->first + k]);
+            }
+            gd__text_char(r->out, ']');
+        }
+        gd__text_add(r->out, f->count ? "]" : "[]");
+        at += size;
+    }
+    gd__text_char(r->out, '}');
+}
+
 static void put_object(void *user, const gd_constraint_state *f, int number)
 {
     const report *r = user;
@@ -47,6 +73,7 @@ static void put_object(void *user, const gd_constraint_state *f, int number)
     gd__json_put_number(r->out, "violation", f->violation);
     if (f->multiplier) put_active(r->out, f, r->tolerance);
     if (f->multiplier) put_array(r->out, "multipliers", f->multiplier, f->count);
+    if (f->multiplier && r->slopes) put_slopes(r, f);
     gd__text_char(r->out, '}');
 }
 
@@ -62,10 +89,11 @@ static void put_side(void *user, const gd_constraint_state *f, int number)
     }
 }
 
-gd_status gd__constraints_json(const gd_problem *p, const gd_tensor *multipliers, double tolerance,
-                               gd_text *out)
+gd_status gd__constraints_json(const gd_problem *p, const gd_tensor *multipliers, const double *sensitivities,
+                               double tolerance, gd_text *out)
 {
-    report r = {.out = out, .tolerance = tolerance, .equal = true};
+    report r = {.out = out, .problem = p, .tolerance = tolerance, .equal = true, .slopes = sensitivities};
+    r.rows = multipliers ? gd_numel(multipliers) : 0;
     gd__json_key(out, "multipliers");
     gd__text_add(out, "{\"equal\": [");
     gd_status status = gd__constraints_visit(p, multipliers, put_side, &r);
@@ -80,6 +108,20 @@ gd_status gd__constraints_json(const gd_problem *p, const gd_tensor *multipliers
     return status;
 }
 
+/* A line per element of the constraint and parameter; of parameters with many elements none. */
+static void put_slope_lines(const report *r, const gd_constraint_state *f)
+{
+    for (int64_t k = 0; k < f->count; k++)
+        for (int64_t at = 0, i = 0; i < r->problem->params; i++) {
+            int64_t size = gd_numel(r->problem->value[i]);
+            for (int64_t e = 0; e < size && size <= 12; e++)
+                gd__text_put(r->out, "%s%s %.7g", e ? "" : "  moves ", e ? "" : r->problem->name[i],
+                             r->slopes[(at + e) * r->rows + f->first + k]);
+            if (size && size <= 12) gd__text_put(r->out, " per unit of its right-hand side\n");
+            at += size;
+        }
+}
+
 static void put_line(void *user, const gd_constraint_state *f, int number)
 {
     const report *r = user;
@@ -90,12 +132,14 @@ static void put_line(void *user, const gd_constraint_state *f, int number)
     if (!f->multiplier) gd__text_add(r->out, " not known");
     if (f->violation > r->tolerance) gd__text_put(r->out, "; violated by %.3g", f->violation);
     gd__text_char(r->out, '\n');
+    if (f->multiplier && r->slopes) put_slope_lines(r, f);
 }
 
-gd_status gd__constraints_print(const gd_problem *p, const gd_tensor *multipliers, double tolerance,
-                                gd_text *out)
+gd_status gd__constraints_print(const gd_problem *p, const gd_tensor *multipliers,
+                                const double *sensitivities, double tolerance, gd_text *out)
 {
-    report r = {.out = out, .tolerance = tolerance};
+    report r = {.out = out, .problem = p, .tolerance = tolerance, .slopes = sensitivities};
+    r.rows = multipliers ? gd_numel(multipliers) : 0;
     return gd__constraints_visit(p, multipliers, put_line, &r);
 }
 

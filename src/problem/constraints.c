@@ -186,6 +186,7 @@ static gd_status visit(const gd_problem *p, const gd_tensor *multipliers, gd_con
     if (!status && known) status = gd_read_f64(multipliers, f->value + f->count, all);
     gd_scope_end(ctx);
     if (!status) {
+        f->first = *at;
         f->multiplier = known ? f->value + f->count + *at : NULL;
         f->violation = violation_of(f);
         *at += f->count;

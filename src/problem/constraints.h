@@ -22,6 +22,7 @@ typedef struct gd_constraint_state {
     bool equal;
     double *value, *multiplier; /* of each element; multiplier NULL: not known */
     int64_t count, before;      /* elements, and those of its side before them */
+    int64_t first;              /* those of both sides before them */
     double violation;           /* the largest; NaN counts as infinite */
 } gd_constraint_state;
 

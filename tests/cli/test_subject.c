@@ -171,6 +171,26 @@ static void constraints_have_names_in_the_results(void **state)
     assert_non_null(strstr(out, "; violated by 1\n"));
 }
 
+/* x + y least on the circle of radius^2 2 + b: -sqrt((2 + b) / 2) each, so d x / d b = -1/4; z stays where its constraint has room. */
+static void sensitivities_are_printed_if_they_are_asked_for(void **state)
+{
+    (void)state;
+#define CIRCLE                                                                              \
+    "minimize 'x + y + (z-1)^2' --param x=-0.5 --param y=-0.7 --param z=0 --sensitivities " \
+    "--below 'x^2 + y^2 <= 2' --below '[z - 5]' "
+    works(CIRCLE "--json");
+    const char *x = strstr(out, "\"sensitivities\": {\"x\": [["), *y = x ? strstr(x, "\"y\": [[") : NULL;
+    assert_true(y && fabs(strtod(x + 25, NULL) + 0.25) < 1e-6 && fabs(strtod(y + 7, NULL) + 0.25) < 1e-6);
+    assert_non_null(strstr(y, "\"sensitivities\": {\"x\": [[0]], \"y\": [[0]], \"z\": [[0]]}"));
+    works(CIRCLE);
+    assert_non_null(strstr(out, "\n  moves x -0.25 per unit of its right-hand side\n"));
+    works("minimize '(x-2)^2' --param x=0 --below 'x - 1' --json");
+    assert_null(strstr(out, "sensitivities"));
+    assert_int_equal(gradus("minimize 'x^2' --param x=1 --sensitivities"), 2);
+    assert_non_null(
+        strstr(err, "--sensitivities are those of --subject, --equal and --below, and none is given"));
+}
+
 /* (x^2 - 1)^2 + 0.3 x: from the higher well on the right. */
 static void several_starts_go_with_constraints(void **state)
 {
@@ -243,6 +263,7 @@ int main(void)
         PROGRAM_TEST(an_operator_that_contradicts_its_option_says_what_to_write),
         PROGRAM_TEST(what_is_true_or_false_is_no_number),
         PROGRAM_TEST(constraints_have_names_in_the_results),
+        PROGRAM_TEST(sensitivities_are_printed_if_they_are_asked_for),
         PROGRAM_TEST(several_starts_go_with_constraints),
         PROGRAM_TEST(constraints_have_a_domain),
         PROGRAM_TEST(a_parameter_may_be_in_a_constraint_alone),

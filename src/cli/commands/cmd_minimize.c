@@ -74,6 +74,10 @@ static const gd_option options[] = {
         "reason, seconds, params; kkt with bounds or constraints; violation, constraint_evals, multipliers "
         "and constraints (text, values, violation, active, multipliers of each) with constraints; "
         "bound_multipliers if the chain has them"),
+    GD_SWITCH(
+        "sensitivities",
+        "also print how the minimum moves per unit of b if constraints are left - right = b or <= b (for >= "
+        "the sides are swapped); with --json a member of each constraint. The loss changes by - multiplier"),
     GD_DATA_OPTIONS,
     GD_OPTION(
         "split", "NAMES",
@@ -108,6 +112,8 @@ typedef struct job {
     gd_archive *run; /* --resume */
     gd_slow_save slow;
     gd_solve_result result;
+    double *slopes; /* --sensitivities: [elements of the parameters, constraints], or NULL */
+    size_t slopes_bytes;
     double condition; /* of the Hessian at the end; NAN: not known */
     bool saddle;      /* there is no gradient at the end, but the loss falls along some direction */
     double last_loss;
@@ -200,6 +206,10 @@ static gd_status check_options(job *j)
     if (constrained(j) && j->gradient == GD_GRADIENTS_NONE)
         return gd_fail(ctx, GD_ARGUMENT,
                        "minimize: --subject, --equal and --below need gradients, --gradient none gives none");
+    if (!constrained(j) && gd__args_has(j->args, "sensitivities"))
+        return gd_fail(
+            ctx, GD_ARGUMENT,
+            "minimize: --sensitivities are those of --subject, --equal and --below, and none is given");
     if (j->gradient == GD_GRADIENTS_NONE && gd__args_has(j->args, "split"))
         return gd_fail(ctx, GD_ARGUMENT, "minimize: --split does not go with --gradient none");
     if (asks && j->gradient == GD_GRADIENTS_NONE)
@@ -549,7 +559,7 @@ static gd_status print_json(job *j)
     if (constrained(j) && !status) {
         gd__json_put_number(out, "violation", j->result.violation);
         gd__json_put_whole(out, "constraint_evals", j->result.constraint_evals);
-        status = gd__constraints_json(j->problem, multipliers(j), VIOLATION, out);
+        status = gd__constraints_json(j->problem, multipliers(j), j->slopes, VIOLATION, out);
     }
     gd__json_put_whole(out, "steps", j->result.steps);
     gd__json_put_whole(out, "evals", j->result.evals);
@@ -605,7 +615,8 @@ static gd_status print_text(job *j)
     if (!isnan(j->condition)) gd__text_put(out, "condition %.2g (estimate)\n", j->condition);
     for (int i = 0; i < j->problem->params && !status; i++)
         status = print_param(out, j->problem->name[i], j->problem->value[i]);
-    if (!status && constrained(j)) status = gd__constraints_print(j->problem, multipliers(j), VIOLATION, out);
+    if (!status && constrained(j))
+        status = gd__constraints_print(j->problem, multipliers(j), j->slopes, VIOLATION, out);
     const gd_tensor *bounds = gd_optimizer_attr_tensor(j->optimizer, "bound_multipliers");
     return status ? status : gd__bounds_print(j->problem, bounds, out);
 }
@@ -677,9 +688,27 @@ static gd_status save_end(job *j)
     return status;
 }
 
+static gd_status find_sensitivities(job *j)
+{
+    const gd_tensor *y = multipliers(j);
+    gd_ctx *ctx = j->cli->ctx;
+    gd_objective objective = gd__problem_objective(j->problem);
+    if (!gd__args_has(j->args, "sensitivities")) return GD_OK;
+    if (!y) {
+        gd_warn(ctx, "minimize: --sensitivities are not known: the chain gives no multipliers");
+        return GD_OK;
+    }
+    int64_t n = gd__list_numel(j->problem->value, j->problem->params), rows = gd_numel(y);
+    j->slopes_bytes = (size_t)(n * rows + 1) * sizeof *j->slopes;
+    if (!(j->slopes = gd__alloc(ctx, j->slopes_bytes))) return GD_NOMEM;
+    return gd__sensitivities(j->optimizer, &objective, converged(j), rows, NULL, j->slopes);
+}
+
 static gd_status print(job *j)
 {
-    gd_status status = gd__args_has(j->args, "json") ? print_json(j) : print_text(j);
+    gd_status status = find_sensitivities(j);
+    if (status) return status;
+    status = gd__args_has(j->args, "json") ? print_json(j) : print_text(j);
     return !status && j->cli->out.failed ? GD_NOMEM : status;
 }
 
@@ -710,6 +739,7 @@ static void close_job(job *j)
     gd__kept_stop(&j->kept, j->problem);
     gd_optimizer_free(j->optimizer);
     gd__free(ctx, j->history, j->history_bytes);
+    if (j->slopes) gd__free(ctx, j->slopes, j->slopes_bytes);
     gd_archive_free(j->run);
     gd__problem_rows_close(&j->rows);
     gd__problem_arguments_close(&j->arguments);

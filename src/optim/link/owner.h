@@ -90,6 +90,7 @@ typedef struct gd_asked {
     gd_closure *closures;
     bool one_number;                    /* what it returned last was one element */
     struct gd_traced_objective *traced; /* recordings of one that asks for them, or NULL */
+    struct gd_evaluator *evaluator;     /* of one with a single callback, or NULL */
     gd_tensor *first_loss;              /* owned; what the step returns */
     struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
 } gd_asked;

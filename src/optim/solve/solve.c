@@ -4,6 +4,7 @@
 #include "base/ctx.h"
 #include "optim/ranks/share.h"
 #include "optim/step/objective/bounds.h"
+#include "optim/step/objective/evaluator.h"
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
@@ -605,11 +606,15 @@ static gd_status prepare(run *r)
     o->searching.careful = !r->options->plain;
     o->searching.steepest = false;
     o->searching.shorter = 0;
-    if (r->options->noisy) return GD_OK;
     gd_tensor **wanted = gd__tensors_new(r->ctx, r->count);
-    o->asked.memo = wanted ? gd__memo_new(r->ctx, wanted, active(r, wanted), r->first_step) : NULL;
+    if (!wanted) return GD_NOMEM;
+    int count = active(r, wanted);
+    const gd_objective *single = gd__evaluator_for(o, wanted, count, r->objective);
+    if (single) r->objective = single;
+    if (single && !r->options->noisy) o->asked.memo = gd__memo_new(r->ctx, wanted, count, r->first_step);
+    r->constrained = r->objective->equal || r->objective->below;
     gd__free(r->ctx, wanted, (size_t)r->count * sizeof *wanted);
-    return o->asked.memo ? GD_OK : GD_NOMEM;
+    return single && (o->asked.memo || r->options->noisy) ? GD_OK : gd_error(r->ctx);
 }
 
 /* An attribute of the optimizer as numbers, NAN where there is none. */
@@ -632,7 +637,10 @@ static gd_status give_multipliers(const run *r)
     int64_t n = 0;
     for (int i = 0; i < r->count; i++) n += gd_numel(r->params[i]);
     gd_status status = copy_numbers(r, "multipliers", o->multiplier_count, o->multipliers);
-    return status ? status : copy_numbers(r, "bound_multipliers", n, o->bound_multipliers);
+    if (!status) status = copy_numbers(r, "bound_multipliers", n, o->bound_multipliers);
+    if (status || (!o->active && !o->sensitivities)) return status;
+    return gd__sensitivities(r->optimizer, r->objective, gd_stop_converged(r->reason), o->multiplier_count,
+                             o->active, o->sensitivities);
 }
 
 /* The optimizer is the caller's again. */
@@ -641,6 +649,7 @@ static void end_run(run *r)
     gd_optimizer *o = r->optimizer;
     gd__memo_free(o->asked.memo);
     o->asked.memo = NULL;
+    gd__evaluator_forget(o);
     o->watch = NULL;
     o->searching.careful = o->searching.steepest = false;
     gd__origin_free(&r->before);
@@ -665,7 +674,6 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
              .began = nowhere,
              .now = nowhere,
              .lowest = {INFINITY, NAN, NAN, INFINITY},
-             .constrained = objective->equal || objective->below,
              .reason = GD_STOP_ERROR};
     gd_status status = gd__not_stepping(o, "minimising");
     if (status) return gd__solve_tell(world_of(o, objective), r.ctx, status);
@@ -691,14 +699,17 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
     return gd__solve_tell(world_of(o, objective), r.ctx, status);
 }
 
-gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objective *objective, gd_link *chain,
-                           const gd_solve_options *options, gd_solve_result *result)
+/* e: where the default chain has counted the constraints, or NULL; consumed. */
+static gd_status minimize_link(gd_tensor *const *params, int count, const gd_objective *objective,
+                               gd_link *chain, gd_evaluator *e, const gd_solve_options *options,
+                               gd_solve_result *result)
 {
     if (result) *result = failure;
     if (!params || count <= 0 || !params[0] || !objective || !chain) {
         gd_ctx *ctx = params && count > 0 && params[0] ? gd_tensor_ctx(params[0]) : gd_link_ctx(chain);
         gd_status status = gd__null(ctx, "minimize: the parameters, the objective or the chain are NULL");
         gd_link_release(chain);
+        gd__evaluator_free(e);
         return gd__solve_tell(world_of(NULL, objective), ctx, status);
     }
     gd_ctx *ctx = gd_tensor_ctx(params[0]);
@@ -709,6 +720,10 @@ gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objecti
         snprintf(name, sizeof name, "p%d", i);
         status = gd_optimizer_add(o, name, params[i]);
     }
+    if (o)
+        gd__evaluator_give(o, e);
+    else
+        gd__evaluator_free(e);
     if (!status)
         status = gd_minimize_with(o, objective, options, result);
     else
@@ -717,14 +732,22 @@ gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objecti
     return status;
 }
 
+gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objective *objective, gd_link *chain,
+                           const gd_solve_options *options, gd_solve_result *result)
+{
+    return minimize_link(params, count, objective, chain, NULL, options, result);
+}
+
 gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective, const char *chain,
                       const gd_solve_options *options, gd_solve_result *result)
 {
     if (result) *result = failure;
     if (!params || count <= 0 || !params[0]) return GD_ARGUMENT;
     gd_ctx *ctx = gd_tensor_ctx(params[0]);
+    gd_evaluator *e = NULL;
     gd_link *link = chain ? gd_chain(ctx, chain)
-                          : gd_chain_for(params, count, objective, options && options->noisy);
-    if (link) return gd_minimize_link(params, count, objective, link, options, result);
+                          : gd__chain_for(params, count, objective, options && options->noisy, &e);
+    if (link) return minimize_link(params, count, objective, link, e, options, result);
+    gd__evaluator_free(e);
     return gd__solve_tell(world_of(NULL, objective), ctx, gd_error(ctx));
 }

@@ -1,5 +1,5 @@
 /* The chain of those who name none. */
-#include "gradus/solve.h"
+#include "optim/solve/solve_internal.h"
 
 #include "base/ctx.h"
 #include "gradus/autograd.h"
@@ -26,16 +26,45 @@ static gd_status count_constraints(gd_ctx *ctx, const gd_objective *o, int64_t *
     return gd_error(ctx);
 }
 
-static bool has_second_derivatives(const gd_objective *o) { return o->loss || (o->hvp && o->gradient); }
-
-gd_link *gd_chain_for(gd_tensor *const *params, int count, const gd_objective *objective, bool noisy)
+static bool has_second_derivatives(const gd_objective *o, const gd_evaluator *e)
 {
+    return e ? gd__evaluator_bends(e) : o->loss || (o->hvp && o->gradient);
+}
+
+/* As optimizers call it; *e: new, or NULL. */
+static const gd_objective *single_callbacks(gd_tensor *const *params, int count, const gd_objective *given,
+                                            gd_evaluator **e)
+{
+    gd_ctx *ctx = gd_tensor_ctx(params[0]);
+    gd_tensor **wanted = gd__calloc(ctx, (size_t)count * sizeof *wanted);
+    int active = 0;
+    for (int i = 0; i < count && wanted; i++)
+        if (params[i] && gd_requires_grad(params[i])) wanted[active++] = params[i];
+    const gd_objective *single = wanted ? gd__evaluator_new(ctx, wanted, active, given, e) : NULL;
+    gd__free(ctx, wanted, (size_t)count * sizeof *wanted);
+    return single;
+}
+
+gd_link *gd__chain_for(gd_tensor *const *params, int count, const gd_objective *objective, bool noisy,
+                       gd_evaluator **e)
+{
+    *e = NULL;
     if (!params || count <= 0 || !params[0] || !objective) return NULL;
     gd_ctx *ctx = gd_tensor_ctx(params[0]);
     int64_t rows = 0, n = 0;
     for (int i = 0; i < count; i++) n += gd_numel(params[i]);
-    if (!objective->equal && !objective->below) return gd_chain(ctx, GD_DEFAULT_CHAIN);
-    bool dense = !noisy && !objective->batch && has_second_derivatives(objective) && n <= MOST;
-    if (dense && count_constraints(ctx, objective, &rows)) return NULL;
+    const gd_objective *o = single_callbacks(params, count, objective, e);
+    if (!o) return NULL;
+    if (!o->equal && !o->below) return gd_chain(ctx, GD_DEFAULT_CHAIN);
+    bool dense = !noisy && !o->batch && has_second_derivatives(o, *e) && n <= MOST;
+    if (dense && count_constraints(ctx, o, &rows)) return NULL;
     return gd_chain(ctx, dense && n + rows <= MOST ? "nlp" : "augmented_lagrangian([" GD_DEFAULT_CHAIN "])");
+}
+
+gd_link *gd_chain_for(gd_tensor *const *params, int count, const gd_objective *objective, bool noisy)
+{
+    gd_evaluator *e;
+    gd_link *link = gd__chain_for(params, count, objective, noisy, &e);
+    gd__evaluator_free(e);
+    return link;
 }

@@ -3,6 +3,7 @@
 #define GD_OPTIM_SOLVE_SOLVE_INTERNAL_H
 
 #include "gradus/solve.h"
+#include "optim/step/objective/evaluator.h"
 
 double gd__seconds(void); /* of a clock that only goes forward */
 
@@ -17,6 +18,17 @@ GD_NODISCARD gd_status gd__lsq_check_options(gd_ctx *ctx, const gd_lsq_options *
 GD_NODISCARD gd_status gd__stop_together(gd_world *world, int64_t step, gd_stop *reason);
 /* A rank that fails tells those that would wait for it.  The status it is given. */
 gd_status gd__solve_tell(gd_world *world, gd_ctx *ctx, gd_status status);
+
+/* gd_chain_for; *e: the evaluator of an objective with a single callback, which knows the start; new, or NULL, on failure too. */
+gd_link *gd__chain_for(gd_tensor *const *params, int count, const gd_objective *objective, bool noisy,
+                       gd_evaluator **e);
+
+/* ---- solve_sensitivity.c ---- */
+
+/* gd_solve_options.active and sensitivities of a run that has ended where the parameters are; either may be NULL.  most: their
+ * constraints.  converged: else there are no sensitivities.  By the attributes `multipliers` and `bound_multipliers`. */
+GD_NODISCARD gd_status gd__sensitivities(gd_optimizer *o, const gd_objective *objective, bool converged,
+                                         int64_t most, int *active, double *sensitivities);
 
 /* ---- solve_curvature.c ---- */
 

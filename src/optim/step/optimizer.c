@@ -1,5 +1,6 @@
 /* Optimizers: their life.  Parameters and attributes are in link/params.c, groups in link/groups.c. */
 #include "gradus/dlpack.h"
+#include "optim/step/objective/evaluator.h"
 #include "optim/step/objective/traced.h"
 #include "optim/step/optimizer.h"
 #include "optim/step/objective/bounds.h"
@@ -91,6 +92,7 @@ void gd_optimizer_free(gd_optimizer *o)
     gd__free(ctx, o->attr, (size_t)o->attrs * sizeof *o->attr);
     gd__free(ctx, o->looked.active, (size_t)o->looked.room * 2 * sizeof *o->looked.active);
     gd__traced_objective_free(o);
+    gd__evaluator_free(o->asked.evaluator);
     gd__release(o->asked.first_loss);
     gd__release(o->model);
     ctx->live--;

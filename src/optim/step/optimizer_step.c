@@ -2,6 +2,7 @@
 #include "optim/step/optimizer.h"
 #include "optim/step/microbatch_loss.h"
 #include "optim/step/objective/bounds.h"
+#include "optim/step/objective/evaluator.h"
 #include "optim/step/distribute.h"
 #include "gradus/autograd.h"
 #include "optim/plan/plan.h"
@@ -389,6 +390,10 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
         status = gd_fail(ctx, GD_STATE, "optimizer: it has no parameters; gd_optimizer_add gives it some");
     if (status) return o->shared.share ? o->shared.call->agree(o, status) : status;
     int count = o->looked.count;
+    const gd_objective *single = objective ? gd__evaluator_for(o, o->looked.active, count, objective) : NULL;
+    if (objective && !single)
+        return o->shared.share ? o->shared.call->agree(o, gd_error(ctx)) : gd_error(ctx);
+    objective = single;
     look_at_use(o, objective);
     gd_step_share share = {.extra = extra, .first_kkt = NAN, .violation = NAN};
     gd_closure base;
@@ -416,6 +421,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd__share_clear(ctx, &share);
     gd__var_clear(&var);
     free_closures(o);
+    if (!o->asked.memo) gd__evaluator_forget(o);
     if (o->shared.share && (!objective || o->shared.share->accumulated)) o->shared.call->forget(o);
     if (o->shared.share) gd__accumulation_forget(o);
     if (o->shared.partial) tell_partial_update(ctx);

@@ -144,6 +144,12 @@ static gd_tensor *penalty_term(void *user)
     return term;
 }
 
+static gd_status scale_of_loss(const state *s, double *f)
+{
+    gd_tensor *first = gd_slice(s->scales, "0", 0, 1, 1);
+    return first ? gd_read_f64(first, f, 1) : gd_error(gd_var_ctx(s->var));
+}
+
 /* A var that sees the function, with nothing known yet. */
 static gd_var *wrapped(state *s)
 {
@@ -154,7 +160,7 @@ static gd_var *wrapped(state *s)
     gd_var_set_loss_approx(clone, NULL);
     gd_status status = gd_var_set_grad(clone, NULL);
     if (!status) status = gd_var_set_update(clone, NULL);
-    if (!status) status = gd_read_f64(gd_slice(s->scales, "0", 0, 1, 1), &f, 1);
+    if (!status) status = scale_of_loss(s, &f);
     if (!status) status = gd_var_add_term(clone, 1 / f, penalty_term, s);
     if (!status) return clone;
     gd_var_free(clone);
@@ -261,7 +267,7 @@ static gd_status constrained_step(state *s)
     gd_status status = gd_error(ctx);
     if (!status) status = estimate(s, value, &now);
     if (!status) status = publish(s, value);
-    if (!status) status = gd_read_f64(gd_slice(s->scales, "0", 0, 1, 1), &f, 1);
+    if (!status) status = scale_of_loss(s, &f);
     double loss = fmax(1, fabs(gd_var_loss_value(s->var, false))), size = 0;
     if (!status) status = gd_error(ctx);
     if (!status) status = gd_list_norm(gd_var_params(s->var), gd_var_count(s->var), INFINITY, &size);

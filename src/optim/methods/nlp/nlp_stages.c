@@ -390,9 +390,15 @@ static gd_status bad_start(nlp *s)
     for (int64_t i = 0; i < s->rows; i++) {
         if (isfinite(s->c[i])) continue;
         bool equal = i < s->equal;
+        const gd_objective *o = gd__objective_of(s->var);
+        int64_t index = equal ? i : i - s->equal;
+        const char *name = o && o->constraint_name ? o->constraint_name(o->user, !equal, index) : NULL,
+                   *why = isnan(s->c[i]) ? "not a number" : "infinite";
+        if (name)
+            return gd_fail(s->ctx, GD_VALUE, "nlp: the constraint '%.200s' is %s where the parameters start",
+                           name, why);
         return gd_fail(s->ctx, GD_VALUE, "nlp: constraint %lld of '%s' is %s where the parameters start",
-                       (long long)(equal ? i : i - s->equal), equal ? "equal" : "below",
-                       isnan(s->c[i]) ? "not a number" : "infinite");
+                       (long long)index, equal ? "equal" : "below", why);
     }
     gd_var_note_failed_search(s->var);
     s->k->stage = NEW; /* the next step tries again */

@@ -8,6 +8,7 @@
 #include "optim/step/microbatch_loss.h"
 #include "optim/step/many.h"
 #include "optim/step/objective/bounds.h"
+#include "optim/step/objective/evaluator.h"
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
 #include "optim/step/objective/residuals.h"
@@ -127,7 +128,8 @@ gd_status gd__derive(gd_var *var, gd_tensor *result, int flags, bool keep, gd_te
     gd_status status = gd__as_loss(var->ctx, &result, false);
     if (!status) status = gd__check_residuals(var, one_number);
     if (!status && is_of_params(var, result) && !(result = gd_copy(result))) status = gd_error(var->ctx);
-    int how = graph ? GD_CREATE_GRAPH : history || keep ? GD_RETAIN_GRAPH : 0;
+    bool shared = gd__evaluator_shares_graphs(gd__evaluator_of(var->optimizer, gd__objective_of(var)));
+    int how = graph ? GD_CREATE_GRAPH : history || keep || shared ? GD_RETAIN_GRAPH : 0;
     if (!status && backward) status = gradients_of(var, result, how, grads);
     for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
     return status ? status : hand_over(var, result, history || graph, loss, backward ? grads : NULL);
@@ -230,7 +232,7 @@ static gd_status eval_now(gd_closure *c, gd_var *var, int flags, gd_tensor **los
 {
     gd_status status = c->objective->loss ? eval_autograd(c, var, flags, loss, grads, keep)
                                           : eval_callbacks(c, var, flags, loss, grads);
-    if (!status) var->optimizer->evals++;
+    if (!status && !gd__evaluator_of(var->optimizer, c->objective)) var->optimizer->evals++;
     return status;
 }
 

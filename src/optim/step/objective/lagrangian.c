@@ -5,6 +5,7 @@
 #include "optim/step/objective/lagrangian.h"
 
 #include "gradus/autograd.h"
+#include "optim/step/objective/evaluator.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/jacobian.h"
 #include "optim/vector/layout.h"
@@ -26,8 +27,17 @@ gd_status gd__lagrangian_counts(gd_var *var, int64_t *equal, int64_t *below)
     return status;
 }
 
+/* That of the objective itself, if no link has changed it. */
+static gd_evaluator *evaluator_of(const gd_var *var)
+{
+    const gd_closure *c = var->closure;
+    return c && !c->below ? gd__evaluator_of(var->optimizer, c->objective) : NULL;
+}
+
 bool gd__lagrangian_bends(const gd_var *var)
 {
+    const gd_evaluator *e = gd__evaluator_of(var->optimizer, gd__objective_of(var));
+    if (e && !gd__evaluator_bends(e)) return false;
     return gd__var_gives_products(var) || gd__var_has_products(var);
 }
 
@@ -66,9 +76,14 @@ gd_status gd__lagrangian_values(gd_var *var, bool keep, double *f, double *c)
 }
 
 /* The Jacobian of one side, [numel, n]. */
-static gd_status slopes_of(gd_var *var, gd_tensor *c, int64_t n, double *j)
+static gd_status slopes_of(gd_var *var, gd_tensor *c, bool below, int64_t n, double *j)
 {
     if (!c || !c->numel) return GD_OK;
+    gd_evaluator *e = gd__evaluator_of(var->optimizer, gd__objective_of(var));
+    if (gd__evaluator_gives(e, below ? GD_WANT_BELOW_JACOBIAN : GD_WANT_EQUAL_JACOBIAN)) {
+        gd_tensor *given = gd__evaluator_jacobian(e, below);
+        return given ? gd_read_f64(given, j, c->numel * n) : gd_error(var->ctx);
+    }
     if (!gd_requires_grad(c)) {
         memset(j, 0, (size_t)(c->numel * n) * sizeof *j);
         return GD_OK;
@@ -92,8 +107,8 @@ gd_status gd__lagrangian_first(gd_var *var, double *g, double *j)
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
     status = gd_var_constraints(var, &c[0], &c[1]);
-    if (!status) status = slopes_of(var, c[0], n, j);
-    if (!status) status = slopes_of(var, c[1], n, j + (c[0] ? c[0]->numel * n : 0));
+    if (!status) status = slopes_of(var, c[0], false, n, j);
+    if (!status) status = slopes_of(var, c[1], true, n, j + (c[0] ? c[0]->numel * n : 0));
     gd_enable_grad_end(ctx, previous);
     gd_scope_end(ctx);
     return status;
@@ -145,8 +160,23 @@ static gd_status add_products(gd_var *var, double weight, int64_t n, double *w)
     return status;
 }
 
+/* By the objective's own Hessian of all. */
+static gd_status given_second(gd_var *var, gd_evaluator *e, double weight, const double *y, double *w)
+{
+    int64_t n = gd__list_numel(var->params, var->count), equal, below;
+    gd_status status = gd__lagrangian_counts(var, &equal, &below);
+    gd_tensor *h = status ? NULL : gd__evaluator_hessian(e, weight, y, equal + below);
+    return h ? gd_read_f64(h, w, n * n) : gd_error(var->ctx);
+}
+
 gd_status gd__lagrangian_second(gd_var *var, double weight, const double *y, double *w)
 {
+    gd_evaluator *own = evaluator_of(var), *e = gd__evaluator_of(var->optimizer, gd__objective_of(var));
+    if (gd__evaluator_gives(own, GD_WANT_HESSIAN)) return given_second(var, own, weight, y, w);
+    if (e && !gd__evaluator_bends(e))
+        return gd_fail(var->ctx, GD_NOT_IMPLEMENTED,
+                       "the objective's `evaluate` gives first derivatives as numbers, and no Hessian; add "
+                       "GD_WANT_HESSIAN, or let the link use a model");
     gd_ctx *ctx = var->ctx;
     int64_t n = gd__list_numel(var->params, var->count);
     gd_tensor *loss = NULL, *c[2], *number = NULL;

@@ -2,6 +2,7 @@
 #include "autograd/walk.h"
 #include "gradus/autograd.h"
 #include "optim/step/objective/bounds.h"
+#include "optim/step/objective/evaluator.h"
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
 #include "tensor/shape.h"
@@ -71,7 +72,7 @@ static gd_status compute(gd_var *var, const gd_objective *o, gd_point *p, gd_ten
     if (p) previous = gd_enable_grad_begin(ctx);
     gd_status status = both(ctx, o, &out[0], &out[1]);
     if (p) gd_enable_grad_end(ctx, previous);
-    var->optimizer->constraint_evals++;
+    if (!gd__evaluator_of(var->optimizer, o)) var->optimizer->constraint_evals++;
     if (status || !p) return status;
     gd__memo_keep_constraints(var->optimizer->asked.memo ? var->optimizer->asked.memo : var->share->points, p,
                               out);
@@ -94,6 +95,11 @@ gd_status gd_var_constraints(gd_var *var, gd_tensor **equal, gd_tensor **below)
     } else {
         memcpy(made, grad ? p->constraint_graph : p->constraint, sizeof made);
     }
+    gd_evaluator *e = grad ? gd__evaluator_of(var->optimizer, o) : NULL;
+    for (int k = 0; k < 2 && e; k++)
+        if (made[k] && gd__evaluator_gives(e, k ? GD_WANT_BELOW_JACOBIAN : GD_WANT_EQUAL_JACOBIAN))
+            made[k] = gd__evaluator_with_slopes(e, k, made[k]);
+    if (gd_error(var->ctx)) return gd_error(var->ctx);
     /* views: what is remembered may be dropped before the caller is done */
     *equal = made[0] ? gd__reshape(made[0], 1, &made[0]->numel) : NULL;
     *below = made[1] ? gd__reshape(made[1], 1, &made[1]->numel) : NULL;

@@ -4,6 +4,7 @@
 #include "autograd/walk.h"
 #include "gradus/autograd.h"
 #include "optim/step/microbatch_loss.h"
+#include "optim/step/objective/evaluator.h"
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/linear_model.h"
@@ -114,7 +115,7 @@ static gd_tensor *residuals_now(gd_var *var, const gd_objective *o, gd_tensor **
     else if (r->ndim == 0 || (r->numel == 1 && !o->residuals))
         (void)gd_fail(ctx, GD_SHAPE, "a link needs a vector of residuals, the objective returned one number");
     if (gd_error(ctx)) return NULL;
-    var->optimizer->evals++;
+    if (!gd__evaluator_of(var->optimizer, o)) var->optimizer->evals++;
     if (keep) {
         gd__release(*keep);
         gd__own(*keep = r);
@@ -252,7 +253,7 @@ static gd_status linearised_at_once(gd_var *var, const gd_objective *o, gd_tenso
     if (loss && p) gd__memo_keep(memo, p, loss, NULL);
     gd_scope_end(ctx);
     if (loss) {
-        var->optimizer->evals++;
+        if (!gd__evaluator_of(var->optimizer, o)) var->optimizer->evals++;
         return GD_OK;
     }
     gd__release(both[0]);
