@@ -49,7 +49,8 @@ from ._array import tile as tile, topk as topk, trace as trace, unique as unique
 from ._array import unique_counts as unique_counts, unique_inverse as unique_inverse, unique_values as unique_values
 from ._array import unstack as unstack, var as var, vecdot as vecdot
 from ._optim import Chain as Chain, Group as Group, Optimizer as Optimizer
-from ._links import Rule as Rule, Transform as Transform, Value as Value, Var as Var, link as link, rule as rule
+from ._links import Rule as Rule, Value as Value, link as link, rule as rule
+from ._var import Child as Child, Link as Link, Transform as Transform, Var as Var
 from ._module import Functional as Functional, LoadReport as LoadReport, Module as Module, ModuleDict as ModuleDict
 from ._module import ModuleList as ModuleList, TensorDict as TensorDict, TensorList as TensorList, VirtualTensor as VirtualTensor
 from ._module import no_grad_tensors as no_grad_tensors, register as register

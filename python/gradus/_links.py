@@ -1,12 +1,15 @@
 """Links and rules written in Python."""
 from __future__ import annotations
 
+from _thread import get_ident
+
 from . import _core
-from ._core import Context, Tensor
+from ._core import Context
+from ._var import Link, Transform, Var
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator, Sequence, overload
+    from typing import Any, Callable, Sequence, overload
 
     from ._optim import Chain
 else:
@@ -14,19 +17,26 @@ else:
         return fn
 
 
+# what a link is and has: python/src/optim/links.c has the same list
+TRAITS = {name: 1 << bit for bit, name in enumerate((
+    "rule", "step", "update", "apply", "uses_grad", "uses_loss", "needs_closure", "get_H", "reset", "reset_for_online", "pre_step",
+    "post_step", "concat_params"))}
+TARGETS = ("update", "grad", "closure", "params_direct", "params_difference", "update_difference")
+
+
 class _Definition:
     """A link of Python: its name in chains, and its description for the library."""
 
-    def __init__(self, name: str, summary: str, target: Any, settings: dict[str, Any], slots: tuple[str, ...], is_rule: bool = False,
-                 has_step: bool = False, has_update: bool = False, uses_grad: bool = False, needs_closure: bool = False) -> None:
+    def __init__(self, name: str, summary: str, target: Any, settings: dict[str, Any], slots: tuple[str, ...], traits: int,
+                 online: tuple[str, ...] = ()) -> None:
         self.name, self.summary, self.target, self.settings, self.slots = name, summary, target, settings, slots
-        self.traits = is_rule, has_step, has_update, uses_grad, needs_closure
+        self.traits, self.online = traits, online
 
     def table(self) -> dict[str, Any]:
         """As _core.link_table gives it for those of the library."""
-        kind = {bool: 4, str: 8, type(None): 33}  # none, or a chain
-        fields = tuple((key, kind.get(type(value), 2), False, value, float("-inf"), float("inf"), False, None, False, "a setting")
-                       for key, value in self.settings.items())
+        kind = {bool: 4, str: 8, type(None): 33, tuple: 32}  # none, or a chain
+        fields = tuple((key, 3 if key == "seed" else kind.get(type(value), 2), False, None if value == () else value, float("-inf"),
+                        float("inf"), False, None, isinstance(value, tuple), "a setting") for key, value in self.settings.items())
         return {"name": self.name, "family": "python", "summary": self.summary, "formula": None, "paper": None, "cost": None,
                 "example": None, "fields": fields}
 
@@ -37,7 +47,7 @@ definitions: dict[str, _Definition] = {}
 def known_in(context: Context) -> None:
     """The context knows every link of Python from here on."""
     for d in definitions.values():
-        _core._register_link(context, d.name, d.summary, d.target, d.settings, d.slots, *d.traits)
+        _core._register_link(context, d.name, d.summary, d.target, d.settings, d.slots, d.online, d.traits)
 
 
 def _defined(name: str, **what: Any) -> Callable[..., Chain]:
@@ -66,8 +76,16 @@ def _summary(target: Any, name: str) -> str:
 
 def _checked(settings: dict[str, Any], name: str) -> dict[str, Any]:
     for key, value in settings.items():
-        if value is not None and not isinstance(value, (bool, int, float, str)):
-            raise TypeError(f"{name}: the setting '{key}' needs a default that is a number, a flag, a text, or None for links")
+        if value is not None and value != () and not isinstance(value, (bool, int, float, str)):
+            raise TypeError(f"{name}: the setting '{key}' needs a default that is a number, a flag, a text, None for links, or () for one or "
+                            "more")
+    if settings.get("target", "update") not in TARGETS:
+        raise ValueError(f"{name}: target is one of {', '.join(TARGETS)}, not {settings['target']!r}")
+    for key, kind in (("update_freq", int), ("concat_params", bool)):
+        if key in settings and type(settings[key]) is not kind:
+            raise TypeError(f"{name}: '{key}' is {'a flag' if kind is bool else 'a whole number'}, not {settings[key]!r}")
+    if settings.get("update_freq", 1) < 1:
+        raise ValueError(f"{name}: 'update_freq' is 1 or more")
     return settings
 
 
@@ -286,201 +304,31 @@ def rule(fn: Callable[..., Any] | None = None, *, state: Sequence[str] = ()) -> 
     if any(p.default is p.empty for p in parameters):
         raise TypeError(f"{name}: settings of a rule need defaults")
     settings = _checked({p.name: p.default for p in parameters}, name)
-    if any(v is None or isinstance(v, str) for v in settings.values()):
-        raise TypeError(f"{name}: settings of a rule are numbers or flags")
+    if any(v is None or isinstance(v, (str, tuple)) for key, v in settings.items() if key != "target"):
+        raise TypeError(f"{name}: settings of a rule are numbers or flags, and target")
+    for key in ("update_freq", "concat_params", "seed"):
+        if key in settings:
+            raise TypeError(f"{name}: '{key}' is for links with update and apply, gd.link")
 
     def make(handle: Any, update: int) -> int:
         r = Rule(handle)
         given = {key: _core._rule_call(handle, "flag", (key,)) if isinstance(default, bool) else r._call("setting", key)
-                 for key, default in settings.items()}
+                 for key, default in settings.items() if key != "target"}
         return r._value(function(r, Value(r, update), **given))
 
-    return _defined(name, summary=_summary(fn, name), target=make, settings=settings, slots=tuple(state), is_rule=True)
+    return _defined(name, summary=_summary(fn, name), target=make, settings=settings, slots=tuple(state), traits=TRAITS["rule"])
 
 
-# ---- links of tensors ----
-
-class Transform:
-    """What update and apply of a link see: lists with a tensor for each parameter."""
-
-    def __init__(self, handle: Any, tensors: list[Tensor], params: list[Tensor], grads: list[Tensor] | None, loss: Tensor | None) -> None:
-        self._handle, self.tensors, self.params, self.grads, self.loss = handle, tensors, params, grads, loss
-
-    def __len__(self) -> int:
-        return len(self.tensors)
-
-    @property
-    def steps(self) -> int:
-        """Steps that the link has done."""
-        return _core._transform_steps(self._handle)
-
-    def state(self, index: int, slot: str) -> Tensor:
-        """A state tensor like the parameter, zeros at first; change it in place: assign()."""
-        return _core._transform_state(self._handle, index, slot)
-
-    def setting(self, name: str, index: int = 0) -> Any:
-        """A setting in force for a parameter: its group's, its schedule's, or the link's."""
-        return _core._transform_setting(self._handle, index, name)
-
-    def child(self, setting: str, tensors: list[Tensor]) -> list[Tensor]:
-        """What the links in that setting make of tensors; the same tensors where there are none."""
-        return _core._transform_child(self._handle, setting, tensors)
-
-
-class Var:
-    """What step of a link sees: the parameters, loss, gradient and update of a step, and what may come of it."""
-
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-
-    def _ask(self, name: str, *args: Any) -> Any:
-        return _core._var_call(self._handle, name, args)
-
-    def __len__(self) -> int:
-        return len(self.params)
-
-    @property
-    def params(self) -> list[Tensor]:
-        """The parameters."""
-        return list(self._ask("params"))
-
-    @property
-    def names(self) -> list[str]:
-        """Their names in the optimizer."""
-        return list(self._ask("names"))
-
-    @property
-    def current_step(self) -> int:
-        """Steps that the optimizer has done."""
-        return int(self._ask("number"))
-
-    @property
-    def is_last(self) -> bool:
-        """Is it the last link, or the last before lr?"""
-        return bool(self._ask("flags")[0])
-
-    @property
-    def nested_is_last(self) -> bool:
-        """The same for the last of children."""
-        return bool(self._ask("flags")[1])
-
-    @property
-    def last_lrs(self) -> list[float] | None:
-        """The learning rate of each parameter, where the next link is the last lr."""
-        found: list[float] | None = self._ask("last_lrs")
-        return found
-
-    @property
-    def has_closure(self) -> bool:
-        """Was the step given one?"""
-        return bool(self._ask("flags")[2])
-
-    @property
-    def stopped(self) -> bool:
-        """Has a link said stop?"""
-        return bool(self._ask("flags")[3])
-
-    @property
-    def known(self) -> set[str]:
-        """Those of "loss", "grad", "update" that are known: reading a different one evaluates."""
-        return {name for name, there in zip(("loss", "grad", "update"), self._ask("flags")[4:]) if there}
-
-    def get_loss(self, backward: bool = True) -> Tensor:
-        """The loss where the step begins, evaluated when first asked for; backward: with the gradient."""
-        found: Tensor = self._ask("get_loss", backward)
-        return found
-
-    def get_grad(self) -> list[Tensor]:
-        """The gradient there."""
-        return list(self._ask("get_grad"))
-
-    def get_update(self) -> list[Tensor]:
-        """The update so far: the gradient where no link has set one."""
-        return list(self._ask("get_update"))
-
-    def set_update(self, update: list[Tensor] | None) -> None:
-        """Another update; None forgets it."""
-        self._ask("set_update", update)
-
-    def set_grad(self, grad: list[Tensor] | None) -> None:
-        """Another gradient; None forgets it."""
-        self._ask("set_grad", grad)
-
-    update = property(get_update, set_update, doc="The update so far; may be set.")
-    grad = property(get_grad, set_grad, doc="The gradient; may be set.")
-
-    def evaluate(self, backward: bool = True) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-        """Loss and gradients where the parameters are now."""
-        loss, grads = self._ask("evaluate", backward)
-        return loss, grads
-
-    def evaluate_at(self, alpha: float, direction: list[Tensor]) -> float:
-        """The loss at params + alpha direction; the parameters are back afterwards."""
-        return float(self._ask("evaluate_at", alpha, direction))
-
-    def move(self, alpha: float, direction: list[Tensor]) -> None:
-        """params += alpha direction."""
-        self._ask("move", alpha, direction)
-
-    def hvp(self, vectors: list[Tensor]) -> tuple[Tensor, ...]:
-        """Products with the Hessian."""
-        return tuple(self._ask("hvp", vectors))
-
-    def hessian(self) -> Tensor:
-        """The Hessian over all parameters, [n, n]."""
-        found: Tensor = self._ask("hessian")
-        return found
-
-    def stop(self) -> None:
-        """No further links at this level."""
-        self._ask("stop")
-
-    def skip_update(self) -> None:
-        """The parameters stay as they are: the link has set them itself."""
-        self._ask("skip_update")
-
-    def terminate(self, yes: bool = True) -> None:
-        """The optimizer's should_terminate."""
-        self._ask("terminate", yes)
-
-    def set_attr(self, name: str, value: float | Tensor) -> None:
-        """A number or tensor for the user: Optimizer.attr(name)."""
-        self._ask("set_attr", name, value)
-
-    def storage(self, name: str, otherwise: Any = None) -> Any:
-        """What the step was given, or a link before has left."""
-        found = self._ask("storage", name)
-        return otherwise if found is None else found
-
-    def set_storage(self, name: str, value: float | Tensor) -> None:
-        """For links later in the step."""
-        self._ask("set_storage", name, value)
-
-    def state(self, index: int, slot: str) -> Tensor:
-        """A state tensor like the parameter, zeros at first; change it in place: assign()."""
-        found: Tensor = self._ask("state", index, slot)
-        return found
-
-    def setting(self, name: str, index: int = 0) -> Any:
-        """A setting in force for a parameter: its group's, its schedule's, or the link's."""
-        return self._ask("setting", index, name)
-
-    def child(self, setting: str) -> list[Tensor] | None:
-        """The update that the links in that setting make of the one that is there, in a step of theirs; None: there are no links."""
-        found: list[Tensor] | None = self._ask("child", setting)
-        return found
-
-    def after_step(self, fn: "Callable[[Var], Any]") -> None:
-        """fn(var) runs once the parameters of this step are set; where it raises, they are as before the step."""
-        self._ask("after_step", lambda handle: fn(Var(handle)))
-
+# ---- links of tensors, and of steps ----
 
 @overload
-def link(cls: type, *, state: Sequence[str] = (), uses_grad: bool = False, needs_closure: bool = False) -> Callable[..., Chain]: ...
+def link(cls: type, *, state: Sequence[str] = (), online: Sequence[str] = (), uses_grad: bool = False, uses_loss: bool = False,
+         needs_closure: bool = False) -> Callable[..., Chain]: ...
 @overload
-def link(cls: None = None, *, state: Sequence[str] = (), uses_grad: bool = False,
+def link(cls: None = None, *, state: Sequence[str] = (), online: Sequence[str] = (), uses_grad: bool = False, uses_loss: bool = False,
          needs_closure: bool = False) -> Callable[[type], Callable[..., Chain]]: ...
-def link(cls: type | None = None, *, state: Sequence[str] = (), uses_grad: bool = False, needs_closure: bool = False) -> Any:
+def link(cls: type | None = None, *, state: Sequence[str] = (), online: Sequence[str] = (), uses_grad: bool = False,
+         uses_loss: bool = False, needs_closure: bool = False) -> Any:
     """A link from a class with apply(self, t) and, if it likes, update(self, t); or with step(self, var).
 
         @gd.link(state=["average"])
@@ -495,27 +343,65 @@ def link(cls: type | None = None, *, state: Sequence[str] = (), uses_grad: bool 
             def apply(self, t):
                 return [t.state(i, "average") for i in range(len(t))]
 
-    apply returns the new update, a tensor for each of t.tensors, or None where it has changed them in place.  Its state is saved,
-    loaded and moved like any other link's.  One object serves all links of the class, so what differs belongs into state: setting
+    apply returns the new update, a tensor for each of t.tensors, or None where it has changed them in place.  In place of both,
+    update_tensor and apply_tensor(self, tensor, param, grad, loss, state, setting) are called for each parameter, and update_tensors and
+    apply_tensors with lists.  uses_grad and uses_loss: t.grads and t.loss are there.
+
+    Settings with these names are the library's: target ("update", "grad", "closure", "params_direct", "params_difference",
+    "update_difference"), update_freq (update at every n-th step), concat_params (all parameters as one vector), inner (None: links that
+    the tensors pass between update and apply), seed (for t.random).  Other settings whose default is None take links, () one or
+    more.  self.beta is t.setting("beta") in these methods.
+
+    State is saved, loaded and moved like any other link's; state=[...] of parameters, online=[...] those of it that reset_for_online
+    forgets, global_state the rest.  One object serves all links of the class, so what differs belongs into state: setting
     an attribute of self in these methods is a StateError.
 
-    A link with step(self, var) may evaluate (needs_closure=True), stop, skip the update, run other links and leave hooks (Var):
+    A link with step(self, var) may evaluate (needs_closure=True), stop, skip the update, change the closure, run other links and leave
+    hooks (Var); update(self, var) and apply(self, var) beside it are its halves:
 
         @gd.link
         class half_of:
             inner = None                                 # links, given as half_of(inner="adam")
 
             def step(self, var):
-                var.update = [u * 0.5 for u in var.child("inner") or var.update]"""
+                var.update = [u * 0.5 for u in var.child("inner") or var.update]
+
+    Each may have get_H(self, var), which gives links around it a Hessian over all parameters, a Tensor [n, n], its diagonal [n], a pair
+    (U, s) for U diag(s) U^T, or a function for products; reset(self, link) and reset_for_online(self, link), called after the state is
+    cleared; pre_step(self, var) and post_step(self, var)."""
     if cls is None:
-        return lambda cls: link(cls, state=state, uses_grad=uses_grad, needs_closure=needs_closure)
-    has_step = callable(getattr(cls, "step", None))
-    if has_step == callable(getattr(cls, "apply", None)):
-        raise TypeError(f"{cls.__name__}: a link needs a method apply(self, t), or one step(self, var)")
-    settings = _checked({k: v for k, v in vars(cls).items() if not k.startswith("_") and not callable(v)}, cls.__name__)
-    target = _Target(cls())
-    return _defined(cls.__name__, summary=_summary(cls, cls.__name__), target=target, settings=settings, slots=tuple(state),
-                    has_step=has_step, has_update=callable(getattr(cls, "update", None)), uses_grad=uses_grad, needs_closure=needs_closure)
+        return lambda cls: link(cls, state=state, online=online, uses_grad=uses_grad, uses_loss=uses_loss, needs_closure=needs_closure)
+    name = cls.__name__
+    has = {key for key in ("step", "update", "apply", "update_tensor", "apply_tensor", "update_tensors", "apply_tensors", "get_H", "reset",
+                           "reset_for_online", "pre_step", "post_step") if callable(getattr(cls, key, None))}
+    applies = has & {"apply", "apply_tensor", "apply_tensors"}
+    if "step" in has and (applies - {"apply"} or applies and "update" not in has) or len(applies - {"apply" if "step" in has else ""}) > 1 \
+            or not has & {"step", *applies}:
+        raise TypeError(f"{name}: a link needs a method apply(self, t), or one step(self, var)")
+    settings = _checked(_settings_of(cls), name)
+    known = {"target", "update_freq", "concat_params"} & settings.keys()
+    if known and "step" in has:
+        raise TypeError(f"{name}: '{known.pop()}' is for links with apply, not with step")
+    if stray := set(online) - set(state):
+        raise ValueError(f"{name}: online names state, and '{stray.pop()}' is none")
+    half = next(iter(applies), "apply").replace("apply", "update")
+    if {"update", "update_tensor", "update_tensors"} & has - {half}:
+        raise TypeError(f"{name}: beside {next(iter(applies))} stands {half}")
+    if "update_freq" in settings and half not in has:
+        raise TypeError(f"{name}: 'update_freq' says when update runs, and there is none")
+    is_: set[str] = (has & TRAITS.keys()) | ({"update"} if half in has else set()) | ({"concat_params"} & settings.keys())
+    is_ |= {key for key, on in (("uses_grad", uses_grad), ("uses_loss", uses_loss), ("needs_closure", needs_closure)) if on}
+    return _defined(name, summary=_summary(cls, name), target=_Target(cls(), settings), settings=settings, slots=tuple(state),
+                    online=tuple(online), traits=sum(TRAITS[key] for key in is_))
+
+
+def _settings_of(cls: type) -> dict[str, Any]:
+    """Attributes of the class and of those it is made of; [] is ()."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        found.update({k: () if isinstance(v, list) and not v else v for k, v in vars(base).items()
+                      if not k.startswith("_") and not callable(v) and not hasattr(v, "__get__")})
+    return found
 
 
 def _not_here(name: str, attribute: str) -> _core.StateError:
@@ -534,44 +420,101 @@ def _contents(link: Any) -> dict[str, tuple[Any, ...]]:
 class _Target:
     """The object behind all links of a class, which no step changes."""
 
-    def __init__(self, link: Any) -> None:
+    def __init__(self, link: Any, settings: dict[str, Any]) -> None:
         cls: Any = type(link)
-        self.link, self._running = link, 0
+        self.link = link
+        self._seen: dict[int, list[Link]] = {}  # what the running methods see, by thread
+        self._each = next((name for name in ("tensors", "tensor") if hasattr(cls, f"apply_{name}")), "")
 
         def set_attribute(link: Any, name: str, value: Any) -> None:
-            if self._running:
+            if self._now() is not None:
                 raise _not_here(cls.__name__, name)
-            cls.__setattr__(link, name, value)
+            object.__setattr__(link, name, value) if name in settings else cls.__setattr__(link, name, value)
 
         def delete_attribute(link: Any, name: str) -> None:
-            if self._running:
+            if self._now() is not None:
                 raise _not_here(cls.__name__, name)
             cls.__delattr__(link, name)
-        link.__class__ = type(cls.__name__, (cls,), {"__setattr__": set_attribute, "__delattr__": delete_attribute, "__slots__": (),
-                                                     "__module__": cls.__module__, "__doc__": cls.__doc__})
+        reads = {name: self._reads(name, value) for name, value in settings.items() if value is not None and value != ()}
+        link.__class__ = type(cls.__name__, (cls,), {**reads, "__setattr__": set_attribute, "__delattr__": delete_attribute,
+                                                     "__slots__": (), "__module__": cls.__module__, "__doc__": cls.__doc__})
 
-    def _run(self, fn: Callable[..., Any], seen: Any) -> Any:
-        before = _contents(self.link)
-        self._running += 1
+    def _reads(self, name: str, default: Any) -> property:
+        """self.NAME is the setting in force in methods of a step."""
+        def get(link: Any) -> Any:
+            seen = self._now()
+            if seen is None or name in link.__dict__:
+                return link.__dict__.get(name, default)
+            value = seen.setting(name, -1)
+            return int(value) if type(default) is int and value == int(value) else value
+
+        def set(link: Any, value: Any) -> None:
+            link.__dict__[name] = value
+        return property(get, set)
+
+    def _now(self) -> Link | None:
+        seen = self._seen.get(get_ident())
+        return seen[-1] if seen else None
+
+    def _run(self, fn: Callable[..., Any], seen: Link) -> Any:
+        before, thread = _contents(self.link), get_ident()
+        self._seen.setdefault(thread, []).append(seen)
         try:
             with _no_grad():
                 found = fn(seen)
         finally:
-            self._running -= 1
+            running = self._seen[thread]
+            running.pop()
+            if not running:
+                del self._seen[thread]
         now = _contents(self.link) if before else before
         for key, held in before.items():
             if now.get(key) != held:
                 raise _not_here(type(self.link).__name__, key)
         return found
 
+    def _of_lists(self, what: str) -> Callable[[Transform], Any]:
+        """update or apply of a link that has those of each tensor, or of lists."""
+        method = getattr(self.link, f"{what}_{self._each}")
+        if self._each == "tensors":
+            return lambda t: method(t.tensors, t.params, t.grads, t.loss, t.states, t.settings)
+
+        def run(t: Transform) -> Any:
+            grads: list[Any] = list(t.grads) if t.grads else [None] * len(t)
+            return [method(x, p, g, t.loss, state, setting)
+                    for x, p, g, state, setting in zip(t.tensors, t.params, grads, t.states, t.settings)]
+        return run
+
     def _update(self, *what: Any) -> None:
-        self._run(self.link.update, Transform(*what))
+        self._run(self._of_lists("update") if self._each else self.link.update, Transform(*what))
+
+    def _apply(self, *what: Any) -> Any:
+        found = self._run(self._of_lists("apply") if self._each else self.link.apply, Transform(*what))
+        return found if found is None or isinstance(found, (list, tuple)) else list(found)
 
     def _step(self, handle: Any) -> None:
         self._run(self.link.step, Var(handle))
 
-    def _apply(self, *what: Any) -> Any:
-        return self._run(self.link.apply, Transform(*what))
+    def _link_update(self, handle: Any) -> None:
+        self._run(self.link.update, Var(handle))
+
+    def _link_apply(self, handle: Any) -> None:
+        self._run(self.link.apply, Var(handle))
+
+    def _get_H(self, handle: Any) -> Any:
+        return self._run(self.link.get_H, Var(handle))
+
+    def _pre_step(self, handle: Any) -> None:
+        self._run(self.link.pre_step, Var(handle))
+
+    def _post_step(self, handle: Any) -> None:
+        self._run(self.link.post_step, Var(handle))
+
+    def _reset(self, handle: Any) -> None:
+        self._run(self.link.reset, Link(handle))
+
+    def _reset_for_online(self, handle: Any) -> None:
+        self._run(self.link.reset_for_online, Link(handle))
 
 
 def _no_grad() -> Any:

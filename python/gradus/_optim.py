@@ -1,17 +1,62 @@
 """Chains and optimizers."""
 from __future__ import annotations
 
+import weakref
 from math import isfinite
 
-from . import _core
+from . import _core, _var
 from ._core import Tensor
 from ._links import definitions, known_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Mapping
+    from typing import Any, Callable, Iterator, Mapping, Sequence
 
-REAL = 2  # a kind of settings, gradus/link.h
+REAL, SELECTION = 2, 64  # kinds of settings, gradus/link.h and core.c
+
+holders: "weakref.WeakValueDictionary[int, Any]" = weakref.WeakValueDictionary()  # optimizers by the address of the library's
+_var.HOLDERS = holders
+
+# Functions of parameters that stand in chains where a selection does: under a name that no parameter has, until an optimizer replaces
+# it by the names of those for which the function is true.
+functions: dict[str, Callable[[Any], Any]] = {}
+
+
+def _name_of(fn: Callable[[Any], Any]) -> str:
+    for name, known in functions.items():
+        if known is fn:
+            return name
+    own = getattr(fn, "__name__", "")
+    name = f"@{own if own.isidentifier() else 'function'}.{len(functions) + 1}"
+    functions[name] = fn
+    return name
+
+
+def _has_functions(text: str) -> bool:
+    return '"@' in text
+
+
+def _selection(fn: Callable[[Any], Any], parameters: Sequence[tuple[str, Any]]) -> str:
+    """The text that selects the parameters for which a function is true."""
+    names = ["".join(c if c.isalnum() or c in "_.-" else "\\" + c for c in name) for name, p in parameters if fn(p)]
+    return "*" if names and len(names) == len(parameters) else " or ".join(names) or "not *"
+
+
+class Selections:
+    """Functions in the chain of an optimizer."""
+
+    def __init__(self, optimizer: _core._Optimizer) -> None:
+        self._places = []
+        for path, field, text in _core._optimizer_selections(optimizer):
+            if text.startswith("@"):
+                if text not in functions:
+                    raise ValueError(f"'{text}' in the chain is a function of another process; give it again")
+                self._places.append((path, field, functions[text]))
+
+    def look(self, optimizer: _core._Optimizer, parameters: Sequence[tuple[str, Any]]) -> None:
+        """After parameters have come or gone."""
+        for path, field, fn in self._places if parameters else ():
+            _core._optimizer_set_text(optimizer, path, field, _selection(fn, parameters))
 
 
 class Chain:
@@ -23,7 +68,7 @@ class Chain:
     def __init__(self, text: "str | Chain") -> None:
         if definitions:
             known_in(_core.current_context())
-        object.__setattr__(self, "text", _core.check_chain(str(text)))
+        object.__setattr__(self, "text", _core.check_chain(text.text if isinstance(text, Chain) else str(text)))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a chain does not change")
@@ -31,12 +76,14 @@ class Chain:
     def __or__(self, other: "Chain | str") -> "Chain":
         if not isinstance(other, (Chain, str)):
             return NotImplemented
-        return Chain(f"{self.text} | {other}")
+        return Chain(f"{self.text} | {other.text if isinstance(other, Chain) else other}")
 
     def __ror__(self, other: str) -> "Chain":
         return Chain(f"{other} | {self.text}") if isinstance(other, str) else NotImplemented
 
     def __str__(self) -> str:
+        if _has_functions(self.text):
+            raise TypeError(f"the chain '{self.text}' has functions of parameters, which are for optimizers; a selection is a text: \"axes>=2\"")
         return self.text
 
     def __repr__(self) -> str:
@@ -54,18 +101,22 @@ class Chain:
         return hash(self.text)
 
     def __reduce__(self) -> Any:
-        return (Chain, (self.text,))
+        return (Chain, (str(self),))
 
 
 # ---- links as functions ----
 
-def _value(owner: str, name: str, value: Any) -> Any:
+def _value(owner: str, name: str, value: Any, kinds: int = 0) -> Any:
     """A value as the library takes it: links as a tuple of texts, numbers of NumPy and others as a float."""
     if isinstance(value, Chain):
         return (value.text,)
     if value is None or isinstance(value, (bool, str)):
         return value
+    if kinds & SELECTION and callable(value) and not isinstance(value, type):
+        return _name_of(value)
     try:
+        if isinstance(value, (list, tuple)) and value and any(isinstance(v, Chain) for v in value):
+            return (" | ".join(v.text if isinstance(v, Chain) else str(v) for v in value),)
         if isinstance(value, (list, tuple)):
             return [float(v) for v in value]
         if hasattr(value, "tolist") and not isinstance(value, Tensor) and getattr(value, "ndim", 0) == 1:
@@ -110,7 +161,7 @@ def make_link(name: str) -> Callable[..., Chain] | None:
             field = fields[i if many is None else min(i, many)][0]
             if field in settings:
                 raise TypeError(f"{name}(): '{field}' is given twice")
-            one = _value(name, field, value)
+            one = _value(name, field, value, kinds[field])
             if many is None or i < many:
                 values[field] = one
             else:
@@ -121,7 +172,7 @@ def make_link(name: str) -> Callable[..., Chain] | None:
 
                 near = difflib.get_close_matches(key, kinds, 1)
                 raise TypeError(f"{name}() has no setting '{key}'" + (f", did you mean '{near[0]}'?" if near else ""))
-            values[key] = _value(name, key, value)
+            values[key] = _value(name, key, value, kinds[key])
         if definitions:
             known_in(_core.current_context())
         return Chain(_core._link_text(name, tuple(values.items()), kinds))
@@ -240,7 +291,7 @@ class Optimizer(_core._Optimizer):
 
         self._params, self._model = params, params if isinstance(params, Module) else None
         self._views: list[Group] = []
-        text = _chain_text(chain)
+        text = joined(chain)
         groups = _groups_of(params, Module)
         if groups and not any(tensors for _, tensors in groups):
             raise ValueError("Optimizer: no parameters were given")
@@ -249,6 +300,8 @@ class Optimizer(_core._Optimizer):
         if definitions:
             known_in(context)
         super().__init__(context, text)
+        holders[self._handle] = self
+        self._selections = Selections(self) if _has_functions(text) else None
         if isinstance(params, Module):
             self.add_module(params)
         for number, (settings, tensors) in enumerate(groups):
@@ -259,9 +312,63 @@ class Optimizer(_core._Optimizer):
             else:
                 self.add_group(tuple(tensors), tuple(tensors.values()), settings)
             self._views.append(Group(self, number, tensors, settings))
+        self._look()
 
     def __new__(cls, *args: Any, **keywords: Any) -> "Optimizer":
         return super().__new__(cls)
+
+    def _look(self) -> None:
+        if self._selections is not None:
+            self._selections.look(self, list(self.parameters.items()))
+
+    def add(self, name: str, tensor: Tensor, /) -> None:
+        """Adds a parameter to the first group."""
+        super().add(name, tensor)
+        self._look()
+
+    def add_group(self, names: tuple[str, ...], tensors: tuple[Tensor, ...], settings: Any = None, /) -> int:
+        """Adds a group with settings of its own: {'lr': 0.1, 'momentum': 0.5}, or the text 'lr=0.1, momentum=0.5'."""
+        number = super().add_group(names, tensors, settings)
+        self._look()
+        return number
+
+    def add_module(self, module: Any, glob: str | None = None, settings: str | None = None, /) -> None:
+        """Adds the parameters of a module whose names match."""
+        super().add_module(module, glob, settings)
+        self._look()
+
+    def remove(self, name: str, /) -> None:
+        """Forgets a parameter and its state."""
+        super().remove(name)
+        self._look()
+
+    def reset(self, link: "str | Chain | None" = None) -> None:
+        """Forgets all state, or that of the links with a name ("adam") or a place ("1:adam", "0:multistep.0:adam") and of links inside
+        them; the parameters stay."""
+        reset_links(self, link)
+
+    @property
+    def links(self) -> list[str]:
+        """The places of all links in the chain, parents first: "0:clip_norm", "1:adam"."""
+        return [path for path, _ in _core._optimizer_links(self)]
+
+    @property
+    def attrs(self) -> "Attributes":
+        """What links have left for the user, as a mapping: attrs["best_loss"]."""
+        return Attributes(self)
+
+    def transform(self, tensors: Sequence[Tensor], grads: Sequence[Tensor] | None = None, loss: Tensor | None = None) -> list[Tensor]:
+        """What the chain makes of tensors with the shapes of the parameters, whose state and settings it uses; the parameters stay.
+        Links that evaluate, move parameters or stop raise.  grads: the gradients, if links want them and the tensors are others."""
+        return _core._optimizer_transform(self, "both", tensors, grads, loss)
+
+    def transform_update(self, tensors: Sequence[Tensor], grads: Sequence[Tensor] | None = None, loss: Tensor | None = None) -> None:
+        """The half of transform() that changes state, of a chain of one link; it may be called several times before transform_apply."""
+        _core._optimizer_transform(self, "update", tensors, grads, loss)
+
+    def transform_apply(self, tensors: Sequence[Tensor], grads: Sequence[Tensor] | None = None, loss: Tensor | None = None) -> list[Tensor]:
+        """The half of transform() that gives the result, of a chain of one link."""
+        return _core._optimizer_transform(self, "apply", tensors, grads, loss)
 
     @property
     def model(self) -> Any:
@@ -340,7 +447,7 @@ class Optimizer(_core._Optimizer):
         return f"{Chain(self.chain)._repr_html_()}<br>{len(self.parameters)} parameters, {self.steps} steps"
 
 
-def _chain_text(chain: tuple[Any, ...]) -> str:
+def joined(chain: tuple[Any, ...]) -> str:
     """Of text, a Chain, several of them, or a list."""
     parts = list(chain[0]) if len(chain) == 1 and isinstance(chain[0], (list, tuple)) else list(chain)
     if not parts:
@@ -348,7 +455,75 @@ def _chain_text(chain: tuple[Any, ...]) -> str:
     for part in parts:
         if not isinstance(part, (Chain, str)):
             raise TypeError(f"Optimizer: links are text or a Chain, not {type(part).__name__}")
-    return " | ".join(map(str, parts))
+    return " | ".join(part.text if isinstance(part, Chain) else part for part in parts)
+
+
+def reset_links(optimizer: _core._Optimizer, link: "str | Chain | None") -> None:
+    """All state, or that of links by name or place."""
+    if link is None:
+        _core._optimizer_reset(optimizer, None)
+        return
+    wanted, all_ = link.text.split("(")[0] if isinstance(link, Chain) else link, _core._optimizer_links(optimizer)
+    found = [path for path, name in all_ if wanted in (path, name)]
+    if not found:
+        raise KeyError(f"reset: no link '{wanted}' in the chain; there are {', '.join(path for path, _ in all_)}")
+    for path in found:
+        _core._optimizer_reset(optimizer, path)
+
+
+class Attributes:
+    """What links have left for the user, by name: numbers, tensors, and dicts of tensors by parameter."""
+
+    def __init__(self, optimizer: _core._Optimizer, read: Callable[[str], Any] | None = None) -> None:
+        self._optimizer = optimizer
+        self._read = read if read is not None else lambda name: attr_of(optimizer, name)
+
+    def _names(self) -> list[str]:
+        import json
+
+        texts = _core._optimizer_description(self._optimizer)
+        known = json.loads(next(iter(texts.values())))
+        names: dict[str, None] = {}
+        params = list(self._optimizer.parameters)
+        for name in [*known["attributes"], *known["attribute_tensors"]]:
+            of = next((p for p in params if name.endswith("." + p)), None)
+            names[name[:-len(of) - 1] if of is not None else name] = None
+        return [name for name in names if self._read(name) is not None]
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._read(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """What a link has left, or the default."""
+        found = self._read(name)
+        return default if found is None else found
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._read(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def keys(self) -> list[str]:
+        """The names."""
+        return self._names()
+
+    def values(self) -> list[Any]:
+        """What there is."""
+        return [self[name] for name in self]
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Names and what there is."""
+        return [(name, self[name]) for name in self]
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
 
 
 def _optimizer_again(cls: type[Optimizer], parameters: Any, chain: str, groups: Any, state: Any) -> Optimizer:

@@ -22,10 +22,11 @@ import torch  # type: ignore[import-not-found, unused-ignore]
 from torch.optim import optimizer as _base  # type: ignore[import-not-found, unused-ignore]
 
 from . import _core
-from ._optim import Chain, attr_of, takes_backward
+from ._optim import Attributes, Chain, Selections, _has_functions, attr_of, holders, joined, reset_links, takes_backward
 from ._torch_closure import Evaluations, Nothing, SumOfSquares
+from ._torch_wrap import Wrap
 
-__all__ = ["Optimizer"]
+__all__ = ["Optimizer", "Wrap"]
 
 # what schedulers, torch and its wrappers put into groups for themselves
 _OTHERS = {"params", "param_names", "chain", "initial_lr", "max_lr", "min_lr", "base_lr", "swa_lr", "max_momentum", "base_momentum",
@@ -47,7 +48,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
     """Steps of a chain over parameters of PyTorch.
 
     params    as for any optimizer of torch: tensors, pairs of name and tensor, or groups; or a module, for all it has
-    chain     text or links: "clip_norm(1) | adam | lr(1e-3)", gradus.m.adam() | gradus.m.lr(1e-3)
+    chain     text or links: "clip_norm(1) | adam | lr(1e-3)", gradus.m.adam() | gradus.m.lr(1e-3), also one by one or as a list
     settings  numbers for all groups: lr=1e-3, betas=(0.9, 0.99)
 
     A group has every number of the chain: lr (1 where the chain has no such link: it scales the update; with 0 nothing moves),
@@ -58,14 +59,16 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
     those of torch's autograd.  step(residuals=f) minimises the sum of squares of the tensor f() by the links of least squares, which
     get its Jacobian, or by any other; f leaves all derivatives to torch's autograd."""
 
-    def __init__(self, params: Any, chain: "Chain | str", *, foreach: bool | None = None, fused: bool | None = None,
-                 **settings: Any) -> None:
+    def __init__(self, params: Any, *chain: Any, foreach: bool | None = None, fused: bool | None = None, **settings: Any) -> None:
         del foreach, fused  # everything is
         for key in _REFUSED:
             _refuse(key, settings.pop(key, None))
-        text = _with_lr(str(Chain(chain)))
+        text = _with_lr(Chain(joined((settings.pop("chain"),) if not chain and "chain" in settings else chain)).text)
+        self._model = params if isinstance(params, torch.nn.Module) else None
         self._chain = text
         self._core = _core._Optimizer(_core.current_context(), text)
+        holders[self._core._handle] = self
+        self._selections = Selections(self._core)
         self._lent = _core._Borrower(self._core, torch.Tensor, torch.autograd.graph.increment_version)
         self._links = [_Link(i, row) for i, row in enumerate(self._lent.links())]
         self._keys, defaults = _group_keys(self._links)
@@ -101,7 +104,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         """A group with numbers of its own, by the names that the links have; the chain is one for all groups."""
         for key in param_group:
             self._check_key(key)
-        if "chain" in param_group and _with_lr(str(Chain(param_group["chain"]))) != self._chain:  # ZeroRedundancyOptimizer repeats it
+        if "chain" in param_group and _with_lr(Chain(param_group["chain"]).text) != self._chain:  # ZeroRedundancyOptimizer repeats it
             raise ValueError(f"gradus.torch: a group has '{param_group['chain']}' for a chain, the optimizer '{self._chain}'; it has one for all")
         super().add_param_group(param_group)
         group = self.param_groups[-1]
@@ -115,6 +118,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
             raise
         self._first.append(len(self._names))
         self._names += names
+        self._selections.look(self._core, [*zip(self._names, (p for g in self.param_groups for p in g["params"]))])
         self._group_numbers.append(number)
         self._pushed.append(dict(self._own))
         self._on_gpu = self._on_gpu or any(p.is_cuda for p in group["params"])
@@ -327,6 +331,25 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         return self._core.chain
 
     @property
+    def model(self) -> Any:
+        """The module whose parameters it has; None if it was made of tensors."""
+        return self._model
+
+    @property
+    def links(self) -> list[str]:
+        """The places of all links in the chain, parents first: "0:clip_norm", "1:adam"."""
+        return [path for path, _ in _core._optimizer_links(self._core)]
+
+    @property
+    def attrs(self) -> Attributes:
+        """What links have left for the user, as a mapping: attrs["best_loss"]."""
+        return Attributes(self._core, self.attr)
+
+    def reset(self, link: "str | Chain | None" = None) -> None:
+        """Forgets all state, or that of the links with a name ("adam") or a place ("1:adam") and of links inside them."""
+        reset_links(self._core, link)
+
+    @property
     def steps(self) -> int:
         """Steps done."""
         return self._core.steps
@@ -502,7 +525,8 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
     # ---- copies ----
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"chain": self._chain, "defaults": self.defaults, "param_groups": self.param_groups, "saved": self.state_dict(),
+        chain = self._core.chain if _has_functions(self._chain) else self._chain  # names in the place of functions, which may not be there
+        return {"chain": chain, "defaults": self.defaults, "param_groups": self.param_groups, "saved": self.state_dict(),
                 "warned": self._warned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

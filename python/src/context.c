@@ -417,9 +417,12 @@ void gd_py_end(gd_py_context *c, PyThreadState *state)
 void gd_py_disown(gd_py_context *c)
 {
     if (--c->depth) return;
+    PyObject *kept = c->kept; /* the step is over */
+    c->kept = NULL;
     c->owner = 0;
     PyThread_release_lock(c->lock);
     if (c->graves) bury(c);
+    Py_XDECREF(kept);
 }
 
 void gd_py_release(gd_py_context *c, void (*end)(void *), void *object)
@@ -610,6 +613,7 @@ static void context_dealloc(PyObject *self)
     close_all(c);
     if (c->lock) PyThread_free_lock(c->lock);
     Py_CLEAR(c->raised);
+    Py_CLEAR(c->kept);
     Py_CLEAR(c->classes);
     PyObject_Free(self);
     Py_DECREF(type);

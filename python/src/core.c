@@ -37,13 +37,13 @@ static PyObject *default_of(const gd_field *f)
     }
 }
 
-/* A setting of a link: (name, kinds, needed, default, low, high, whole, choices, variadic, help). */
+/* A setting of a link: (name, kinds, needed, default, low, high, whole, choices, variadic, help); a bit more in kinds for a selection. */
 static PyObject *describe_field(const gd_field *f)
 {
-    return Py_BuildValue("(sIONddNNNN)", f->name, f->kinds,
-                         f->fallback.kind || f->variadic ? Py_False : Py_True, default_of(f), f->low, f->high,
-                         PyBool_FromLong(f->integer), text_or_none(f->choices), PyBool_FromLong(f->variadic),
-                         text_or_none(f->help));
+    unsigned kinds = f->kinds | (f->selection ? 64u : 0);
+    return Py_BuildValue("(sIONddNNNN)", f->name, kinds, f->fallback.kind || f->variadic ? Py_False : Py_True,
+                         default_of(f), f->low, f->high, PyBool_FromLong(f->integer),
+                         text_or_none(f->choices), PyBool_FromLong(f->variadic), text_or_none(f->help));
 }
 
 static PyObject *describe_link(const gd_link_class *c)
@@ -194,6 +194,7 @@ static int fill_module(PyObject *module)
                PyModule_AddFunctions(module, gd_py_traced_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_layer_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_optimizer_functions) == 0 &&
+               PyModule_AddFunctions(module, gd_py_by_hand_functions) == 0 &&
                PyModule_AddStringConstant(module, "__version__", gd_version()) == 0;
     fine = fine && add_public_names(module);
     if (fine) gd_py.module = module;

@@ -8,7 +8,8 @@
  *   module.c    modules and virtual tensors                          solve.c    minimize, least squares
  *   functional.c functions chosen by two classes
  *   train.c     trainings and models
- *   file.c      files and bytes                                      links.c    links and rules in Python, var.c their steps
+ *   file.c      files and bytes                                      links.c    links and rules in Python
+ *   view.h      what they see: var.c, link_view.c, closures.c        by_hand.c  parts of an optimizer by hand
  *   reads.c     what functions that record read on the host
  *   core.c      the module, tables of the library                    settings.c settings of links and groups as values
  *   arithmetic.c operators between two, in place
@@ -91,6 +92,7 @@ typedef struct gd_py_context {
     gd_py_message *messages; /* newest first */
     void *links;             /* classes made in Python, see links.c */
     PyObject *classes;       /* addresses of gd_class by name, see module.c */
+    PyObject *kept;          /* what links left for the rest of a step, see closures.c; NULL: nothing */
     PyObject *raised;        /* an exception that a function of the user left with, until the call is back */
 } gd_py_context;
 
@@ -235,7 +237,7 @@ PyObject *gd_py_dlpack_device(PyObject *self, PyObject *unused);
 PyObject *gd_py_from_dlpack(PyObject *module, PyObject *object);
 extern PyMethodDef gd_py_make_functions[], gd_py_autograd_functions[], gd_py_solve_functions[],
     gd_py_file_functions[], gd_py_functional_functions[], gd_py_link_functions[], gd_py_timing_functions[],
-    gd_py_traced_functions[], gd_py_layer_functions[], gd_py_optimizer_functions[];
+    gd_py_traced_functions[], gd_py_layer_functions[], gd_py_optimizer_functions[], gd_py_by_hand_functions[];
 
 /* ---- arguments.c ---- */
 
@@ -370,8 +372,6 @@ void gd_py_options_clear(gd_py_options *o);
 /* A setting in force for a parameter, as Python has it. */
 PyObject *gd_py_setting(gd_py_context *c, gd_link *link, const char *name, gd_tensor *key);
 PyObject *gd_py_var_call(PyObject *module, PyObject *all);
-/* The step of a link whose object has _step(var); hooks: a list for the functions that it leaves for the end of the step. */
-gd_status gd_py_step_link(gd_py_context *c, PyObject *object, PyObject *hooks, gd_link *link, gd_var *var);
 
 /* ---- optim.c, module.c ---- */
 

@@ -2,7 +2,7 @@
  *
  * A class lives as long as its context.  A rule gets no user data, so each has its own C function out of a
  * fixed supply; a link of tensors finds its Python object through its class. */
-#include "core.h"
+#include "view.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -163,19 +163,6 @@ static PyObject *rule_call(PyObject *module, PyObject *all)
 
 /* ---- links of tensors ---- */
 
-static const char *const transform_name = "gradus.transform", *const transform_ended =
-                                                                  "gradus.transform.ended";
-
-static PyObject *list_of(gd_py_context *c, gd_tensor *const *t, int count)
-{
-    PyObject *list = t ? PyList_New(count) : Py_NewRef(Py_None);
-    for (int i = 0; t && i < count && list; i++) {
-        PyObject *item = gd_py_borrowed_tensor(c, t[i]);
-        if (!item || PyList_SetItem(list, i, item) < 0) Py_CLEAR(list);
-    }
-    return list;
-}
-
 /* What apply returned becomes the update: tensors made here belong to the scope, others are copied, for later links may write
  * into them. */
 static int take_results(const gd_transform *t, PyObject *result)
@@ -201,23 +188,36 @@ static int take_results(const gd_transform *t, PyObject *result)
     return 1;
 }
 
+static gd_py_view view_of(gd_link *link, gd_var *var)
+{
+    py_class *p = (py_class *)(uintptr_t)gd_link_class_of(link);
+    return (gd_py_view){.link = link, .var = var, .c = p->c, .hooks = p->hooks};
+}
+static PyObject *object_of(const gd_link *link)
+{
+    return ((py_class *)(uintptr_t)gd_link_class_of(link))->object;
+}
+
 static gd_status run_tensors(const gd_transform *t, const char *what, int takes)
 {
-    py_class *p = (py_class *)(uintptr_t)gd_link_class_of(t->link);
-    gd_py_context *c = p->c;
+    gd_py_view v = view_of(t->link, t->var);
+    gd_py_context *c = v.c;
+    v.t = t;
     PyGILState_STATE state = gd_py_callback_begin(c);
-    PyObject *capsule = PyCapsule_New((void *)(uintptr_t)t, transform_name, NULL), *result = NULL;
-    PyObject *tensors = list_of(c, t->tensors, t->count), *params = list_of(c, t->params, t->count);
-    PyObject *grads = list_of(c, t->grads, t->count),
+    PyObject *capsule = gd_py_view_open(&v), *result = NULL;
+    PyObject *tensors = gd_py_borrowed_list(&v, t->tensors, t->count),
+             *params = gd_py_borrowed_list(&v, t->params, t->count);
+    PyObject *grads = t->grads ? gd_py_borrowed_list(&v, t->grads, t->count) : Py_NewRef(Py_None),
              *loss = t->loss ? gd_py_borrowed_tensor(c, t->loss) : Py_NewRef(Py_None);
     if (capsule && tensors && params && grads && loss)
-        result = PyObject_CallMethod(p->object, what, "OOOOO", capsule, tensors, params, grads, loss);
+        result = PyObject_CallMethod(object_of(t->link), what, "OOOOO", capsule, tensors, params, grads,
+                                     loss);
     if (result && takes && !take_results(t, result)) Py_CLEAR(result);
     gd_status status = result ? GD_OK : GD_CALLBACK;
     if (!result) gd_py_keep_exception(c);
-    if (capsule) (void)PyCapsule_SetName(capsule, transform_ended);
-    PyObject *seen[] = {capsule, tensors, params, grads, loss};
-    for (int i = 0; i < 5; i++) Py_XDECREF(seen[i]);
+    gd_py_view_close(&v, capsule);
+    PyObject *seen[] = {tensors, params, grads, loss};
+    for (int i = 0; i < 4; i++) Py_XDECREF(seen[i]);
     gd_py_callback_end(c, state);
     state = PyGILState_Ensure(); /* results now have references of their own: the scope keeps its */
     Py_XDECREF(result);
@@ -227,34 +227,23 @@ static gd_status run_tensors(const gd_transform *t, const char *what, int takes)
 static gd_status update_tensors(const gd_transform *t) { return run_tensors(t, "_update", 0); }
 static gd_status apply_tensors(const gd_transform *t) { return run_tensors(t, "_apply", 1); }
 
-static gd_status step_link(gd_link *link, gd_var *var)
+static gd_status run_step(gd_link *link, gd_var *var, const char *method)
 {
-    py_class *p = (py_class *)(uintptr_t)gd_link_class_of(link);
-    return gd_py_step_link(p->c, p->object, p->hooks, link, var);
+    gd_py_view v = view_of(link, var);
+    return gd_py_run_with_view(object_of(link), method, &v);
 }
+static gd_status step_link(gd_link *link, gd_var *var) { return run_step(link, var, "_step"); }
+static gd_status update_link(gd_link *link, gd_var *var) { return run_step(link, var, "_link_update"); }
+static gd_status apply_link(gd_link *link, gd_var *var) { return run_step(link, var, "_link_apply"); }
+static gd_status before_link(gd_link *link, gd_var *var) { return run_step(link, var, "_pre_step"); }
+static gd_status after_link(gd_link *link, gd_var *var) { return run_step(link, var, "_post_step"); }
+static void reset_link(gd_link *link) { (void)run_step(link, NULL, "_reset"); }
+static void reset_link_for_online(gd_link *link) { (void)run_step(link, NULL, "_reset_for_online"); }
 
-static const gd_transform *transform_of(PyObject *capsule)
+static gd_linop *link_hessian(gd_link *link, gd_var *var)
 {
-    if (PyCapsule_IsValid(capsule, transform_name)) return PyCapsule_GetPointer(capsule, transform_name);
-    (void)gd_py_fail(GD_STATE, "a transform is used after its step");
-    return NULL;
-}
-
-/* State of the i-th tensor, zeros at first; the library owns it and it is changed in place. */
-static PyObject *transform_state(PyObject *module, PyObject *args)
-{
-    PyObject *capsule;
-    const char *slot;
-    int i;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "Ois:state", &capsule, &i, &slot)) return NULL;
-    const gd_transform *t = transform_of(capsule);
-    if (!t) return NULL;
-    if (i < 0 || i >= t->count)
-        return gd_py_fail(GD_INDEX, "state: there are %d tensors, not %d", t->count, i + 1);
-    gd_py_context *c = ((const py_class *)(uintptr_t)gd_link_class_of(t->link))->c;
-    gd_tensor *state = gd_link_state(t->link, t->keys[i], slot);
-    return state ? gd_py_borrowed_tensor(c, state) : gd_py_raise(c);
+    gd_py_view v = view_of(link, var);
+    return gd_py_hessian_of(object_of(link), &v);
 }
 
 PyObject *gd_py_setting(gd_py_context *c, gd_link *link, const char *name, gd_tensor *key)
@@ -264,57 +253,6 @@ PyObject *gd_py_setting(gd_py_context *c, gd_link *link, const char *name, gd_te
     if (s->kind == GD_SET_BOOL) return PyBool_FromLong(s->real != 0);
     if (s->kind == GD_SET_STRING) return PyUnicode_FromString(s->string);
     return s->kind == GD_SET_REAL ? PyFloat_FromDouble(s->real) : Py_NewRef(Py_None);
-}
-
-/* A setting in force for the i-th tensor. */
-static PyObject *transform_setting(PyObject *module, PyObject *args)
-{
-    PyObject *capsule;
-    const char *name;
-    int i;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "Ois:setting", &capsule, &i, &name)) return NULL;
-    const gd_transform *t = transform_of(capsule);
-    if (!t) return NULL;
-    if (i < 0 || i >= t->count)
-        return gd_py_fail(GD_INDEX, "setting: there are %d tensors, not %d", t->count, i + 1);
-    gd_py_context *c = ((const py_class *)(uintptr_t)gd_link_class_of(t->link))->c;
-    return gd_py_setting(c, t->link, name, t->keys[i]);
-}
-
-/* child(transform, setting, tensors): the child on them, a new list; the same where there is no child. */
-static PyObject *transform_child(PyObject *module, PyObject *args)
-{
-    PyObject *capsule, *list;
-    const char *field;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OsO!:child", &capsule, &field, &PyList_Type, &list)) return NULL;
-    const gd_transform *t = transform_of(capsule);
-    if (!t) return NULL;
-    gd_py_context *c = ((const py_class *)(uintptr_t)gd_link_class_of(t->link))->c;
-    if (!gd_link_child(t->link, field)) return Py_NewRef(list);
-    gd_tensor **x = PyList_Size(list) == t->count ? PyMem_Calloc((size_t)t->count + 1, sizeof *x) : NULL;
-    int fine = x != NULL;
-    for (int i = 0; i < t->count && fine; i++) {
-        PyObject *item = PyList_GetItem(list, i);
-        PyObject *held = gd_py_as_tensor(item);
-        gd_tensor *own = held ? gd_py_tensor_of(held) : NULL;
-        fine = own && (x[i] = gd_copy(own)); /* links may write into them */
-        Py_XDECREF(held);
-    }
-    if (!fine && !PyErr_Occurred() && !gd_error(c->ctx))
-        PyErr_Format(PyExc_TypeError, "child: a list of %d tensors is needed", t->count);
-    fine = fine && !gd_transform_child(t, field, x);
-    PyObject *result = fine ? list_of(c, x, t->count) : PyErr_Occurred() ? NULL : gd_py_raise(c);
-    PyMem_Free(x);
-    return result;
-}
-
-static PyObject *transform_steps(PyObject *module, PyObject *capsule)
-{
-    (void)module;
-    const gd_transform *t = transform_of(capsule);
-    return t ? PyLong_FromLongLong(gd_link_steps(t->link)) : NULL;
 }
 
 /* ---- registering ---- */
@@ -346,6 +284,28 @@ void gd_py_free_links(gd_py_context *c)
     }
 }
 
+/* Settings that the library itself reads in every class that has them. */
+static int add_known_field(py_class *p, gd_field *f, PyObject *value)
+{
+    if (!strcmp(f->name, "target") && PyUnicode_Check(value)) {
+        *f = (gd_field)GD_TARGET;
+        f->fallback = gd_setting_string(kept(p, value));
+        return f->fallback.string != NULL;
+    }
+    if (!strcmp(f->name, "update_freq") && PyLong_Check(value)) {
+        *f = (gd_field)GD_UPDATE_FREQ("update runs at every n-th step");
+        f->fallback = gd_setting_real(PyFloat_AsDouble(value));
+    } else if (!strcmp(f->name, "concat_params") && PyBool_Check(value)) {
+        *f = (gd_field)GD_CONCAT_PARAMS("all parameters are one vector");
+        f->fallback = gd_setting_bool(value == Py_True);
+    } else if (!strcmp(f->name, "seed") && (value == Py_None || PyLong_Check(value))) {
+        *f = (gd_field)GD_SEED("of the link's own random numbers");
+        if (value != Py_None) f->fallback = gd_setting_real(PyFloat_AsDouble(value));
+    } else
+        return 0;
+    return !PyErr_Occurred();
+}
+
 static int add_field(py_class *p, PyObject *name, PyObject *value)
 {
     gd_field *f = &p->fields[p->field_count];
@@ -353,8 +313,11 @@ static int add_field(py_class *p, PyObject *name, PyObject *value)
     *f = (gd_field){.name = kept(p, name), .low = -INFINITY, .high = INFINITY, .help = "a setting"};
     if (!f->name) return 0;
     p->field_count++;
+    if (add_known_field(p, f, value) || PyErr_Occurred()) return !PyErr_Occurred();
     if (value == Py_None) {
         *f = (gd_field)GD_CHILD(f->name, "links, or none");
+    } else if (PyTuple_Check(value)) {
+        *f = (gd_field)GD_CHILDREN(f->name, "links, one or more");
     } else if (PyBool_Check(value)) {
         f->kinds = GD_SET_BOOL;
         f->fallback = gd_setting_bool(value == Py_True);
@@ -380,50 +343,83 @@ static int add_rule_function(py_class *p)
     return gd_py_fail(GD_STATE, "at most %d rules can be made in Python", RULES) != NULL;
 }
 
-/* What a link of Python is, in the order of _register_link. */
-typedef struct traits {
-    int is_rule, has_step, has_update, uses_grad, needs_closure;
-} traits;
+/* What a link of Python is and has, as bits: _links.py has the same list. */
+enum {
+    IS_RULE = 1,
+    HAS_STEP = 2,
+    HAS_UPDATE = 4,
+    HAS_APPLY = 8,
+    USES_GRAD = 16,
+    USES_LOSS = 32,
+    NEEDS_CLOSURE = 64,
+    HAS_HESSIAN = 128,
+    HAS_RESET = 256,
+    HAS_RESET_FOR_ONLINE = 512,
+    HAS_PRE_STEP = 1024,
+    HAS_POST_STEP = 2048,
+    CONCATENATES = 4096
+};
 
-static int fill_class(py_class *p, PyObject *fields, PyObject *slots, const traits *is)
+static int add_slots(py_class *p, PyObject *slots, PyObject *online)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(slots); i++) {
+        PyObject *name = PyTuple_GetItem(slots, i);
+        if (i == 16) return PyErr_Format(PyExc_ValueError, "a link has at most 16 slots") != NULL;
+        int forgotten = PySequence_Contains(online, name);
+        if (forgotten < 0) return 0;
+        p->slots[p->slot_count++] = (gd_slot){kept(p, name), forgotten ? GD_SLOT_ONLINE : 0};
+        if (!p->slots[i].name) return PyErr_Format(PyExc_TypeError, "names of state are texts") != NULL;
+    }
+    return 1;
+}
+
+static void set_functions(gd_link_class *cls, unsigned is)
+{
+    if (is & HAS_STEP) {
+        cls->step = step_link;
+        if (is & HAS_UPDATE) cls->update = update_link;
+        if (is & HAS_APPLY) cls->apply = apply_link;
+        cls->own_settings = cls->moves_params = true;
+    } else if (!(is & IS_RULE)) {
+        cls->apply_tensors = apply_tensors;
+        if (is & HAS_UPDATE) cls->update_tensors = update_tensors;
+    }
+    if (is & HAS_HESSIAN) cls->hessian = link_hessian;
+    if (is & HAS_RESET) cls->reset = reset_link;
+    if (is & HAS_RESET_FOR_ONLINE) cls->reset_for_online = reset_link_for_online;
+    if (is & HAS_PRE_STEP) cls->pre_step = before_link;
+    if (is & HAS_POST_STEP) cls->post_step = after_link;
+}
+
+static int fill_class(py_class *p, PyObject *fields, PyObject *slots, PyObject *online, unsigned is)
 {
     PyObject *name, *value;
     Py_ssize_t at = 0;
     while (PyDict_Next(fields, &at, &name, &value))
         if (!add_field(p, name, value)) return 0;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(slots); i++) {
-        if (i == 16) return PyErr_Format(PyExc_ValueError, "a link has at most 16 slots") != NULL;
-        p->slots[p->slot_count++] = (gd_slot){kept(p, PyTuple_GetItem(slots, i)), 0};
-        if (!p->slots[i].name) return PyErr_Format(PyExc_TypeError, "names of state are texts") != NULL;
-    }
+    if (!add_slots(p, slots, online)) return 0;
     p->cls.fields = p->field_count ? p->fields : NULL;
     p->cls.field_count = p->field_count;
     p->cls.slots = p->slot_count ? p->slots : NULL;
     p->cls.slot_count = p->slot_count;
-    p->cls.uses_grad = is->uses_grad;
-    p->cls.needs_closure = is->needs_closure;
-    p->cls.acts_first = is->has_step; /* it may do anything */
-    if (is->is_rule) return add_rule_function(p);
-    if (is->has_step) {
-        p->cls.step = step_link;
-        p->cls.own_settings = p->cls.moves_params = true;
-        return (p->hooks = PyList_New(0)) != NULL;
-    }
-    p->cls.apply_tensors = apply_tensors;
-    if (is->has_update) p->cls.update_tensors = update_tensors;
-    return 1;
+    p->cls.uses_grad = is & USES_GRAD;
+    p->cls.uses_loss = is & USES_LOSS;
+    p->cls.needs_closure = is & NEEDS_CLOSURE;
+    p->cls.concat_params = is & CONCATENATES;
+    p->cls.acts_first = is & (HAS_STEP | HAS_PRE_STEP); /* it may do anything */
+    set_functions(&p->cls, is);
+    if (is & IS_RULE) return add_rule_function(p);
+    return (p->hooks = PyList_New(0)) != NULL;
 }
 
-/* _register_link(context, name, summary, object, settings, slots, is_rule, has_step, has_update, uses_grad, needs_closure); what is
- * there already stays. */
+/* _register_link(context, name, summary, object, settings, slots, online slots, traits); what is there already stays. */
 static PyObject *register_link(PyObject *module, PyObject *args)
 {
-    PyObject *context, *name, *summary, *object, *fields, *slots;
-    traits is;
+    PyObject *context, *name, *summary, *object, *fields, *slots, *online;
+    unsigned is;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!UUOO!O!ppppp:_register_link", gd_py.context_type, &context, &name,
-                          &summary, &object, &PyDict_Type, &fields, &PyTuple_Type, &slots, &is.is_rule,
-                          &is.has_step, &is.has_update, &is.uses_grad, &is.needs_closure))
+    if (!PyArg_ParseTuple(args, "O!UUOO!O!O!I:_register_link", gd_py.context_type, &context, &name, &summary,
+                          &object, &PyDict_Type, &fields, &PyTuple_Type, &slots, &PyTuple_Type, &online, &is))
         return NULL;
     gd_py_context *c = (gd_py_context *)context;
     if (!gd_py_enter(c)) return NULL;
@@ -436,7 +432,7 @@ static PyObject *register_link(PyObject *module, PyObject *args)
     p->cls.name = kept(p, name);
     p->cls.family = "python";
     p->cls.summary = kept(p, summary);
-    if (!p->cls.name || !p->cls.summary || !fill_class(p, fields, slots, &is)) {
+    if (!p->cls.name || !p->cls.summary || !fill_class(p, fields, slots, online, is)) {
         class_free(p);
         return NULL;
     }
@@ -452,9 +448,5 @@ static PyObject *register_link(PyObject *module, PyObject *args)
 PyMethodDef gd_py_link_functions[] = {{"_register_link", register_link, METH_VARARGS, NULL},
                                       {"_rule_call", rule_call, METH_VARARGS, NULL},
                                       {"_rule_functions", rule_names, METH_NOARGS, NULL},
-                                      {"_transform_state", transform_state, METH_VARARGS, NULL},
-                                      {"_transform_setting", transform_setting, METH_VARARGS, NULL},
-                                      {"_transform_steps", transform_steps, METH_O, NULL},
-                                      {"_transform_child", transform_child, METH_VARARGS, NULL},
                                       {"_var_call", gd_py_var_call, METH_VARARGS, NULL},
                                       {NULL, NULL, 0, NULL}};

@@ -562,8 +562,11 @@ static PyObject *optimizer_reset(PyObject *o, PyObject *unused)
 {
     (void)unused;
     OPTIMIZER_OR_RETURN(o);
+    PyThreadState *state = gd_py_begin(c); /* links in Python may have a reset of their own */
+    if (!state) return NULL;
     gd_optimizer_reset(optimizer);
-    Py_RETURN_NONE;
+    gd_py_end(c, state);
+    return done(c, gd_error(c->ctx));
 }
 
 static PyObject *optimizer_evaluate(PyObject *o, PyObject *on)

@@ -2,7 +2,7 @@
  *
  * Python asks by name (_var_call): one function a question, all in one table.  A capsule holds the variable and ends with the call, so
  * that what somebody keeps says so when it is used. */
-#include "core.h"
+#include "view.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,19 +10,60 @@
 static const char *const alive = "gradus.var", *const ended = "gradus.var.ended",
                          *const hook_name = "gradus.hook";
 
-/* What the functions below see. */
-typedef struct view {
-    gd_link *link;
-    gd_var *var;
-    gd_py_context *c;
-    PyObject *hooks; /* functions that wait for the end of a step; borrowed */
-} view;
+/* ---- views and their capsules ---- */
+
+PyObject *gd_py_view_open(gd_py_view *v) { return PyCapsule_New(v, alive, NULL); }
+
+static void end_made(PyObject *list)
+{
+    for (Py_ssize_t i = 0; list && i < PyList_Size(list); i++) {
+        PyObject *capsule = PyList_GetItem(list, i);
+        gd_py_view *v = PyCapsule_GetPointer(capsule, alive);
+        (void)PyCapsule_SetName(capsule, ended);
+        if (v->owned) gd_var_free(v->var);
+        free(v);
+    }
+}
+
+void gd_py_view_close(gd_py_view *v, PyObject *capsule)
+{
+    PyObject *type, *value, *trace; /* what it was called for may have failed */
+    PyErr_Fetch(&type, &value, &trace);
+    end_made(v->made);
+    Py_CLEAR(v->made);
+    if (capsule) (void)PyCapsule_SetName(capsule, ended);
+    Py_XDECREF(capsule);
+    PyErr_Restore(type, value, trace);
+}
+
+/* A different variable for the rest of the call; owned ones are taken over, also on failure. */
+static PyObject *sub_view(gd_py_view *v, gd_var *var, int owned)
+{
+    gd_py_view *root = v->root ? v->root : v, *s = calloc(1, sizeof *s);
+    if (s)
+        *s = (gd_py_view){
+            .link = v->link, .var = var, .c = v->c, .hooks = v->hooks, .root = root, .owned = owned};
+    PyObject *capsule = s ? PyCapsule_New(s, alive, NULL) : PyErr_NoMemory();
+    if (capsule && !root->made) root->made = PyList_New(0);
+    if (capsule && root->made && PyList_Append(root->made, capsule) == 0) return capsule;
+    if (capsule) (void)PyCapsule_SetName(capsule, ended);
+    Py_XDECREF(capsule);
+    if (owned) gd_var_free(var);
+    free(s);
+    return NULL;
+}
+
+gd_py_view *gd_py_view_of(PyObject *capsule)
+{
+    if (PyCapsule_IsValid(capsule, alive)) return PyCapsule_GetPointer(capsule, alive);
+    (void)gd_py_fail(GD_STATE, "a variable is used after its step");
+    return NULL;
+}
 
 /* ---- lists ---- */
 
-static PyObject *borrowed_list(view *v, gd_tensor *const *t)
+PyObject *gd_py_borrowed_list(gd_py_view *v, gd_tensor *const *t, int count)
 {
-    int count = gd_var_count(v->var);
     PyObject *list = t ? PyList_New(count) : gd_py_raise(v->c);
     for (int i = 0; i < count && list; i++) {
         PyObject *item = gd_py_borrowed_tensor(v->c, t[i]);
@@ -31,22 +72,33 @@ static PyObject *borrowed_list(view *v, gd_tensor *const *t)
     return list;
 }
 
-/* The tensors of a list, borrowed, in memory for PyMem_Free; NULL with an exception. */
-static gd_tensor **tensors_of(view *v, PyObject *list)
+static PyObject *borrowed_list(gd_py_view *v, gd_tensor *const *t)
 {
-    int count = gd_var_count(v->var), fine = PyList_Check(list) && PyList_Size(list) == count;
+    return gd_py_borrowed_list(v, t, gd_var_count(v->var));
+}
+
+gd_tensor **gd_py_tensors_of(PyObject *list, int count)
+{
+    PyObject *values = PyList_Check(list) || PyTuple_Check(list) ? PySequence_Tuple(list) : NULL;
+    int fine = values && PyTuple_Size(values) == count;
     gd_tensor **t = fine ? PyMem_Calloc((size_t)count + 1, sizeof *t) : NULL;
     for (int i = 0; t && i < count && fine; i++) {
-        PyObject *item = PyList_GetItem(list, i);
+        PyObject *item = PyTuple_GetItem(values, i);
         fine = gd_py_is_tensor(item) && (t[i] = gd_py_tensor_of(item));
     }
+    Py_XDECREF(values);
     if (t && fine) return t;
     PyMem_Free(t);
-    if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "var: a list of %d tensors is needed", count);
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "a list of %d tensors is needed", count);
     return NULL;
 }
 
-static PyObject *none_or_raise(view *v, gd_status status)
+static gd_tensor **tensors_of(gd_py_view *v, PyObject *list)
+{
+    return gd_py_tensors_of(list, gd_var_count(v->var));
+}
+
+PyObject *gd_py_none_or_raise(gd_py_view *v, gd_status status)
 {
     if (status) return gd_py_raise(v->c);
     Py_RETURN_NONE;
@@ -54,13 +106,13 @@ static PyObject *none_or_raise(view *v, gd_status status)
 
 /* ---- what the step is about ---- */
 
-static PyObject *var_params(view *v, PyObject *args)
+static PyObject *var_params(gd_py_view *v, PyObject *args)
 {
     (void)args;
     return borrowed_list(v, gd_var_params(v->var));
 }
 
-static PyObject *var_names(view *v, PyObject *args)
+static PyObject *var_names(gd_py_view *v, PyObject *args)
 {
     (void)args;
     PyObject *list = PyList_New(0);
@@ -73,14 +125,14 @@ static PyObject *var_names(view *v, PyObject *args)
     return list;
 }
 
-static PyObject *var_number(view *v, PyObject *args)
+static PyObject *var_number(gd_py_view *v, PyObject *args)
 {
     (void)args;
     return PyLong_FromLongLong(gd_var_step(v->var));
 }
 
 /* [is_last, nested_is_last, has_closure, stopped, has_loss, has_grad, has_update] */
-static PyObject *var_flags(view *v, PyObject *args)
+static PyObject *var_flags(gd_py_view *v, PyObject *args)
 {
     (void)args;
     const gd_var *x = v->var;
@@ -90,7 +142,7 @@ static PyObject *var_flags(view *v, PyObject *args)
                          PyBool_FromLong(gd_var_has_grad(x)), PyBool_FromLong(gd_var_has_update(x)));
 }
 
-static PyObject *var_last_lrs(view *v, PyObject *args)
+static PyObject *var_last_lrs(gd_py_view *v, PyObject *args)
 {
     (void)args;
     const double *lrs = gd_var_last_lrs(v->var);
@@ -103,7 +155,7 @@ static PyObject *var_last_lrs(view *v, PyObject *args)
 
 /* ---- loss, gradient, update ---- */
 
-static PyObject *var_loss(view *v, PyObject *args)
+static PyObject *var_loss(gd_py_view *v, PyObject *args)
 {
     int backward = 1;
     if (!PyArg_ParseTuple(args, "|p:get_loss", &backward)) return NULL;
@@ -111,23 +163,65 @@ static PyObject *var_loss(view *v, PyObject *args)
     return loss ? gd_py_borrowed_tensor(v->c, loss) : gd_py_raise(v->c);
 }
 
-static PyObject *var_grad(view *v, PyObject *args)
+static PyObject *var_grad(gd_py_view *v, PyObject *args)
 {
-    (void)args;
-    return borrowed_list(v, gd_var_grad(v->var));
+    int graph = 0;
+    if (!PyArg_ParseTuple(args, "|p:get_grad", &graph)) return NULL;
+    return borrowed_list(v, graph ? gd_var_grad_graph(v->var) : gd_var_grad(v->var));
 }
 
-static PyObject *var_update(view *v, PyObject *args)
+/* The loss that is known, or one near it: None if there is none. */
+static PyObject *var_known_loss(gd_py_view *v, PyObject *args)
+{
+    int approx;
+    if (!PyArg_ParseTuple(args, "p", &approx)) return NULL;
+    gd_tensor *loss = approx                    ? gd_var_loss_approx(v->var)
+                      : gd_var_has_loss(v->var) ? gd_var_loss(v->var, false)
+                                                : NULL;
+    return loss ? gd_py_borrowed_tensor(v->c, loss) : Py_NewRef(Py_None);
+}
+
+static PyObject *var_set_loss(gd_py_view *v, PyObject *args)
+{
+    PyObject *value;
+    int approx;
+    if (!PyArg_ParseTuple(args, "Op", &value, &approx)) return NULL;
+    gd_tensor *t = NULL;
+    if (gd_py_is_tensor(value)) {
+        t = gd_py_tensor_of(value);
+        if (t && gd_numel(t) != 1) PyErr_SetString(PyExc_ValueError, "var: a loss is one number");
+        t = PyErr_Occurred() ? NULL : gd_detach(gd_copy(t)); /* what Python holds may change */
+    } else if (value != Py_None) {
+        double number = PyFloat_AsDouble(value);
+        if (!PyErr_Occurred()) t = gd_scalar(v->c->ctx, GD_F64, number);
+    }
+    if (PyErr_Occurred()) return NULL;
+    if (!t && value != Py_None) return gd_py_raise(v->c);
+    if (approx)
+        gd_var_set_loss_approx(v->var, t);
+    else
+        gd_var_set_loss(v->var, t);
+    Py_RETURN_NONE;
+}
+
+static PyObject *var_zero_grad(gd_py_view *v, PyObject *args)
+{
+    int in_place;
+    if (!PyArg_ParseTuple(args, "p:zero_grad", &in_place)) return NULL;
+    return gd_py_none_or_raise(v, gd_var_zero_grad(v->var, in_place));
+}
+
+static PyObject *var_update(gd_py_view *v, PyObject *args)
 {
     (void)args;
     return borrowed_list(v, gd_var_update(v->var));
 }
 
-static PyObject *set_list(view *v, PyObject *args, gd_status (*set)(gd_var *, gd_tensor *const *))
+static PyObject *set_list(gd_py_view *v, PyObject *args, gd_status (*set)(gd_var *, gd_tensor *const *))
 {
     PyObject *list;
     if (!PyArg_ParseTuple(args, "O", &list)) return NULL;
-    if (list == Py_None) return none_or_raise(v, set(v->var, NULL));
+    if (list == Py_None) return gd_py_none_or_raise(v, set(v->var, NULL));
     gd_tensor **t = tensors_of(v, list),
               **own = t ? PyMem_Calloc((size_t)gd_var_count(v->var) + 1, sizeof *own) : NULL;
     gd_status status = own ? GD_OK : GD_NOMEM;
@@ -137,15 +231,18 @@ static PyObject *set_list(view *v, PyObject *args, gd_status (*set)(gd_var *, gd
     PyMem_Free(own);
     PyMem_Free(t);
     if (!t) return NULL;
-    return none_or_raise(v, status);
+    return gd_py_none_or_raise(v, status);
 }
-static PyObject *var_set_update(view *v, PyObject *args) { return set_list(v, args, gd_var_set_update); }
-static PyObject *var_set_grad(view *v, PyObject *args) { return set_list(v, args, gd_var_set_grad); }
+static PyObject *var_set_update(gd_py_view *v, PyObject *args)
+{
+    return set_list(v, args, gd_var_set_update);
+}
+static PyObject *var_set_grad(gd_py_view *v, PyObject *args) { return set_list(v, args, gd_var_set_grad); }
 
 /* ---- evaluations ---- */
 
 /* (loss, gradients or None) where the parameters are now. */
-static PyObject *var_evaluate(view *v, PyObject *args)
+static PyObject *var_evaluate(gd_py_view *v, PyObject *args)
 {
     int backward = 1, count = gd_var_count(v->var);
     if (!PyArg_ParseTuple(args, "|p:evaluate", &backward)) return NULL;
@@ -163,7 +260,7 @@ static PyObject *var_evaluate(view *v, PyObject *args)
     return both;
 }
 
-static PyObject *var_evaluate_at(view *v, PyObject *args)
+static PyObject *var_evaluate_at(gd_py_view *v, PyObject *args)
 {
     double alpha, loss = NAN;
     PyObject *list;
@@ -175,7 +272,7 @@ static PyObject *var_evaluate_at(view *v, PyObject *args)
     return status ? gd_py_raise(v->c) : PyFloat_FromDouble(loss);
 }
 
-static PyObject *var_move(view *v, PyObject *args)
+static PyObject *var_move(gd_py_view *v, PyObject *args)
 {
     double alpha;
     PyObject *list;
@@ -184,16 +281,23 @@ static PyObject *var_move(view *v, PyObject *args)
     if (!direction) return NULL;
     gd_status status = gd_var_move(v->var, alpha, direction);
     PyMem_Free(direction);
-    return none_or_raise(v, status);
+    return gd_py_none_or_raise(v, status);
 }
 
-static PyObject *var_hvp(view *v, PyObject *args)
+static PyObject *var_hvp(gd_py_view *v, PyObject *args)
 {
+    static const char *const methods[] = {"autograd", "forward", "central"};
     PyObject *list, *result;
-    int count = gd_var_count(v->var);
-    if (!PyArg_ParseTuple(args, "O:hvp", &list)) return NULL;
+    const char *name;
+    double h;
+    int normalize, method = 0, count = gd_var_count(v->var);
+    if (!PyArg_ParseTuple(args, "Osdp:hvp", &list, &name, &h, &normalize)) return NULL;
+    while (method < 3 && strcmp(methods[method], name)) method++;
+    if (method == 3)
+        return PyErr_Format(PyExc_ValueError, "hvp: method is 'autograd', 'forward' or 'central', not '%s'",
+                            name);
     gd_tensor **t = tensors_of(v, list), **out = t ? PyMem_Calloc((size_t)count + 1, sizeof *out) : NULL;
-    if (out && !gd_var_hvp(v->var, GD_HVP_AUTOGRAD, 1e-3, false, t, out))
+    if (out && !gd_var_hvp(v->var, (gd_hvp_method)method, h, normalize, t, out))
         result = gd_py_tuple_of(v->c, out, count);
     else
         result = out ? gd_py_raise(v->c) : NULL;
@@ -202,7 +306,7 @@ static PyObject *var_hvp(view *v, PyObject *args)
     return result;
 }
 
-static PyObject *var_hessian(view *v, PyObject *args)
+static PyObject *var_hessian(gd_py_view *v, PyObject *args)
 {
     (void)args;
     return gd_py_new_tensor(v->c, gd_var_hessian(v->var));
@@ -210,19 +314,19 @@ static PyObject *var_hessian(view *v, PyObject *args)
 
 /* ---- what comes of it ---- */
 
-static PyObject *var_stop(view *v, PyObject *args)
+static PyObject *var_stop(gd_py_view *v, PyObject *args)
 {
     (void)args;
     gd_var_stop(v->var);
     Py_RETURN_NONE;
 }
-static PyObject *var_skip_update(view *v, PyObject *args)
+static PyObject *var_skip_update(gd_py_view *v, PyObject *args)
 {
     (void)args;
     gd_var_skip_update(v->var);
     Py_RETURN_NONE;
 }
-static PyObject *var_terminate(view *v, PyObject *args)
+static PyObject *var_terminate(gd_py_view *v, PyObject *args)
 {
     int yes = 1;
     if (!PyArg_ParseTuple(args, "|p:terminate", &yes)) return NULL;
@@ -230,7 +334,7 @@ static PyObject *var_terminate(view *v, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *put(view *v, PyObject *args, gd_status (*number)(gd_var *, const char *, double),
+static PyObject *put(gd_py_view *v, PyObject *args, gd_status (*number)(gd_var *, const char *, double),
                      gd_status (*tensor)(gd_var *, const char *, gd_tensor *))
 {
     const char *name;
@@ -240,18 +344,18 @@ static PyObject *put(view *v, PyObject *args, gd_status (*number)(gd_var *, cons
     double x = t ? 0 : PyFloat_AsDouble(value);
     if (PyErr_Occurred()) return NULL;
     if (t && !(t = gd_copy(t))) return gd_py_raise(v->c); /* what Python holds may change */
-    return none_or_raise(v, t ? tensor(v->var, name, t) : number(v->var, name, x));
+    return gd_py_none_or_raise(v, t ? tensor(v->var, name, t) : number(v->var, name, x));
 }
-static PyObject *var_set_attr(view *v, PyObject *args)
+static PyObject *var_set_attr(gd_py_view *v, PyObject *args)
 {
     return put(v, args, gd_var_set_attr, gd_var_set_attr_tensor);
 }
-static PyObject *var_set_storage(view *v, PyObject *args)
+static PyObject *var_set_storage(gd_py_view *v, PyObject *args)
 {
     return put(v, args, gd_var_set_storage, gd_var_set_storage_tensor);
 }
 
-static PyObject *var_storage(view *v, PyObject *args)
+static PyObject *var_storage(gd_py_view *v, PyObject *args)
 {
     const char *name;
     if (!PyArg_ParseTuple(args, "s:storage", &name)) return NULL;
@@ -261,36 +365,10 @@ static PyObject *var_storage(view *v, PyObject *args)
     return isnan(x) ? Py_NewRef(Py_None) : PyFloat_FromDouble(x);
 }
 
-/* ---- the link ---- */
-
-static gd_tensor *param_at(view *v, int i)
-{
-    if (i >= 0 && i < gd_var_count(v->var)) return gd_var_params(v->var)[i];
-    (void)gd_py_fail(GD_INDEX, "var: there are %d parameters, not %d", gd_var_count(v->var), i + 1);
-    return NULL;
-}
-
-static PyObject *var_state(view *v, PyObject *args)
-{
-    const char *slot;
-    int i;
-    if (!PyArg_ParseTuple(args, "is:state", &i, &slot)) return NULL;
-    gd_tensor *p = param_at(v, i), *state = p ? gd_link_state(v->link, p, slot) : NULL;
-    if (!p) return NULL;
-    return state ? gd_py_borrowed_tensor(v->c, state) : gd_py_raise(v->c);
-}
-
-static PyObject *var_setting(view *v, PyObject *args)
-{
-    const char *name;
-    int i;
-    if (!PyArg_ParseTuple(args, "is:setting", &i, &name)) return NULL;
-    gd_tensor *p = param_at(v, i);
-    return p ? gd_py_setting(v->c, v->link, name, p) : NULL;
-}
+/* ---- children ---- */
 
 /* A step of a child from the update that is there: its update, or None where there is no such child. */
-static PyObject *var_child(view *v, PyObject *args)
+static PyObject *var_child(gd_py_view *v, PyObject *args)
 {
     const char *field;
     if (!PyArg_ParseTuple(args, "s:child", &field)) return NULL;
@@ -298,12 +376,61 @@ static PyObject *var_child(view *v, PyObject *args)
     if (!child) Py_RETURN_NONE;
     gd_var *clone = gd_var_clone(v->var, true, NULL);
     if (!clone) return gd_py_raise(v->c);
-    view inner = {child, clone, v->c, v->hooks};
+    gd_py_view inner = {.link = child, .var = clone, .c = v->c};
     gd_status status = gd_link_step(child, clone);
     PyObject *update = status ? gd_py_raise(v->c) : borrowed_list(&inner, gd_var_update(clone));
     if (!status) gd_var_take_from(v->var, clone);
     gd_var_free(clone);
     return update;
+}
+
+/* ---- other variables of the step ---- */
+
+/* clone(update): shares everything else; ends with the call. */
+static PyObject *var_clone(gd_py_view *v, PyObject *args)
+{
+    int update;
+    PyObject *parent = Py_None;
+    if (!PyArg_ParseTuple(args, "p|O:clone", &update, &parent)) return NULL;
+    gd_py_view *above = parent == Py_None ? NULL : gd_py_view_of(parent);
+    if (PyErr_Occurred()) return NULL;
+    gd_var *clone = gd_var_clone(v->var, update, above ? above->var : NULL);
+    return clone ? sub_view(v, clone, 1) : gd_py_raise(v->c);
+}
+
+static PyObject *var_parent(gd_py_view *v, PyObject *args)
+{
+    gd_var *parent = gd_var_parent(v->var);
+    (void)args;
+    return parent ? sub_view(v, parent, 0) : Py_NewRef(Py_None);
+}
+
+/* take(clone): loss, gradient and the end of the run, if they are not known here. */
+static PyObject *var_take(gd_py_view *v, PyObject *args)
+{
+    PyObject *capsule;
+    if (!PyArg_ParseTuple(args, "O:update_attrs_from_clone", &capsule)) return NULL;
+    gd_py_view *clone = gd_py_view_of(capsule);
+    if (!clone) return NULL;
+    gd_var_take_from(v->var, clone->var);
+    Py_RETURN_NONE;
+}
+
+static PyObject *var_optimizer(gd_py_view *v, PyObject *args)
+{
+    (void)args;
+    return PyLong_FromVoidPtr(gd_var_optimizer(v->var));
+}
+
+static PyObject *var_attr(gd_py_view *v, PyObject *args)
+{
+    const char *name;
+    if (!PyArg_ParseTuple(args, "s:attrs", &name)) return NULL;
+    gd_tensor *t = gd_var_attr_tensor(v->var, name);
+    if (t) return gd_py_borrowed_tensor(v->c, t);
+    gd_optimizer *o = gd_var_optimizer(v->var);
+    double x = o ? gd_optimizer_attr(o, name, NAN) : NAN;
+    return isnan(x) ? Py_NewRef(Py_None) : PyFloat_FromDouble(x);
 }
 
 /* ---- hooks ---- */
@@ -323,16 +450,26 @@ static void end_waiting(PyObject *capsule)
     free(w);
 }
 
-static PyObject *call_with_var(PyObject *fn, const char *method, view *v)
+PyObject *gd_py_call_with_view(PyObject *object, const char *method, gd_py_view *v)
 {
-    PyObject *capsule = PyCapsule_New(v, alive, NULL), *result = NULL;
+    PyObject *capsule = gd_py_view_open(v), *result = NULL;
     if (capsule && method)
-        result = PyObject_CallMethod(fn, method, "O", capsule);
+        result = PyObject_CallMethod(object, method, "O", capsule);
     else if (capsule)
-        result = PyObject_CallFunctionObjArgs(fn, capsule, NULL);
-    if (capsule) (void)PyCapsule_SetName(capsule, ended);
-    Py_XDECREF(capsule);
+        result = PyObject_CallFunctionObjArgs(object, capsule, NULL);
+    gd_py_view_close(v, capsule);
     return result;
+}
+
+gd_status gd_py_run_with_view(PyObject *object, const char *method, gd_py_view *v)
+{
+    PyGILState_STATE state = gd_py_callback_begin(v->c);
+    PyObject *result = gd_py_call_with_view(object, method, v);
+    if (!result) gd_py_keep_exception(v->c);
+    int fine = result != NULL;
+    Py_XDECREF(result);
+    gd_py_callback_end(v->c, state);
+    return fine ? GD_OK : GD_CALLBACK;
 }
 
 static gd_status run_hook(void *user, gd_optimizer *optimizer, gd_var *var)
@@ -342,10 +479,10 @@ static gd_status run_hook(void *user, gd_optimizer *optimizer, gd_var *var)
     (void)optimizer;
     PyGILState_STATE state = gd_py_callback_begin(c);
     PyObject *fn = Py_NewRef(w->fn), *hooks = Py_NewRef(w->hooks);
-    view v = {w->link, var, c, hooks};
+    gd_py_view v = {.link = w->link, .var = var, .c = c, .hooks = hooks};
     Py_ssize_t at = PySequence_Index(hooks, w->capsule);
     if (at >= 0) (void)PySequence_DelItem(hooks, at); /* ends what was waiting */
-    PyObject *result = call_with_var(fn, NULL, &v);
+    PyObject *result = gd_py_call_with_view(fn, NULL, &v);
     if (!result) gd_py_keep_exception(c);
     int fine = result != NULL;
     Py_XDECREF(result);
@@ -355,7 +492,7 @@ static gd_status run_hook(void *user, gd_optimizer *optimizer, gd_var *var)
     return fine ? GD_OK : GD_CALLBACK;
 }
 
-static PyObject *var_after_step(view *v, PyObject *args)
+static PyObject *var_after_step(gd_py_view *v, PyObject *args)
 {
     PyObject *fn;
     if (!PyArg_ParseTuple(args, "O:after_step", &fn)) return NULL;
@@ -369,39 +506,49 @@ static PyObject *var_after_step(view *v, PyObject *args)
     (void)PyCapsule_SetDestructor(capsule, end_waiting);
     int kept = PyList_Append(v->hooks, capsule) == 0;
     Py_DECREF(capsule);
-    return kept ? none_or_raise(v, gd_var_after_step(v->var, run_hook, w)) : NULL;
+    return kept ? gd_py_none_or_raise(v, gd_var_after_step(v->var, run_hook, w)) : NULL;
 }
 
 /* ---- asking by name ---- */
 
-static const struct {
-    const char *name;
-    PyObject *(*fn)(view *, PyObject *);
-} questions[] = {{"params", var_params},
-                 {"names", var_names},
-                 {"number", var_number},
-                 {"flags", var_flags},
-                 {"last_lrs", var_last_lrs},
-                 {"get_loss", var_loss},
-                 {"get_grad", var_grad},
-                 {"get_update", var_update},
-                 {"set_update", var_set_update},
-                 {"set_grad", var_set_grad},
-                 {"evaluate", var_evaluate},
-                 {"evaluate_at", var_evaluate_at},
-                 {"move", var_move},
-                 {"hvp", var_hvp},
-                 {"hessian", var_hessian},
-                 {"stop", var_stop},
-                 {"skip_update", var_skip_update},
-                 {"terminate", var_terminate},
-                 {"set_attr", var_set_attr},
-                 {"set_storage", var_set_storage},
-                 {"storage", var_storage},
-                 {"state", var_state},
-                 {"setting", var_setting},
-                 {"child", var_child},
-                 {"after_step", var_after_step}};
+static const gd_py_question questions[] = {{"params", var_params, 1},
+                                           {"names", var_names, 1},
+                                           {"number", var_number, 1},
+                                           {"flags", var_flags, 1},
+                                           {"last_lrs", var_last_lrs, 1},
+                                           {"get_loss", var_loss, 1},
+                                           {"known_loss", var_known_loss, 1},
+                                           {"set_loss", var_set_loss, 1},
+                                           {"get_grad", var_grad, 1},
+                                           {"get_update", var_update, 1},
+                                           {"set_update", var_set_update, 1},
+                                           {"set_grad", var_set_grad, 1},
+                                           {"zero_grad", var_zero_grad, 1},
+                                           {"evaluate", var_evaluate, 1},
+                                           {"evaluate_at", var_evaluate_at, 1},
+                                           {"move", var_move, 1},
+                                           {"hvp", var_hvp, 1},
+                                           {"hessian", var_hessian, 1},
+                                           {"stop", var_stop, 1},
+                                           {"skip_update", var_skip_update, 1},
+                                           {"terminate", var_terminate, 1},
+                                           {"attr", var_attr, 1},
+                                           {"set_attr", var_set_attr, 1},
+                                           {"set_storage", var_set_storage, 1},
+                                           {"storage", var_storage, 1},
+                                           {"child", var_child, 1},
+                                           {"clone", var_clone, 1},
+                                           {"parent", var_parent, 1},
+                                           {"take", var_take, 1},
+                                           {"optimizer", var_optimizer, 1},
+                                           {"after_step", var_after_step, 1},
+                                           {NULL, NULL, 0}};
+
+static const gd_py_question *find(const gd_py_question *list, const char *name)
+{
+    while (list->name && strcmp(list->name, name)) list++;
+    return list->name ? list : NULL;
+}
 
 /* _var_call(var, name, arguments) */
 PyObject *gd_py_var_call(PyObject *module, PyObject *all)
@@ -410,21 +557,14 @@ PyObject *gd_py_var_call(PyObject *module, PyObject *all)
     const char *name;
     (void)module;
     if (!PyArg_ParseTuple(all, "OsO!:_var_call", &capsule, &name, &PyTuple_Type, &args)) return NULL;
-    if (!PyCapsule_IsValid(capsule, alive)) return gd_py_fail(GD_STATE, "a variable is used after its step");
-    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++)
-        if (!strcmp(questions[i].name, name))
-            return questions[i].fn(PyCapsule_GetPointer(capsule, alive), args);
-    return PyErr_Format(PyExc_AttributeError, "a variable has no '%s'", name);
-}
-
-gd_status gd_py_step_link(gd_py_context *c, PyObject *object, PyObject *hooks, gd_link *link, gd_var *var)
-{
-    PyGILState_STATE state = gd_py_callback_begin(c);
-    view v = {link, var, c, hooks};
-    PyObject *result = call_with_var(object, "_step", &v);
-    if (!result) gd_py_keep_exception(c);
-    int fine = result != NULL;
-    Py_XDECREF(result);
-    gd_py_callback_end(c, state);
-    return fine ? GD_OK : GD_CALLBACK;
+    gd_py_view *v = gd_py_view_of(capsule);
+    if (!v) return NULL;
+    const gd_py_question *q = find(questions, name);
+    int of_var = q != NULL;
+    if (!q && !(q = find(gd_py_link_questions, name)))
+        of_var = (q = find(gd_py_closure_questions, name)) != NULL;
+    if (!q) return PyErr_Format(PyExc_AttributeError, "a variable has no '%s'", name);
+    if (q->of_step && !v->var && (of_var || !v->t))
+        return gd_py_fail(GD_STATE, "'%s': there is no step here", name);
+    return q->fn(v, args);
 }

@@ -4,6 +4,7 @@ import gc
 import pytest
 
 import gradus as gd
+import reference_classes
 import reference_links
 
 
@@ -15,7 +16,7 @@ class World(reference_links.World):
         return gd.Optimizer(params, chain)
 
 
-@pytest.mark.parametrize("check", reference_links.CHECKS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("check", [*reference_links.CHECKS, *reference_classes.CHECKS], ids=lambda f: f.__name__)
 def test_what_the_reference_says(check):
     check(World())
 

@@ -6,6 +6,7 @@ if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     pytest.skip("gradus.torch needs a later PyTorch", allow_module_level=True)
 
 import gradus.torch as gt
+import reference_classes
 import reference_links
 
 
@@ -17,6 +18,6 @@ class World(reference_links.World):
         return gt.Optimizer(params, chain)
 
 
-@pytest.mark.parametrize("check", reference_links.CHECKS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("check", [*reference_links.CHECKS, *reference_classes.CHECKS], ids=lambda f: f.__name__)
 def test_what_the_reference_says(check):
     check(World())

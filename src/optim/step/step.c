@@ -10,13 +10,13 @@ static gd_call_args call_in(gd_link *link, gd_var *var)
     return (gd_call_args){link, var, var->params, var->keys, var->grad, var->loss, var->count, false, false};
 }
 
-/* What the class says it uses. */
-static gd_status gather(gd_link *link, gd_var *var)
+/* What the class says it uses; from: what its target reads.  If that is the gradient, one evaluation gives it with the loss. */
+static gd_status gather(gd_link *link, gd_var *var, const char *from)
 {
-    if (((link->cls->uses_grad || link->reads_grad) && !gd_var_grad(var)) ||
-        ((link->cls->uses_loss || link->reads_loss) && !gd_var_loss(var, false)))
-        return gd_error(var->ctx);
-    return GD_OK;
+    if ((link->cls->uses_grad || link->reads_grad) && !gd_var_grad(var)) return gd_error(var->ctx);
+    if (!link->cls->uses_loss && !link->reads_loss) return GD_OK;
+    bool both = gd_var_wants_gradient(var) && !gd_var_has_grad(var) && strncmp(from, "params", 6);
+    return gd_var_loss(var, both) ? GD_OK : gd_error(var->ctx);
 }
 
 /* ---- targets ---- */
@@ -112,7 +112,7 @@ static gd_status step_target(gd_link *link, gd_var *var, const char *target)
     gd_tensor **list = NULL;
     gd_status status;
     if (!strcmp(target, "closure")) return gd__var_wrap_closure(var, closure_target, link);
-    status = gather(link, var);
+    status = gather(link, var, target);
     if (status) return status;
     if (!strcmp(target, "update"))
         status = target_update(link, var, false, &list);
@@ -219,7 +219,7 @@ static gd_status need_update_target(gd_link *link)
 static gd_status half(gd_link *link, gd_var *var, bool apply)
 {
     gd_tensor *const *update = gd_var_read_update(var);
-    gd_status status = update ? gather(link, var) : gd_error(var->ctx);
+    gd_status status = update ? gather(link, var, "update") : gd_error(var->ctx);
     gd_tensor **list = status ? NULL : gd__tensors_share(var->ctx, update, var->count);
     if (!status && !list) status = GD_NOMEM;
     gd_call_args c = call_in(link, var);
