@@ -97,7 +97,7 @@ class Fit(Result):
 
     def predict(self, table: Any) -> Tensor:
         """The model at the rows of a table [rows, 5]: value, ends of the confidence band, ends of the prediction band, by label."""
-        found: Tensor = _told(lambda: self._fitted().predict(_table(table)))
+        found: Tensor = _told(lambda: self._fitted().predict(_predicted(table)))
         return found
 
     def save(self, path: Any) -> None:
@@ -123,54 +123,33 @@ def _shown(value: Any) -> str:
 
 # ---- tables ----
 
-def _column(values: Any) -> Tensor | list[str]:
-    """Numbers as a tensor, else dates and texts as the program reads them; what is missing is empty."""
-    try:
-        return tensor(values)
-    except (TypeError, ValueError, _core.Error):
-        pass
-    if str(getattr(values, "dtype", "")).startswith("datetime64") and not hasattr(values, "to_numpy"):
-        import numpy as np
+def _predicted(table: Any) -> Any:
+    from ._tables import as_read_from_text, read
 
-        return ["" if d == "NaT" else d for d in np.datetime_as_string(values, unit="auto").tolist()]
-    return ["" if v is None or v != v or str(v) in ("<NA>", "NaT") else v if isinstance(v, str) else str(v) for v in values]
+    return as_read_from_text(read(table, "predict"))
 
 
-def _table(table: Any) -> Any:
-    """(path,) of a file, {name: Tensor}, or the text of a table whose columns are not all numbers."""
-    import os
-
-    if isinstance(table, (str, os.PathLike)):
-        return (os.fspath(table),)
-    if hasattr(table, "dtype") and getattr(table.dtype, "names", None):  # a structured array
-        table = {name: table[name] for name in table.dtype.names}
-    elif hasattr(table, "columns") and hasattr(table, "__getitem__") and not isinstance(table, dict):  # pandas, polars
-        names = list(map(str, table.columns))
-        if len(set(names)) != len(names):
-            raise ValueError("fit: two columns of the table have the same name")
-        table = {str(name): table[name].to_numpy() for name in table.columns}
-    if not isinstance(table, dict):
-        raise TypeError("fit: a table is a path, a dict of columns, a data frame or a structured array")
-    columns = {str(name): _column(values) for name, values in table.items()}
-    if all(isinstance(c, Tensor) for c in columns.values()):
-        return {name: c.detach() for name, c in columns.items() if isinstance(c, Tensor)}
-    return _csv({name: c.tolist() if isinstance(c, Tensor) else c for name, c in columns.items()})
+def _texts_in(value: Any) -> list[str]:
+    """All texts of an option."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [t for k, v in value.items() for t in (str(k), *_texts_in(v))]
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in _texts_in(v)]
+    return []
 
 
-def _csv(columns: dict[str, list[Any]]) -> str:
-    import csv
-    import io
+def _read(table: Any, model: Any, *settings: Any) -> Any:
+    """The table as the library takes it: with the columns that the texts name, and others of numbers."""
+    from ._tables import as_read_from_text, read
 
-    rows = {name: len(values) for name, values in columns.items()}
-    first = next(iter(rows))
-    for name, count in rows.items():
-        if count != rows[first]:
-            raise ValueError(f"fit: column '{name}' has {count} rows, '{first}' has {rows[first]}")
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values()))
-    return out.getvalue()
+    if callable(model):
+        import inspect
+
+        model = list(inspect.signature(model).parameters)
+    texts = [t for s in (model, *settings) for t in _texts_in(s)]
+    return as_read_from_text(read(table, "fit", lambda name: any(name in t or t and name.startswith(t) for t in texts)))
 
 
 # ---- what the library says ----
@@ -276,26 +255,17 @@ def _entries(params: Any, fix: Any, tied: Any) -> list[tuple[Any, ...]]:
             *((str(name), 0.0, 0.0, 0.0, False, str(text)) for name, text in (tied or {}).items())]
 
 
-def _names_of(table: Any) -> list[str] | None:
-    """The columns of a table in memory; None: of a file."""
-    if isinstance(table, dict):
-        return list(table)
-    if isinstance(table, str):
-        import csv
-
-        return next(csv.reader([table.partition("\r\n")[0]]))
-    return None
-
-
 def _function(model: Callable[..., Any], entries: list[tuple[Any, ...]], table: Any) -> tuple[Any, list[str]]:
     """What the library calls with parameters, then columns; and the columns.  Its other arguments become parameters that start at 1."""
     import inspect
+
+    from ._tables import names_in
 
     arguments = list(inspect.signature(model).parameters.values())
     if any(a.kind in (a.VAR_POSITIONAL, a.VAR_KEYWORD) for a in arguments):
         raise _core.ParseError("fit: a model names all of its arguments: columns of the table and parameters")
     names = [a.name for a in arguments]
-    columns, known = _names_of(table), {entry[0].partition("[")[0] for entry in entries}
+    columns, known = names_in(table), {entry[0].partition("[")[0] for entry in entries}
     if columns is None and not entries:
         raise _core.ParseError("fit: params= says which arguments of the model are parameters, the others are columns")
     used = [name for name in names if name not in known and (columns is None or name in columns)]
@@ -313,7 +283,7 @@ def _function(model: Callable[..., Any], entries: list[tuple[Any, ...]], table: 
 
 
 def _run(model: str | Callable[..., Any], table: Any, y: str | None, params: Any, options: dict[str, Any], by: tuple[str, ...]) -> Any:
-    read = _table(table)
+    read = _read(table, model, y or "y", options, by)
     settings = {"y": y, **_settings(options), "by": by}
     entries, call = _entries(params, options.get("fix"), options.get("tied")), None
     if callable(model):
@@ -355,7 +325,8 @@ def fit(model: str | Callable[..., Any], table: Any, y: str | None = None, param
         fit(lambda t, a, b: a * gd.exp(-b * t), "decay.csv", params={"a": 1, "b": 1})
 
     model    an expression of parameters and columns, an equation, or a function of tensors whose arguments are named like them
-    table    a path (.csv, .npy, .npz, .safetensors), a dict of columns, a data frame, a structured array
+    table    a path (.csv, .npy, .npz, .safetensors), a dict of columns, a data frame, a structured array, an Arrow table; only the columns
+             that are used are taken
     y        the column that the model is to give; None: "y", or what the equation says
     params   where parameters start, {name: value}; a list of names with guess=True
     options  those of `gradus fit`: sigma="s", bound=["b>0"], loss="huber", errors="hc3", intervals="profile", guess=True, derive={...}, fix={...}, ...;

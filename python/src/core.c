@@ -182,7 +182,8 @@ static int fill_module(PyObject *module)
     int fine = gd_py.empty_tuple && gd_py_add_errors(module) && gd_py_add_context(module) &&
                gd_py_add_tensor(module) && gd_py_add_module_type(module) && gd_py_add_optimizer(module) &&
                gd_py_add_fit(module) && gd_py_add_borrower(module) && gd_py_add_training(module) &&
-               gd_py_add_traced(module) && PyModule_AddFunctions(module, core_functions) == 0 &&
+               gd_py_add_tables(module) && gd_py_add_traced(module) &&
+               PyModule_AddFunctions(module, core_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_make_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_operator_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_autograd_functions) == 0 &&

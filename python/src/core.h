@@ -360,6 +360,11 @@ typedef struct gd_py_options {
 
 /* The UTF-8 of a text; NULL with an exception, also where a NUL is in it. */
 const char *gd_py_text(PyObject *o);
+/* Texts of a list, None as NULL; borrowed from it.  PyMem_Free; NULL with an exception. */
+const char **gd_py_texts(PyObject *list, Py_ssize_t count);
+/* The table of (path,), a list of columns (name, kind, values), or (capsule of an Arrow stream, names or None), as gradus._tables.read
+ * gives it; options for files.  New: gd_table_free; NULL with an exception. */
+gd_table *gd_py_table(gd_py_context *c, PyObject *source, gd_table_options *options);
 PyObject *gd_py_check_chain(PyObject *module, PyObject *chain);
 PyObject *gd_py_link_text(PyObject *module, PyObject *args);
 /* Settings of groups: a dict or ((name, value), ...), whose texts are read as the links of the chain take them; a text; None.
@@ -377,6 +382,7 @@ PyObject *gd_py_var_call(PyObject *module, PyObject *all);
 
 int gd_py_add_optimizer(PyObject *module);
 int gd_py_add_training(PyObject *module);      /* train.c */
+int gd_py_add_tables(PyObject *module);        /* arrays/table.c */
 int gd_py_add_traced(PyObject *module);        /* traced.c */
 int gd_py_add_borrower(PyObject *module);      /* torch.c */
 gd_optimizer *gd_py_optimizer_of(PyObject *o); /* NULL with an exception */

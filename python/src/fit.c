@@ -61,34 +61,6 @@ static bool is_interrupted(void *user)
     return stop;
 }
 
-/* ---- tables ---- */
-
-/* path: of a file; columns: {name: Tensor}, or a text as of a file. */
-static gd_table *read_table(gd_py_context *c, PyObject *table, gd_table_options *o)
-{
-    PyObject *bytes = NULL, *name, *value;
-    Py_ssize_t size = 0, at = 0;
-    if (PyTuple_Check(table)) { /* (path,) */
-        if (!PyUnicode_FSConverter(PyTuple_GetItem(table, 0), &bytes)) return NULL;
-        gd_table *read = gd_table_load(c->ctx, PyBytes_AsString(bytes), o);
-        Py_DECREF(bytes);
-        return read;
-    }
-    if (PyUnicode_Check(table)) {
-        const char *text = PyUnicode_AsUTF8AndSize(table, &size);
-        return text ? gd_table_parse(c->ctx, text, (size_t)size, NULL) : NULL;
-    }
-    gd_table *made = gd_table_new(c->ctx, "the table");
-    while (made && PyDict_Next(table, &at, &name, &value)) {
-        const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
-        gd_tensor *t = text && gd_py_is_tensor(value) ? gd_py_tensor_of(value) : NULL;
-        if (t && gd_table_add(made, text, t) == GD_OK) continue;
-        gd_table_free(made);
-        return NULL;
-    }
-    return made;
-}
-
 /* ---- the spec ---- */
 
 #define MOST_TEXTS 512
@@ -295,7 +267,7 @@ static PyObject *fit(PyObject *module, PyObject *args)
     }
     self->observer = (gd_observer){.interrupted = is_interrupted, .user = self};
     r.spec.observer = &self->observer;
-    gd_table *read = read_table(c, table, &r.table);
+    gd_table *read = gd_py_table(c, table, &r.table);
     r.spec.table = read;
     gd_status status = GD_PARSE;
     PyObject *groups = read && r.by ? fit_groups(c, &r) : NULL;
@@ -391,7 +363,7 @@ static PyObject *fit_predict(PyObject *o, PyObject *table)
     py_fit *self = (py_fit *)o;
     gd_table_options how = {0};
     if (!is_usable(self)) return NULL;
-    gd_table *read = read_table(self->head.owner, table, &how);
+    gd_table *read = gd_py_table(self->head.owner, table, &how);
     gd_tensor *bands = read ? gd_fit_predict(self->fit, read) : NULL;
     gd_table_free(read);
     Py_CLEAR(self->last);

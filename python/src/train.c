@@ -10,60 +10,6 @@ typedef struct py_model {
     gd_model *model; /* NULL: its context is closed */
 } py_model;
 
-/* ---- tables ---- */
-
-/* Words of a list, None where one is missing; borrowed from it.  NULL with an exception. */
-static const char **words_of(PyObject *list, Py_ssize_t count)
-{
-    const char **words = PyMem_Calloc((size_t)count + 1, sizeof *words);
-    if (!words) return (const char **)PyErr_NoMemory();
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *item = PyList_GetItem(list, i);
-        if (item == Py_None || (words[i] = gd_py_text(item))) continue;
-        PyMem_Free(words);
-        return NULL;
-    }
-    return words;
-}
-
-/* One column, (name, kind, values): numbers, dates and times of day are a Tensor, words a list.  False with an exception, or with an
- * error recorded. */
-static int add_column(gd_table *table, PyObject *column)
-{
-    const char *name, *kind;
-    PyObject *values;
-    if (!PyArg_ParseTuple(column, "ssO:column", &name, &kind, &values)) return 0;
-    if (!strcmp(kind, "words")) {
-        Py_ssize_t count = PyList_Size(values);
-        const char **words = count < 0 ? NULL : words_of(values, count);
-        gd_status status = words ? gd_table_add_words(table, name, words, count) : GD_TYPE;
-        PyMem_Free(words);
-        return !status;
-    }
-    gd_tensor *t = gd_py_is_tensor(values) ? gd_py_tensor_of(values) : NULL;
-    if (!t) return PyErr_Occurred() ? 0 : gd_py_no_tensor("a column", values) != NULL;
-    if (!strcmp(kind, "numbers")) return !gd_table_add(table, name, t);
-    return !gd_table_add_dates(table, name, t, *kind == 'd', true);
-}
-
-/* The table of a path, or of a list of columns; NULL with an exception. */
-static gd_table *make_table(gd_py_context *c, PyObject *source)
-{
-    if (PyUnicode_Check(source)) {
-        const char *path = gd_py_text(source);
-        gd_table *table = path ? gd_table_load(c->ctx, path, NULL) : NULL;
-        return table || PyErr_Occurred() ? table : (gd_table *)gd_py_raise(c);
-    }
-    Py_ssize_t count = PyList_Size(source);
-    gd_table *table = count < 0 ? NULL : gd_table_new(c->ctx, "table");
-    for (Py_ssize_t i = 0; i < count && table; i++) {
-        if (add_column(table, PyList_GetItem(source, i))) continue;
-        gd_table_free(table);
-        table = NULL;
-    }
-    return table || PyErr_Occurred() ? table : (gd_table *)gd_py_raise(c);
-}
-
 /* ---- settings ---- */
 
 typedef enum setting_kind { TEXT, LIST, WHOLE, REAL, FLAG, SHAPE } setting_kind;
@@ -119,7 +65,7 @@ static int read_shape(gd_train_spec *s, PyObject *value)
 static int read_list(py_spec *s, size_t k, PyObject *value, const char *const **to)
 {
     Py_ssize_t count = PyList_Size(value);
-    const char **list = count < 0 ? NULL : words_of(value, count);
+    const char **list = count < 0 ? NULL : gd_py_texts(value, count);
     s->list[k] = list;
     *to = list;
     return list != NULL;
@@ -304,7 +250,7 @@ static PyObject *model_predict(PyObject *o, PyObject *source)
     gd_model *m = ((py_model *)o)->model;
     gd_tensor *rows = gd_py_is_tensor(source) ? gd_py_tensor_of(source) : NULL, *out = NULL;
     if (!rows && PyErr_Occurred()) return NULL;
-    gd_table *table = rows ? NULL : make_table(c, source);
+    gd_table *table = rows ? NULL : gd_py_table(c, source, NULL);
     if (!rows && !table) return NULL;
     PyThreadState *state = gd_py_begin(c);
     if (state) {
@@ -326,7 +272,7 @@ static PyObject *model_score(PyObject *o, PyObject *args)
     gd_status status = GD_STATE;
     gd_py_context *c = enter_model(o);
     if (!c || !PyArg_ParseTuple(args, "Oz:score", &source, &target)) return NULL;
-    gd_table *table = make_table(c, source);
+    gd_table *table = gd_py_table(c, source, NULL);
     PyThreadState *state = table ? gd_py_begin(c) : NULL;
     if (!state) return NULL;
     status = gd_model_score(((py_model *)o)->model, table, target, &measured);
@@ -362,7 +308,7 @@ static PyObject *train(PyObject *module, PyObject *args)
     if (!f.c || !gd_py_enter(f.c)) return NULL;
     gd_observer observer = {.interrupted = was_interrupted, .user = &f};
     int fine = read_spec(&s, dict);
-    gd_table *table = fine && columns != Py_None ? make_table(f.c, columns) : NULL;
+    gd_table *table = fine && columns != Py_None ? gd_py_table(f.c, columns, NULL) : NULL;
     fine = fine && (table || columns == Py_None);
     s.spec.observer = &observer;
     s.spec.epoch_done = epoch_done;

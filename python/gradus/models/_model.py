@@ -193,9 +193,11 @@ class Model:
         if y is not None and not isinstance(y, str):  # a variable of that name
             given, y = {**given, "y": y}, None
         if y is not None:
+            from .._numbers import numpy_or_none
             from .._tables import columns_of
 
-            table = columns_of(data, [y, *[n for n in self.independent_vars if n not in given]], "fit")
+            np = numpy_or_none()
+            table = {n: t if np is None else t.numpy() for n, t in columns_of(data, [y, *[n for n in self.independent_vars if n not in given]], "fit").items()}
             data, given = table.pop(y), {**table, **given}
         params = self.make_params(**{n: v for n, v in given.items() if n in self.param_names}) if params is None else params.copy()
         for n, v in given.items():
