@@ -38,6 +38,8 @@ typedef struct report {
 
 /* Prints a line (or a JSON object). */
 void bench_report(report r);
+/* A line of two texts that is no measurement; JSON leaves it out. */
+void bench_note(const char *text, const char *more);
 
 double bench_now(void);                         /* seconds */
 double bench_median(double *values, int count); /* which it sorts */

@@ -1,7 +1,7 @@
 /* gradus_bench [--json] [NAME...]: runs the named benchmarks, or all, with the comparisons that this machine has libraries
- * for.  With --count CASE REPEATS: a case of trace_cases.c, which bench trace has callgrind count.  Exit 1 when a limit is missed.  (`gradus bench` is the same without those libraries: command.c.) */
+ * for.  With --count CASE REPEATS: a case that callgrind counts (count.h).  Exit 1 when a limit is missed.  (`gradus bench` is the same without those libraries: command.c.) */
 #include "bench.h"
-#include "trace_cases.h"
+#include "count.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -199,3 +199,11 @@ void bench_report(report r)
     run->lines++;
     run->line(run->user, line);
 }
+
+void bench_note(const char *text, const char *more)
+{
+    char line[600];
+    if (run->json) return;
+    (void)snprintf(line, sizeof line, "%s%s\n", text, more);
+    run->line(run->user, line);
+}

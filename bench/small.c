@@ -1,5 +1,7 @@
-/* The cost of one operator when there is hardly anything to compute, and of a small gradient. */
+/* The cost of one operator when there is hardly anything to compute, of a small gradient, and of small problems. */
 #include "bench.h"
+#include "count.h"
+#include "small_cases.h"
 
 #include <stdio.h>
 
@@ -26,7 +28,7 @@ static void exp_two(void *arg)
     gd_release(gd_exp(p->x));
 }
 
-void bench_small(void)
+static void report_operators(void)
 {
     gd_ctx *ctx = bench_context(1);
     pair p = {.ctx = ctx,
@@ -46,6 +48,54 @@ void bench_small(void)
     gd_release(p.x);
     gd_release(p.y);
     gd_ctx_free(ctx);
+}
+
+/* ---- instructions of small problems ---- */
+
+typedef struct counted {
+    const char *name, *text, *peer, *against;
+    long repeats, per; /* steps per repeat */
+    double limit, ratio_limit;
+} counted;
+
+static const counted problems[] = {
+    {"step-10", "step of lbfgs, callback, n = 10", "liblbfgs-10", "liblbfgs:", 20, SMALL_ITERATIONS, 8e3, 0},
+    {"step-10", "the same", "nlopt-10", "NLopt, per evaluation:", 20, SMALL_ITERATIONS, 0, 0},
+    {"minimize-10", "the same in gd_minimize", "liblbfgs-10", "liblbfgs:", 20, SMALL_ITERATIONS, 0, 0},
+    {"step-1000", "step of lbfgs, n = 1000", "liblbfgs-1000", "liblbfgs:", 2, SMALL_ITERATIONS, 0, 0},
+    {"step-100000", "step of lbfgs, n = 1e5", "liblbfgs-100000", "liblbfgs:", 1, SMALL_ITERATIONS, 0, 0},
+    {"box-100000", "the same in a box", "step-100000", "without:", 1, SMALL_ITERATIONS, 0, 1 / 1.5},
+    {"box-active", "the same, bounds hold", "step-100000", "without:", 1, SMALL_ITERATIONS, 0, 0},
+    {"adam", "step of adam, traced function", NULL, NULL, 400, 1, 3e3, 0},
+    {"lbfgs", "step of lbfgs, traced function", NULL, NULL, 400, 1, 25e3, 0},
+    {"fit-many", "fit, 20 x 3, errors, of many", "gsl-fit", "GSL:", 100, 1, 200e3, 0},
+    {"fit-callbacks", "the same by callbacks", "gsl-fit", "GSL:", 100, 1, 200e3, 0},
+    {"fit-callbacks", "the same", "minpack-fit", "MINPACK, no errors:", 100, 1, 0, 0},
+};
+
+/* By callgrind; nothing where there is no valgrind. */
+static void report_problems(void)
+{
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+        const counted *c = &problems[i];
+        double count = bench_instructions(c->name, c->repeats) / (double)c->per,
+               other = count > 0 && c->peer ? bench_instructions(c->peer, c->repeats) / (double)c->per : 0;
+        if (!(count > 0)) continue;
+        bench_report((report){.name = c->text,
+                              .value = count,
+                              .unit = "instructions",
+                              .against = other > 0 ? c->against : NULL,
+                              .other = other,
+                              .limit = c->limit,
+                              .ratio_limit = c->ratio_limit});
+    }
+}
+
+void bench_small(void)
+{
+    report_operators();
+    report_problems();
+    if (*bench_missing_peers()) bench_note("not compared with, for they were not there at build time:", bench_missing_peers());
 }
 
 /* (1 - x)^2 + 100 (y - x^2)^2: ten operators forward, two of them indexing. */

@@ -6,54 +6,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- instructions ---- */
 
-/* Instructions of a run of a case with so many repeats; 0: it cannot be counted here. */
-static double instructions(const char *program, const char *name, long repeats)
+static void report_count(const char *name, const char *text, long repeats, double most)
 {
-    char command[1200], line[256];
-    double count = 0;
-    (void)snprintf(command, sizeof command,
-                   "valgrind --tool=callgrind --callgrind-out-file=/dev/null '%s' --count %s %ld 2>&1",
-                   program, name, repeats);
-    FILE *out = popen(command, "r");
-    if (!out) return 0;
-    while (fgets(line, sizeof line, out)) {
-        const char *at = strstr(line, "Collected :");
-        if (at) count = strtod(at + strlen("Collected :"), NULL);
-    }
-    return pclose(out) == 0 ? count : 0;
-}
-
-static void report_count(const char *program, const char *name, const char *text, long repeats, double most)
-{
-    double few = instructions(program, name, repeats), many = instructions(program, name, 3 * repeats);
-    if (few > 0 && many > few)
-        bench_report((report){.name = text,
-                              .value = (many - few) / (2 * (double)repeats),
-                              .unit = "instructions",
-                              .limit = most});
+    double count = bench_instructions(name, repeats);
+    if (count > 0)
+        bench_report((report){.name = text, .value = count, .unit = "instructions", .limit = most});
 }
 
 #define AROUND 12 /* instructions of the loop that calls the replay */
 
-/* Cases are counted by the program of the benchmarks itself. */
 static void report_counts(void)
 {
-    char path[512];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n <= 0) return;
-    path[n] = 0;
-    const char *name = strrchr(path, '/');
-    if (!name || strcmp(name, "/gradus_bench") != 0 || strchr(path, '\'')) return;
-    report_count(path, "valley", "rosenbrock, value + gradient, compiled", 5000, 100 + AROUND);
-    report_count(path, "valley-interpreted", "rosenbrock, value + gradient, interpreted", 5000, 300 + AROUND);
-    report_count(path, "rollout", "200 Runge-Kutta steps + gradient, compiled", 20, 60e3);
-    report_count(path, "rollout-interpreted", "200 Runge-Kutta steps + gradient, interpreted", 20, 350e3);
-    report_count(path, "adam", "step of adam on rosenbrock, traced", 400, 3e3);
-    report_count(path, "lbfgs", "step of lbfgs | strong_wolfe, traced", 400, 25e3);
+    report_count("valley", "rosenbrock, value + gradient, compiled", 5000, 100 + AROUND);
+    report_count("valley-interpreted", "rosenbrock, value + gradient, interpreted", 5000, 300 + AROUND);
+    report_count("rollout", "200 Runge-Kutta steps + gradient, compiled", 20, 60e3);
+    report_count("rollout-interpreted", "200 Runge-Kutta steps + gradient, interpreted", 20, 350e3);
+    report_count("adam", "step of adam on rosenbrock, traced", 400, 3e3);
+    report_count("lbfgs", "step of lbfgs | strong_wolfe, traced", 400, 25e3);
 }
 
 /* ---- times ---- */

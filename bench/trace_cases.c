@@ -69,7 +69,7 @@ gd_tensor *bench_rollout(void *user, gd_tensor *const *in, int count)
 
 /* ---- counting ---- */
 
-static int count_function(gd_function function, int64_t n, gd_trace_compile compile, long repeats)
+static void count_function(gd_function function, int64_t n, gd_trace_compile compile, long repeats)
 {
     gd_ctx *ctx = bench_context(1);
     static const double start[6] = {0.7, 0.9, 0.6, 0.4, 0.5, 0.3};
@@ -83,7 +83,6 @@ static int count_function(gd_function function, int64_t n, gd_trace_compile comp
     gd_traced_free(f);
     gd_release(x);
     gd_ctx_free(ctx);
-    return 0;
 }
 
 typedef struct stepped {
@@ -96,7 +95,7 @@ static gd_tensor *loss_of(void *user)
     return bench_valley(NULL, &s->x, 1);
 }
 
-static int count_steps(const char *chain, long repeats)
+static void count_steps(const char *chain, long repeats)
 {
     gd_ctx *ctx = bench_context(1);
     stepped s = {gd_require_grad(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, (double[]){-1.2, 1}))};
@@ -112,18 +111,18 @@ static int count_steps(const char *chain, long repeats)
     gd_optimizer_free(o);
     gd_release(s.x);
     gd_ctx_free(ctx);
-    return 0;
 }
 
-int bench_count_case(const char *name, long repeats)
-{
-    if (!strcmp(name, "valley")) return count_function(bench_valley, 2, GD_TRACE_AT_ONCE, repeats);
-    if (!strcmp(name, "valley-interpreted"))
-        return count_function(bench_valley, 2, GD_TRACE_INTERPRET, repeats);
-    if (!strcmp(name, "rollout")) return count_function(bench_rollout, 6, GD_TRACE_AT_ONCE, repeats);
-    if (!strcmp(name, "rollout-interpreted"))
-        return count_function(bench_rollout, 6, GD_TRACE_INTERPRET, repeats);
-    if (!strcmp(name, "adam")) return count_steps("adam | lr(1e-6)", repeats);
-    if (!strcmp(name, "lbfgs")) return count_steps("lbfgs | strong_wolfe", repeats);
-    return 2;
-}
+static void count_valley(long repeats) { count_function(bench_valley, 2, GD_TRACE_AT_ONCE, repeats); }
+static void interpret_valley(long repeats) { count_function(bench_valley, 2, GD_TRACE_INTERPRET, repeats); }
+static void count_rollout(long repeats) { count_function(bench_rollout, 6, GD_TRACE_AT_ONCE, repeats); }
+static void interpret_rollout(long repeats) { count_function(bench_rollout, 6, GD_TRACE_INTERPRET, repeats); }
+static void count_adam(long repeats) { count_steps("adam | lr(1e-6)", repeats); }
+static void count_lbfgs(long repeats) { count_steps("lbfgs | strong_wolfe", repeats); }
+
+const bench_case bench_trace_cases[] = {
+    {"valley", count_valley},   {"valley-interpreted", interpret_valley},
+    {"rollout", count_rollout}, {"rollout-interpreted", interpret_rollout},
+    {"adam", count_adam},       {"lbfgs", count_lbfgs},
+    {0},
+};

@@ -2,6 +2,7 @@
 #ifndef GD_BENCH_TRACE_CASES_H
 #define GD_BENCH_TRACE_CASES_H
 
+#include "count.h"
 #include "gradus/trace.h"
 
 /* Rosenbrock's function of two numbers; the chained one of many; 200 Runge-Kutta steps of a predator-prey model from a start and
@@ -11,7 +12,6 @@ gd_tensor *bench_chained(void *user, gd_tensor *const *in, int count);
 gd_tensor *bench_rollout(void *user, gd_tensor *const *in, int count);
 gd_tensor *bench_ten(void *user, gd_tensor *const *in, int count);
 
-/* Runs the named case so many times, for callgrind to count; 2: there is no such case. */
-int bench_count_case(const char *name, long repeats);
+extern const bench_case bench_trace_cases[]; /* ended by a row without a name */
 
 #endif
