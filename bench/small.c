@@ -95,7 +95,8 @@ void bench_small(void)
 {
     report_operators();
     report_problems();
-    if (*bench_missing_peers()) bench_note("not compared with, for they were not there at build time:", bench_missing_peers());
+    if (*bench_missing_peers())
+        bench_note("not compared with, for they were not there at build time:", bench_missing_peers());
 }
 
 /* (1 - x)^2 + 100 (y - x^2)^2: ten operators forward, two of them indexing. */

@@ -60,8 +60,7 @@ static void run_steps(const char *chain, long n, long repeats)
     for (long k = 0; k < repeats && !status; k++) {
         gd_optimizer_reset(o);
         status = gd_write_f64(x, start, size);
-        for (int i = 0; i < SMALL_ITERATIONS && !status; i++)
-            status = gd_optimizer_step(o, &objective, NULL);
+        for (int i = 0; i < SMALL_ITERATIONS && !status; i++) status = gd_optimizer_step(o, &objective, NULL);
     }
     bench_check(ctx);
     free(start);
@@ -122,7 +121,8 @@ static void fit_many(long fits)
         bench_small_points((double *)gd_data_mut(table[0]) + i * SMALL_POINTS,
                            (double *)gd_data_mut(table[1]) + i * SMALL_POINTS, i);
     gd_rows of = {.count = rows, .data = table, .columns = 2, .residuals = decay};
-    gd_lsq_many many = {.fits = fits, .rows = &of, .like = like, .like_count = 3, .first = first, .errors = errors};
+    gd_lsq_many many = {
+        .fits = fits, .rows = &of, .like = like, .like_count = 3, .first = first, .errors = errors};
     if (first && x && errors && out && gd_least_squares_many(ctx, &many, NULL, x, out)) bench_check(ctx);
     for (int k = 0; k < 2; k++) gd_release(table[k]);
     for (int k = 0; k < 3; k++) gd_release(like[k]);
@@ -174,8 +174,7 @@ static void fit_callbacks(long fits)
 }
 
 const bench_case bench_small_cases[] = {
-    {"step-10", step_10},         {"step-1000", step_1000},   {"step-100000", step_100000},
-    {"box-100000", box_100000},   {"box-active", box_active}, {"minimize-10", minimize_10},
-    {"fit-many", fit_many},       {"fit-callbacks", fit_callbacks},
-    {0},
+    {"step-10", step_10},       {"step-1000", step_1000},         {"step-100000", step_100000},
+    {"box-100000", box_100000}, {"box-active", box_active},       {"minimize-10", minimize_10},
+    {"fit-many", fit_many},     {"fit-callbacks", fit_callbacks}, {0},
 };

@@ -102,8 +102,8 @@ static void gsl_fit(long fits)
 {
     points p;
     gsl_multifit_nlinear_parameters options = gsl_multifit_nlinear_default_parameters();
-    gsl_multifit_nlinear_workspace *w =
-        gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &options, SMALL_POINTS, 3);
+    gsl_multifit_nlinear_workspace *w = gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &options,
+                                                                   SMALL_POINTS, 3);
     gsl_matrix *covariance = gsl_matrix_alloc(3, 3);
     gsl_multifit_nlinear_fdf f = {
         .f = gsl_residuals, .df = gsl_jacobian, .n = SMALL_POINTS, .p = 3, .params = &p};
@@ -122,7 +122,8 @@ static void gsl_fit(long fits)
 #endif
 
 #ifdef GD_BENCH_MINPACK
-static int minpack_evaluate(void *user, int m, int n, const double *x, double *r, double *j, int ldj, int flag)
+static int minpack_evaluate(void *user, int m, int n, const double *x, double *r, double *j, int ldj,
+                            int flag)
 {
     const points *p = user;
     (void)n;

@@ -121,8 +121,11 @@ static void count_adam(long repeats) { count_steps("adam | lr(1e-6)", repeats); 
 static void count_lbfgs(long repeats) { count_steps("lbfgs | strong_wolfe", repeats); }
 
 const bench_case bench_trace_cases[] = {
-    {"valley", count_valley},   {"valley-interpreted", interpret_valley},
-    {"rollout", count_rollout}, {"rollout-interpreted", interpret_rollout},
-    {"adam", count_adam},       {"lbfgs", count_lbfgs},
+    {"valley", count_valley},
+    {"valley-interpreted", interpret_valley},
+    {"rollout", count_rollout},
+    {"rollout-interpreted", interpret_rollout},
+    {"adam", count_adam},
+    {"lbfgs", count_lbfgs},
     {0},
 };
