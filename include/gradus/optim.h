@@ -46,6 +46,10 @@ typedef struct gd_rows {
      * joined in the order of the rows: the same bits for any number of ranks, and for more than 1024 rows as in one process.  MISMATCH: a
      * rank has a different `count` or different parameters. */
     gd_world *world;
+    /* `residuals` does the same for every range (it may use `first` only to look something up that does not change the result): it is
+     * recorded in the first ranges and replayed in the others (gradus/trace.h), with the same bits.  Functions that cannot be traced run
+     * each time. */
+    bool traced;
 } gd_rows;
 
 /* The rows of `count` that belong to this rank: *own of them from *first on.  Ranks have multiples of 1024 rows, as

@@ -105,7 +105,8 @@ gd_status gd__fit_fill_rows(gd_fit *j)
                         .user = j,
                         .open = open_rows,
                         .close = close_rows,
-                        .residuals = range_residuals};
+                        .residuals = range_residuals,
+                        .traced = !j->spec.function};
     for (int i = j->params; i < columns_end(j); i++)
         if (j->value[i]) j->row_data[j->rows.columns++] = j->value[i];
     j->row_data[j->rows.columns++] = j->y;

@@ -75,8 +75,8 @@ typedef struct gd_fit_watch {
     const gd_observer *observer;
     gd_observer asks; /* the same, for operators of the contexts that the fit computes in (gd_ctx_observe) */
     pthread_t thread; /* of the caller, on which alone it is asked */
-    atomic_bool interrupted;
-    const char *unit; /* what was told last; NULL: nothing */
+    atomic_bool interrupted, ending; /* ending: the solver has heard of it */
+    const char *unit;                /* what was told last; NULL: nothing */
     int64_t done, total;
     double loss;
 } gd_fit_watch;

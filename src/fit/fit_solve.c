@@ -71,7 +71,10 @@ static bool report(void *user, const gd_progress *progress)
     gd_fit *j = user;
     gd__fit_tell(j, "step", progress->step, 0, progress->loss);
     j->stopping = gd__fit_all_interrupted(j);
-    if (j->stopping) gd__fit_listen(j, j->ctx, false);
+    if (j->stopping) {
+        atomic_store(&j->watch->ending, true);
+        gd__fit_listen(j, j->ctx, false);
+    }
     if (!j->stopping && isfinite(progress->loss)) show_point(j, progress->loss);
     return !j->stopping;
 }

@@ -12,10 +12,18 @@ static bool is_interrupted(void *user)
     return atomic_load(&w->interrupted);
 }
 
+/* What runs after the solver has ended is no longer interrupted. */
+static bool is_asked_to_end(void *user)
+{
+    gd_fit_watch *w = user;
+    return !atomic_load(&w->ending) && is_interrupted(w);
+}
+
 void gd__fit_watch(gd_fit *j)
 {
     j->watch = &j->own_watch;
-    j->watch->asks = (gd_observer){.interrupted = is_interrupted, .user = j->watch};
+    j->watch->asks = (gd_observer){.interrupted = is_asked_to_end, .user = j->watch};
+    atomic_store(&j->watch->ending, false);
     j->watch->observer = j->spec.observer;
     j->watch->thread = pthread_self();
     j->watch->unit = NULL;

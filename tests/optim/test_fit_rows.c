@@ -7,6 +7,7 @@
 #include "support/support.h"
 
 #include <math.h>
+#include <stdatomic.h>
 
 #define ROWS                         5000
 #define assert_near(a, b, tolerance) assert_true(fabs((double)(a) - (double)(b)) <= (tolerance))
@@ -20,12 +21,15 @@ typedef struct table {
     int64_t fail_at; /* the row whose range fails; -1: none */
     int kind;        /* how */
     int opened;
+    bool traced;
+    atomic_int calls; /* of the function */
 } table;
 
 static gd_tensor *range(void *user, gd_tensor *const *p, gd_tensor *const *data, int64_t first)
 {
-    const table *t = user;
+    table *t = user;
     gd_ctx *ctx = gd_tensor_ctx(p[0]);
+    t->calls++;
     if (first <= t->fail_at && t->fail_at < first + gd_numel(data[0])) {
         if (t->kind == 0) (void)gd_fail(ctx, GD_VALUE, "row %d is broken", (int)t->fail_at);
         if (t->kind <= 1) return NULL;
@@ -66,8 +70,12 @@ static table open_table(memory *m, int threads, gd_tensor *(*model)(gd_tensor *c
 
 static const gd_rows *rows_of(table *t)
 {
-    t->rows = (gd_rows){
-        .count = gd_numel(t->data[0]), .data = t->data, .columns = 2, .user = t, .residuals = range};
+    t->rows = (gd_rows){.count = gd_numel(t->data[0]),
+                        .data = t->data,
+                        .columns = 2,
+                        .user = t,
+                        .residuals = range,
+                        .traced = t->traced};
     return &t->rows;
 }
 
@@ -114,6 +122,57 @@ static void ranges_of_rows_give_the_fit_of_all_rows(void **state)
     gd_lsq_result_clear(&all);
     gd_lsq_result_clear(&r);
     close_table(&t, NULL);
+}
+
+/* What every kind of pass gives at one point, into numbers. */
+static int all_passes(gd_blocks *b, int n, double *out)
+{
+    static const double v[3] = {0.3, -0.7, 1.1};
+    int wide = n + 1, count = 0;
+    gd_tensor *triangle;
+    assert_int_equal(gd__blocks_loss(b, out + count++), GD_OK);
+    assert_int_equal(gd__blocks_triangle(b, &triangle, out + count++), GD_OK);
+    assert_int_equal(gd_read_f64(triangle, out + count, wide * wide), GD_OK);
+    gd__release(triangle);
+    count += wide * wide;
+    assert_int_equal(gd__blocks_second(b, v, out + count), GD_OK);
+    assert_int_equal(gd__blocks_product(b, v, out + count + n), GD_OK);
+    assert_int_equal(gd__blocks_curvature(b, out + count + 2 * n), GD_OK);
+    return count + 2 * n + n * n;
+}
+
+/* Also where the graph is missing, or linear; at several points, and with a short last range. */
+static void traced_ranges_give_the_same_bits_and_are_called_in_the_first_ranges(void **state)
+{
+    (void)state;
+    static const struct {
+        gd_tensor *(*model)(gd_tensor *const *, gd_tensor *);
+        int params;
+    } models[] = {{decay, 3}, {line, 2}, {product, 2}};
+    for (size_t k = 0; k < 3; k++) {
+        double got[2][3][40];
+        int calls[2];
+        for (int traced = 0; traced < 2; traced++) {
+            table t = open_table(NULL, 2, models[k].model, models[k].params, (double[]){1.5, 0.5, 0.1},
+                                 40 * 1024 + 77);
+            t.traced = traced;
+            gd_blocks *b = gd__blocks_new(rows_of(&t), t.p, models[k].params);
+            for (int point = 0; point < 3; point++) {
+                for (int i = 0; i < models[k].params; i++)
+                    assert_int_equal(gd_write_f64(t.p[i], (double[]){0.4 + 0.3 * i + 0.2 * point}, 1), GD_OK);
+                assert_true(all_passes(b, models[k].params, got[traced][point]) <= 40);
+            }
+            gd__blocks_free(b);
+            calls[traced] = t.calls;
+            close_table(&t, NULL);
+        }
+        int n = models[k].params;
+        size_t bytes = (size_t)(2 + (n + 1) * (n + 1) + 2 * n + n * n) * sizeof(double);
+        for (int point = 0; point < 3; point++) assert_memory_equal(got[0][point], got[1][point], bytes);
+        /* of 41 ranges, 3 points and 5 passes; a thread calls it three times for every pass and number of rows */
+        assert_int_equal(calls[0], 41 * 3 * 5);
+        assert_true(calls[1] <= 2 * 5 * 2 * 3);
+    }
 }
 
 /* By hand, in long double. */
@@ -484,6 +543,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_of_rows_give_the_fit_of_all_rows),
+        cmocka_unit_test(traced_ranges_give_the_same_bits_and_are_called_in_the_first_ranges),
         cmocka_unit_test(a_line_through_many_rows_has_the_errors_of_linear_regression),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
         cmocka_unit_test(memory_is_that_of_a_range),

@@ -113,22 +113,36 @@ static gd_tensor *along(gd_tensor *y, gd_tensor *const *params, gd_tensor *const
     return sum && gd_grad(sum, NULL, &u, 1, GD_CREATE_GRAPH, &out) == GD_OK ? out : NULL;
 }
 
+gd_tensor *gd__second_along_list(gd_tensor *residuals, gd_tensor *const *params, gd_tensor *const *v,
+                                 int count)
+{
+    gd_ctx *ctx = residuals->head.ctx;
+    size_t bytes = (size_t)count * sizeof(gd_tensor *);
+    gd_tensor **grads = gd__calloc(ctx, bytes), *y = NULL;
+    if (!grads) return NULL;
+    gd_scope_begin(ctx);
+    int previous = gd_enable_grad_begin(ctx);
+    if (gd_requires_grad(residuals)) y = along(residuals, params, v, count, grads);
+    y = y && gd_requires_grad(y) ? along(y, params, v, count, grads) : NULL;
+    gd_enable_grad_end(ctx, previous);
+    y = gd_keep(y ? gd_detach(y) : NULL);
+    gd_scope_end(ctx);
+    gd__free(ctx, grads, bytes);
+    return y;
+}
+
 gd_tensor *gd__second_along(gd_tensor *residuals, gd_tensor *const *params, int count,
                             const double *direction)
 {
     gd_ctx *ctx = residuals->head.ctx;
     size_t bytes = (size_t)count * sizeof(gd_tensor *);
-    gd_tensor **v = gd__calloc(ctx, 2 * bytes), **grads = v ? v + count : NULL, *y = NULL;
+    gd_tensor **v = gd__calloc(ctx, bytes), *y = NULL;
     if (!v) return NULL;
     gd_scope_begin(ctx);
-    int previous = gd_enable_grad_begin(ctx);
-    if (gd_requires_grad(residuals) && !gd__list_from(params, count, direction, v))
-        y = along(residuals, params, v, count, grads);
-    y = y && gd_requires_grad(y) ? along(y, params, v, count, grads) : NULL;
-    gd_enable_grad_end(ctx, previous);
-    y = gd_keep(y ? gd_detach(y) : NULL);
+    if (!gd__list_from(params, count, direction, v))
+        y = gd_keep(gd__second_along_list(residuals, params, v, count));
     gd_scope_end(ctx);
-    gd__free(ctx, v, 2 * bytes);
+    gd__free(ctx, v, bytes);
     return y;
 }
 
@@ -155,21 +169,28 @@ gd_tensor *gd__squares_curvature(gd_tensor *residuals, gd_tensor *const *params,
     return out;
 }
 
-gd_status gd__squares_product(gd_tensor *const *grads, gd_tensor *const *params, int count, const double *v,
-                              gd_tensor **list, double *out)
+gd_status gd__squares_product_list(gd_tensor *const *grads, gd_tensor *const *params, int count,
+                                   gd_tensor *const *v, gd_tensor **out)
 {
     gd_ctx *ctx = params[0]->head.ctx;
     gd_tensor *sum = NULL;
-    gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
-    gd_status status = gd__list_from(params, count, v, list);
-    for (int i = 0; i < count && !status; i++) {
-        gd_tensor *term = gd_sum(gd_mul(gd_drop_names(grads[i]), list[i]), NULL, false);
+    for (int i = 0; i < count; i++) {
+        gd_tensor *term = gd_sum(gd_mul(gd_drop_names(grads[i]), v[i]), NULL, false);
         sum = sum ? gd_add(sum, term) : term;
     }
-    if (!status) status = sum ? gd_grad(sum, NULL, params, count, GD_RETAIN_GRAPH, list) : gd_error(ctx);
-    if (!status) status = gd__list_read(list, count, out);
+    gd_status status = sum ? gd_grad(sum, NULL, params, count, GD_RETAIN_GRAPH, out) : gd_error(ctx);
     gd_enable_grad_end(ctx, previous);
-    gd_scope_end(ctx);
+    return status;
+}
+
+gd_status gd__squares_product(gd_tensor *const *grads, gd_tensor *const *params, int count, const double *v,
+                              gd_tensor **list, double *out)
+{
+    gd_scope_begin(params[0]->head.ctx);
+    gd_status status = gd__list_from(params, count, v, list);
+    if (!status) status = gd__squares_product_list(grads, params, count, list, list);
+    if (!status) status = gd__list_read(list, count, out);
+    gd_scope_end(params[0]->head.ctx);
     return status;
 }

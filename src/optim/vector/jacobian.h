@@ -21,6 +21,9 @@ gd_tensor *gd__derivative_rows(gd_tensor *const *outputs, int output_count, gd_t
  * where they are linear along it, or with an error. */
 gd_tensor *gd__second_along(gd_tensor *residuals, gd_tensor *const *params, int count,
                             const double *direction);
+/* The same with the direction as tensors, one per parameter. */
+gd_tensor *gd__second_along_list(gd_tensor *residuals, gd_tensor *const *params, gd_tensor *const *v,
+                                 int count);
 
 /* Of half the sum of squares of residuals with history: the gradient with history, in the current scope and grad mode; what
  * its Hessian is beside J^T J, the sum of r r'', [n, n], new (where parameters bend residuals apart from each other it is mostly
@@ -31,5 +34,8 @@ GD_NODISCARD gd_status gd__squares_gradient(gd_tensor *residuals, gd_tensor *con
 gd_tensor *gd__squares_curvature(gd_tensor *residuals, gd_tensor *const *params, int count);
 GD_NODISCARD gd_status gd__squares_product(gd_tensor *const *grads, gd_tensor *const *params, int count,
                                            const double *v, gd_tensor **list, double *out);
+/* The same with vectors as tensors, one per parameter; out may be v. */
+GD_NODISCARD gd_status gd__squares_product_list(gd_tensor *const *grads, gd_tensor *const *params, int count,
+                                                gd_tensor *const *v, gd_tensor **out);
 
 #endif

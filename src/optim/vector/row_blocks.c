@@ -1,5 +1,6 @@
 #include "optim/vector/row_blocks.h"
 
+#include "base/observer.h"
 #include "base/team.h"
 #include "file/safetensors.h"
 #include "gradus/autograd.h"
@@ -9,6 +10,7 @@
 #include "optim/vector/triangle.h"
 #include "tensor/shape.h"
 #include "tensor/tensor_internal.h"
+#include "trace/trace_internal.h"
 #include "world/world_internal.h"
 
 #include <math.h>
@@ -16,16 +18,22 @@
 #include <stdio.h>
 #include <string.h>
 
-#define QR_NUMBERS 4096 /* of a block that are turned into its triangle at a time */
+#define QR_NUMBERS    4096 /* of a block that are turned into its triangle at a time */
+#define MOST_RECORDED 8    /* four kinds of passes, over whole blocks and the last one */
 
 /* What a thread has of its own. */
 typedef struct member {
     gd_ctx *ctx;
-    gd_tensor **param, **data; /* leaves, owned; rows of the tables, of the scope of a block */
-    void *state;               /* what rows->open gave, or rows->user */
+    /* lists one after the other: leaves, owned; rows of the tables and the direction of second derivatives, of the scope of a block */
+    gd_tensor **param, **data, **v;
+    void *state; /* what rows->open gave, or rows->user */
     bool opened;
-    double **column; /* [n + 1] */
-    int64_t failed;  /* the shard; -1: none */
+    double **column;         /* [n + 1] */
+    int64_t failed;          /* the shard; -1: none */
+    gd_trace_set recorded;   /* of tables that are traced */
+    gd_tensor **leaf, **out; /* [count], [count + 2] */
+    int64_t first, rows;     /* of the block under way */
+    int64_t per_row[2];      /* residuals of a row, in whole blocks and in the last one */
 } member;
 
 struct gd_blocks {
@@ -42,10 +50,19 @@ struct gd_blocks {
     const gd_vector_loops *loops;
 };
 
+/* What operators make of the residuals of a block, for these leaves: the same for every block, so that it can be recorded.  v: the
+ * direction of second derivatives, one tensor per parameter. */
+typedef gd_status (*derive_fn)(const gd_blocks *b, gd_tensor *r, gd_tensor *const *params,
+                               gd_tensor *const *v, gd_tensor **out);
+
 /* Something that is added up over all rows. */
 typedef struct pass {
     gd_blocks *b;
-    gd_status (*take)(const struct pass *p, member *w, gd_tensor *r, double *sum);
+    const char *name;
+    int kind;
+    derive_fn derive;
+    int outputs; /* that it makes: at most count + 2 */
+    gd_status (*take)(const struct pass *p, member *w, gd_tensor *const *out, double *sum);
     const double *v;
     bool graph;
     size_t room;  /* numbers of a sum */
@@ -101,13 +118,14 @@ static gd_status open_member(gd_blocks *b, member *w)
 
 static void close_member(const gd_blocks *b, member *w)
 {
+    gd__trace_set_free(&w->recorded);
     if (w->opened && b->rows->close) b->rows->close(w->state);
     for (int i = 0; i < b->count && w->param; i++) gd_release(w->param[i]);
 }
 
 static size_t pointers(const gd_blocks *b)
 {
-    return (size_t)(b->count + b->rows->columns) + (size_t)b->n + 1;
+    return (size_t)(4 * b->count + b->rows->columns + 2) + (size_t)b->n + 1;
 }
 static size_t member_bytes(const gd_blocks *b) { return (size_t)gd__team_count(b->team) * sizeof(member); }
 static size_t list_bytes(const gd_blocks *b)
@@ -126,7 +144,11 @@ static gd_status make_members(gd_blocks *b)
         w->ctx = gd__team_member(b->team, i);
         w->param = (gd_tensor **)list;
         w->data = w->param + b->count;
-        w->column = (double **)(list + b->count + b->rows->columns);
+        w->v = w->data + b->rows->columns;
+        w->leaf = w->v + b->count;
+        w->out = w->leaf + b->count;
+        w->column = (double **)(void *)(w->out + b->count + 2);
+        gd__trace_set_init(&w->recorded, w->ctx, MOST_RECORDED, false);
         gd_status status = open_member(b, w);
         if (status) return gd__team_tell(b->team, i);
     }
@@ -240,36 +262,87 @@ static gd_status look_at_rows(const gd_blocks *b, member *w, int64_t first, int6
 }
 
 /* What the function gives for a block, as a vector. */
-static gd_tensor *residuals_of(const gd_blocks *b, member *w, int64_t first, int64_t rows)
+static gd_tensor *residuals_of(const gd_blocks *b, member *w, gd_tensor *const *params,
+                               gd_tensor *const *data)
 {
     gd_ctx *ctx = w->ctx;
-    gd_tensor *r = b->rows->residuals(w->state, w->param, w->data, first);
+    gd_tensor *r = b->rows->residuals(w->state, params, data, w->first);
     if (gd_error(ctx)) return NULL;
     if (!r) return gd__refuse(ctx, GD_CALLBACK, "least squares: the function returned NULL");
     if (!gd_dtype_is_float(r->dtype))
         return gd__refuse(ctx, GD_DTYPE, "least squares: residuals of dtype %s, need a floating one",
                           gd_dtype_name(r->dtype));
-    if (r->numel % rows || r->head.ctx != ctx)
+    if (r->numel % w->rows || r->head.ctx != ctx)
         return gd__refuse(ctx, GD_SHAPE, "least squares: %lld residuals for %lld rows", (long long)r->numel,
-                          (long long)rows);
+                          (long long)w->rows);
+    w->per_row[w->rows < GD_BLOCK_ROWS] = r->numel / w->rows;
     return gd__reshape(gd_drop_names(r), 1, &r->numel);
+}
+
+/* Outputs are new. */
+static gd_status evaluate_block(const pass *p, member *w, gd_tensor *const *params, gd_tensor *const *data,
+                                gd_tensor *const *v, gd_tensor **out)
+{
+    gd_ctx *ctx = w->ctx;
+    int previous = gd_enable_grad_begin(ctx);
+    if (!p->graph) gd_no_grad_begin(ctx);
+    gd_tensor *r = residuals_of(p->b, w, params, data);
+    gd_enable_grad_end(ctx, previous);
+    gd_no_grad_begin(ctx);
+    gd_status status = r ? p->derive(p->b, r, params, v, out) : gd_error(ctx);
+    gd_no_grad_end(ctx);
+    return status;
+}
+
+typedef struct block_call {
+    const pass *p;
+    member *w;
+} block_call;
+
+/* The same on leaves over the inputs of a recording. */
+static gd_status evaluate_inputs(void *user, gd_tensor *const *in, int count, gd_tensor **out)
+{
+    const block_call *c = user;
+    const gd_blocks *b = c->p->b;
+    gd_status status = GD_OK;
+    int previous = gd_enable_grad_begin(c->w->ctx);
+    for (int i = 0; i < b->count && !status; i++)
+        if (!(c->w->leaf[i] = gd_require_grad(gd__alias(in[i])))) status = gd_error(c->w->ctx);
+    gd_enable_grad_end(c->w->ctx, previous);
+    if (status) return status;
+    (void)count;
+    return evaluate_block(c->p, c->w, c->w->leaf, in + b->count, in + b->count + b->rows->columns, out);
+}
+
+/* Recorded in the first blocks, replayed in the others.  Borrowed until the next call. */
+static gd_tensor *const *replay_block(const pass *p, member *w)
+{
+    const gd_blocks *b = p->b;
+    if (gd__is_interrupted(w->ctx->observer))
+        return gd__refuse(w->ctx, GD_INTERRUPTED, "least squares: interrupted");
+    block_call call = {p, w};
+    const gd_evaluation what = {
+        .name = p->name, .kind = p->kind, .body = evaluate_inputs, .user = &call, .outputs = p->outputs};
+    return gd__trace_call(&w->recorded, &what, w->param, b->count + b->rows->columns + (p->v ? b->count : 0));
 }
 
 static gd_status run_block(const pass *p, member *w, int64_t block, double *sum)
 {
     const gd_blocks *b = p->b;
-    int64_t first = block * GD_BLOCK_ROWS, left = b->rows->count - first,
-            rows = left < GD_BLOCK_ROWS ? left : GD_BLOCK_ROWS;
+    gd_tensor *const *out = w->out;
+    w->first = block * GD_BLOCK_ROWS;
+    w->rows = b->rows->count - w->first < GD_BLOCK_ROWS ? b->rows->count - w->first : GD_BLOCK_ROWS;
     gd_scope_begin(w->ctx);
-    int previous = gd_enable_grad_begin(w->ctx);
-    if (!p->graph) gd_no_grad_begin(w->ctx);
-    gd_status status = look_at_rows(b, w, first, rows);
-    gd_tensor *r = status ? NULL : residuals_of(b, w, first, rows);
-    gd_enable_grad_end(w->ctx, previous);
-    if (r) sum[p->room] += (double)r->numel;
-    gd_no_grad_begin(w->ctx);
-    status = r ? p->take(p, w, r, sum) : gd_error(w->ctx);
-    gd_no_grad_end(w->ctx);
+    gd_status status = look_at_rows(b, w, w->first, w->rows);
+    if (!status && p->v) status = gd__list_from(w->param, b->count, p->v, w->v);
+    if (!status && b->rows->traced)
+        status = (out = replay_block(p, w)) ? GD_OK : gd_error(w->ctx);
+    else if (!status)
+        status = evaluate_block(p, w, w->param, w->data, w->v, w->out);
+    if (!status) {
+        sum[p->room] += (double)(w->per_row[w->rows < GD_BLOCK_ROWS] * w->rows);
+        status = p->take(p, w, out, sum);
+    }
     gd_scope_end(w->ctx);
     return status;
 }
@@ -399,22 +472,38 @@ static void add_numbers(double *sum, const double *x, int64_t count)
 /* f64, one after the other; of the scope. */
 static gd_tensor *numbers(gd_tensor *t) { return t ? gd_contiguous(gd_cast(gd_detach(t), GD_F64)) : NULL; }
 
-static gd_status take_loss(const pass *p, member *w, gd_tensor *r, double *sum)
+static gd_status derive_loss(const gd_blocks *b, gd_tensor *r, gd_tensor *const *params, gd_tensor *const *v,
+                             gd_tensor **out)
 {
-    gd_tensor *v = numbers(r);
-    if (!v) return gd_error(w->ctx);
-    sum[0] += p->b->loops->dot(gd_data(v), gd_data(v), v->numel);
+    (void)b, (void)params, (void)v;
+    return (out[0] = numbers(r)) ? GD_OK : gd_error(r->head.ctx);
+}
+
+static gd_status take_loss(const pass *p, member *w, gd_tensor *const *out, double *sum)
+{
+    (void)w;
+    sum[0] += p->b->loops->dot(gd_data(out[0]), gd_data(out[0]), out[0]->numel);
     return GD_OK;
 }
 
-/* The columns lie one after the other in `j`; behind the triangle is the sum of squares. */
-static gd_status take_triangle(const pass *p, member *w, gd_tensor *r, double *sum)
+/* Columns, which lie one after the other, and residuals that can be overwritten. */
+static gd_status derive_triangle(const gd_blocks *b, gd_tensor *r, gd_tensor *const *params,
+                                 gd_tensor *const *v, gd_tensor **out)
+{
+    (void)v;
+    out[0] = numbers(gd__jacobian_columns(r, params, b->count));
+    out[1] = gd_copy(numbers(r));
+    return out[0] && out[1] ? GD_OK : gd_error(r->head.ctx);
+}
+
+/* Behind the triangle is the sum of squares. */
+static gd_status take_triangle(const pass *p, member *w, gd_tensor *const *out, double *sum)
 {
     const gd_blocks *b = p->b;
-    int64_t n = b->n, wide = n + 1, m = r->numel, at_once = QR_NUMBERS / wide < 32 ? 32 : QR_NUMBERS / wide;
-    gd_tensor *j = numbers(gd__jacobian_columns(r, w->param, b->count)), *right = gd_copy(numbers(r));
-    if (!j || !right) return gd_error(w->ctx);
-    double *column = gd_data_mut(j), *last = gd_data_mut(right);
+    int64_t n = b->n, wide = n + 1, m = out[1]->numel,
+            at_once = QR_NUMBERS / wide < 32 ? 32 : QR_NUMBERS / wide;
+    double *column = gd_data_mut(out[0]), *last = gd_data_mut(out[1]);
+    if (!column || !last) return gd_error(w->ctx);
     sum[wide * wide] += b->loops->dot(last, last, m);
     for (int64_t at = 0; at < m; at += at_once) {
         for (int64_t k = 0; k < n; k++) w->column[k] = column + k * m + at;
@@ -424,71 +513,120 @@ static gd_status take_triangle(const pass *p, member *w, gd_tensor *r, double *s
     return GD_OK;
 }
 
-static gd_status take_second(const pass *p, member *w, gd_tensor *r, double *sum)
+static gd_status derive_zeros(gd_tensor *const *params, int count, gd_tensor **out)
 {
-    const gd_blocks *b = p->b;
-    gd_tensor *y = gd__second_along(r, w->param, b->count, p->v);
-    if (!y) return gd_error(w->ctx);
-    gd_tensor **list = gd__calloc(w->ctx, (size_t)b->count * sizeof *list);
-    double *x = gd__alloc_array(w->ctx, (size_t)b->n, sizeof *x);
-    gd_status status = list && x ? gd_grad(r, y, w->param, b->count, GD_RETAIN_GRAPH, list) : GD_NOMEM;
-    if (!status) status = gd__list_read(list, b->count, x);
-    if (!status) add_numbers(sum, x, b->n);
-    gd__free(w->ctx, x, (size_t)b->n * sizeof *x);
-    gd__free(w->ctx, list, (size_t)b->count * sizeof *list);
-    return status;
-}
-
-static gd_status take_curvature(const pass *p, member *w, gd_tensor *r, double *sum)
-{
-    const gd_blocks *b = p->b;
-    if (!gd_requires_grad(r)) return GD_OK;
-    gd_tensor *h = numbers(gd__squares_curvature(r, w->param, b->count));
-    if (!h) return gd_error(w->ctx);
-    add_numbers(sum, gd_data(h), b->n * b->n);
+    for (int i = 0; i < count; i++)
+        if (!(out[i] = gd_zeros_like(params[i]))) return gd_error(params[i]->head.ctx);
     return GD_OK;
 }
 
-static gd_status take_product(const pass *p, member *w, gd_tensor *r, double *sum)
+static gd_status derive_second(const gd_blocks *b, gd_tensor *r, gd_tensor *const *params,
+                               gd_tensor *const *v, gd_tensor **out)
+{
+    gd_tensor *y = gd__second_along_list(r, params, v, b->count);
+    if (y) return gd_grad(r, y, params, b->count, GD_RETAIN_GRAPH, out);
+    gd_status status = gd_error(r->head.ctx);
+    return status ? status : derive_zeros(params, b->count, out);
+}
+
+/* The product of the whole Hessian with v. */
+static gd_status derive_product(const gd_blocks *b, gd_tensor *r, gd_tensor *const *params,
+                                gd_tensor *const *v, gd_tensor **out)
+{
+    gd_ctx *ctx = r->head.ctx;
+    if (!gd_requires_grad(r)) return derive_zeros(params, b->count, out);
+    gd_tensor **grads = gd__calloc(ctx, (size_t)b->count * sizeof *grads);
+    if (!grads) return GD_NOMEM;
+    int previous = gd_enable_grad_begin(ctx);
+    gd_status status = gd__squares_gradient(r, params, b->count, grads);
+    gd_enable_grad_end(ctx, previous);
+    if (!status) status = gd__squares_product_list(grads, params, b->count, v, out);
+    gd__free(ctx, grads, (size_t)b->count * sizeof *grads);
+    return status;
+}
+
+/* One tensor per parameter, one number per element. */
+static gd_status take_list(const pass *p, member *w, gd_tensor *const *out, double *sum)
 {
     const gd_blocks *b = p->b;
-    if (!gd_requires_grad(r)) return GD_OK;
-    size_t list = 2 * (size_t)b->count * sizeof(gd_tensor *), vector = (size_t)b->n * sizeof(double);
-    gd_tensor **grads = gd__calloc(w->ctx, list);
-    double *x = gd__alloc(w->ctx, vector);
-    int previous = gd_enable_grad_begin(w->ctx);
-    gd_status status = grads && x ? gd__squares_gradient(r, w->param, b->count, grads) : GD_NOMEM;
-    gd_enable_grad_end(w->ctx, previous);
-    if (!status) status = gd__squares_product(grads, w->param, b->count, p->v, grads + b->count, x);
+    double *x = gd__alloc_array(w->ctx, (size_t)b->n, sizeof *x);
+    gd_status status = x ? gd__list_read(out, b->count, x) : GD_NOMEM;
     if (!status) add_numbers(sum, x, b->n);
-    gd__free(w->ctx, x, vector);
-    gd__free(w->ctx, grads, list);
+    gd__free(w->ctx, x, (size_t)b->n * sizeof *x);
     return status;
+}
+
+static gd_status derive_curvature(const gd_blocks *b, gd_tensor *r, gd_tensor *const *params,
+                                  gd_tensor *const *v, gd_tensor **out)
+{
+    (void)v;
+    gd_ctx *ctx = r->head.ctx;
+    out[0] = gd_requires_grad(r) ? numbers(gd__squares_curvature(r, params, b->count))
+                                 : gd_zeros(ctx, GD_F64, 2, (int64_t[]){b->n, b->n});
+    return out[0] ? GD_OK : gd_error(ctx);
+}
+
+static gd_status take_curvature(const pass *p, member *w, gd_tensor *const *out, double *sum)
+{
+    (void)w;
+    add_numbers(sum, gd_data(out[0]), p->b->n * p->b->n);
+    return GD_OK;
 }
 
 /* ---- passes ---- */
 
+enum { LOSS, TRIANGLE, SECOND, CURVATURE, PRODUCT };
+
 gd_status gd__blocks_loss(gd_blocks *b, double *loss)
 {
-    pass p = {.b = b, .take = take_loss, .room = 1};
+    pass p = {.b = b,
+              .name = "residuals",
+              .kind = LOSS,
+              .derive = derive_loss,
+              .outputs = 1,
+              .take = take_loss,
+              .room = 1};
     return add_up(&p, loss);
 }
 
 gd_status gd__blocks_second(gd_blocks *b, const double *v, double *out)
 {
-    pass p = {.b = b, .take = take_second, .v = v, .graph = true, .room = (size_t)b->n};
+    pass p = {.b = b,
+              .name = "second derivatives",
+              .kind = SECOND,
+              .derive = derive_second,
+              .outputs = b->count,
+              .take = take_list,
+              .v = v,
+              .graph = true,
+              .room = (size_t)b->n};
     return add_up(&p, out);
 }
 
 gd_status gd__blocks_curvature(gd_blocks *b, double *out)
 {
-    pass p = {.b = b, .take = take_curvature, .graph = true, .room = (size_t)(b->n * b->n)};
+    pass p = {.b = b,
+              .name = "curvature",
+              .kind = CURVATURE,
+              .derive = derive_curvature,
+              .outputs = 1,
+              .take = take_curvature,
+              .graph = true,
+              .room = (size_t)(b->n * b->n)};
     return add_up(&p, out);
 }
 
 gd_status gd__blocks_product(gd_blocks *b, const double *v, double *out)
 {
-    pass p = {.b = b, .take = take_product, .v = v, .graph = true, .room = (size_t)b->n};
+    pass p = {.b = b,
+              .name = "Hessian product",
+              .kind = PRODUCT,
+              .derive = derive_product,
+              .outputs = b->count,
+              .take = take_list,
+              .v = v,
+              .graph = true,
+              .room = (size_t)b->n};
     return add_up(&p, out);
 }
 
@@ -496,7 +634,14 @@ gd_status gd__blocks_triangle(gd_blocks *b, gd_tensor **triangle, double *loss)
 {
     gd_ctx *ctx = b->ctx;
     int64_t wide = b->n + 1;
-    pass p = {.b = b, .take = take_triangle, .graph = true, .room = (size_t)(wide * wide + 1)};
+    pass p = {.b = b,
+              .name = "Jacobian",
+              .kind = TRIANGLE,
+              .derive = derive_triangle,
+              .outputs = 2,
+              .take = take_triangle,
+              .graph = true,
+              .room = (size_t)(wide * wide + 1)};
     *triangle = NULL;
     *loss = NAN;
     gd_status status = run_pass(&p);
