@@ -72,6 +72,7 @@ gd_status gd__plain_run(gd_ctx *ctx, const gd_call *call);
 gd_device *gd__device_of_dlpack(gd_ctx *ctx, int32_t type, int32_t index);
 /* Makes the CPU of a context. */
 void gd__cpu_open(gd_ctx *ctx, gd_device *device);
+extern const gd_backend gd__cpu_backend; /* that it has, unless somebody looks at its kernels */
 
 /* Differs when library and plugin disagree about what they share: sizes, and where members of tensors lie, which the CUDA
  * plugin reads by itself. */

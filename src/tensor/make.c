@@ -17,11 +17,50 @@ bool gd__holds(gd_ctx *ctx, const char *what, gd_dtype dtype, double v)
     return false;
 }
 
+#define FEW_BYTES 1024 /* are written here sooner than a kernel is found for them */
+
+/* Is a tensor small and on the host, where nobody looks at kernels, as recordings do? */
+static inline bool is_small(const gd_tensor *t)
+{
+    return t->storage->device->backend == &gd__cpu_backend &&
+           (size_t)t->numel <= FEW_BYTES / gd__item_size(t);
+}
+
+/* A new tensor of floating numbers, or of bits that are all 0; false: a kernel fills it. */
+static bool fill_small(gd_tensor *t, double v)
+{
+    bool zero = v == 0 && !signbit(v);
+    if (!is_small(t) || !(zero || t->dtype == GD_F64 || t->dtype == GD_F32)) return false;
+    double *wide = (double *)(void *)t->data;
+    float *narrow = (float *)(void *)t->data;
+    if (zero)
+        memset(t->data, 0, (size_t)t->numel * gd__item_size(t));
+    else if (t->dtype == GD_F64)
+        for (int64_t i = 0; i < t->numel; i++) wide[i] = v;
+    else
+        for (int64_t i = 0; i < t->numel; i++) narrow[i] = (float)v;
+    return true;
+}
+
+/* The same elements in the same places; false: a kernel copies them. */
+static bool copy_small(gd_tensor *to, const gd_tensor *from)
+{
+    if (to->dtype != from->dtype || to->ndim != from->ndim || !is_small(to) ||
+        from->storage->device != to->storage->device)
+        return false;
+    for (int i = 0; i < to->ndim; i++)
+        if (to->size[i] != from->size[i]) return false;
+    if (!gd__contiguous(to) || !gd__contiguous(from)) return false;
+    memmove(to->data, from->data, (size_t)to->numel * gd__item_size(to));
+    return true;
+}
+
 static gd_tensor *filled(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *shape,
                          double v)
 {
     if (device && !gd__holds(device->ctx, what, dtype, v)) return NULL;
     gd_tensor *t = gd__new_checked(device, what, dtype, ndim, shape);
+    if (t && fill_small(t, v)) return t;
     return gd__run1(GD_OP_fill, NULL, 0, &(gd_attrs){.nf = 1, .f = {v}}, t);
 }
 
@@ -244,6 +283,7 @@ gd_tensor *gd_permutation(gd_ctx *ctx, int64_t count)
 
 gd_status gd__copy_into(gd_tensor *dst, const gd_tensor *src)
 {
+    if (copy_small(dst, src)) return GD_OK;
     gd_device *device = dst->storage->device;
     int shift = dst->ndim - src->ndim;
     bool fits = shift >= 0;
@@ -279,7 +319,11 @@ gd_tensor *gd_cast(gd_tensor *t, gd_dtype dtype)
 
 gd_tensor *gd_copy(gd_tensor *t)
 {
-    return t ? gd__run1(GD_OP_copy, &t, 1, &(gd_attrs){0}, gd__new_like(t, t->dtype)) : NULL;
+    gd_tensor *out = t ? gd__new_like(t, t->dtype) : NULL;
+    if (!out || !copy_small(out, t)) return t ? gd__run1(GD_OP_copy, &t, 1, &(gd_attrs){0}, out) : NULL;
+    if (!gd__record(GD_OP_copy, &t, 1, &(gd_attrs){0}, &out, 1)) return out;
+    gd_release(out);
+    return NULL;
 }
 
 gd_tensor *gd_contiguous(gd_tensor *t) { return t && gd__contiguous(t) ? gd__same(t) : gd_copy(t); }

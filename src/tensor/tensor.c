@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#define INLINE_BYTES 64 /* data up to this size is in the same block as its storage */
+#define INLINE_BYTES 192 /* data up to this size is in the same block as its storage */
 
 /* ---- storage ---- */
 

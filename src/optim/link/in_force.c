@@ -121,7 +121,7 @@ const gd_setting *gd__in_force(const gd_link *link, const char *name)
 
 const gd_setting *gd_link_get(const gd_link *link, const char *name, const gd_tensor *param)
 {
-    int field = link ? gd__field_index(link->cls, name) : -1;
+    int field = link ? gd__link_field((gd_link *)(uintptr_t)link, name) : -1;
     if (field >= 0) return gd__resolve(link, field, param);
     if (!link || !name)
         (void)gd__null(gd_link_ctx(link), "link: the name of a setting is NULL");

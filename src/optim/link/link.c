@@ -22,14 +22,27 @@ const char *gd_spread_name(gd_spread spread)
     return spread > 0 && spread <= GD_SPREAD_WHOLE ? names[spread] : names[0];
 }
 
-/* Names are mostly literals of the library, which the linker has joined: the same text is the same pointer. */
+/* Most names that are looked for are there, and differ in their first letter or in their second from those that are not. */
+static inline bool same_name(const char *a, const char *b)
+{
+    return a == b || (a[0] == b[0] && a[0] && a[1] == b[1] && !strcmp(a, b));
+}
+
 int gd__field_index(const gd_link_class *cls, const char *name)
 {
     for (int i = 0; name && i < cls->field_count; i++)
-        if (cls->fields[i].name == name) return i;
-    for (int i = 0; name && i < cls->field_count; i++)
-        if (!strcmp(cls->fields[i].name, name)) return i;
+        if (same_name(cls->fields[i].name, name)) return i;
     return -1;
+}
+
+int gd__link_field(gd_link *link, const char *name)
+{
+    const gd_link_class *cls = link->cls;
+    uint8_t *guess = &link->guess[gd__name_place(name)];
+    if (*guess < cls->field_count && cls->fields[*guess].name == name) return *guess;
+    int found = gd__field_index(cls, name);
+    if (found >= 0 && found < UINT8_MAX) *guess = (uint8_t)found;
+    return found;
 }
 
 bool gd_link_has_field(const gd_link *link, const char *name)
@@ -40,16 +53,14 @@ bool gd_link_has_field(const gd_link *link, const char *name)
 int gd__slot_index(const gd_link_class *cls, const char *name)
 {
     for (int i = 0; name && i < cls->slot_count; i++)
-        if (cls->slots[i].name == name) return i;
-    for (int i = 0; name && i < cls->slot_count; i++)
-        if (!strcmp(cls->slots[i].name, name)) return i;
+        if (same_name(cls->slots[i].name, name)) return i;
     return -1;
 }
 
 int gd__scalar_index(const gd_link_class *cls, const char *name)
 {
     for (int i = 0; name && i < cls->scalar_count; i++)
-        if (!strcmp(cls->scalars[i], name)) return i;
+        if (same_name(cls->scalars[i], name)) return i;
     return -1;
 }
 
@@ -412,7 +423,7 @@ gd_link *gd_link_child_at(const gd_link *link, int index)
 
 gd_link *gd_link_child(const gd_link *link, const char *name)
 {
-    if (!link || !name) return NULL;
+    if (!link || !name || !link->children) return NULL;
     int field = gd__field_index(link->cls, name);
     for (int i = 0; i < link->children; i++)
         if (link->child_field[i] == field) return link->child[i];

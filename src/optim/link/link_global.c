@@ -5,8 +5,10 @@
 
 gd_global *gd__global_find(const gd_link *link, const char *name)
 {
-    for (int i = 0; name && i < link->globals; i++)
-        if (!strcmp(link->global[i]->name, name)) return link->global[i];
+    for (int i = 0; name && i < link->globals; i++) {
+        const char *other = link->global[i]->name;
+        if (other[0] == name[0] && !strcmp(other, name)) return link->global[i];
+    }
     return NULL;
 }
 

@@ -87,11 +87,15 @@ struct gd_link {
     } found;
     void *data;
     gd_optimizer *optimizer; /* borrowed; NULL outside one */
+    uint8_t guess[32];       /* by the address of a name: the field that it may be of */
 };
 
 /* gd_link_new, also of a preset: settings for the parser to fill in, never in a chain. */
 gd_link *gd__link_new(gd_ctx *ctx, const gd_link_class *cls);
 int gd__field_index(const gd_link_class *cls, const char *name);
+/* The same, sooner for a name that the link was asked for before: names in code are the classes' own, as the linker joins equal texts. */
+int gd__link_field(gd_link *link, const char *name);
+static inline size_t gd__name_place(const char *name) { return (uintptr_t)name * 0x9e3779b97f4a7c15u >> 59; }
 int gd__slot_index(const gd_link_class *cls, const char *name);
 int gd__scalar_index(const gd_link_class *cls, const char *name);
 extern const gd_link_class gd_link_chain;

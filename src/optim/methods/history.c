@@ -23,6 +23,16 @@ typedef struct gd_pair_rules {
     char damping; /* 0: none, 'p' Powell, 'd' double */
 } gd_pair_rules;
 
+/* What one reading of the history gives.  Sums of a span: for each row its products with u (the update), y and s (the new
+ * pair), then the largest of |s| and |y|. */
+enum { SU, SY, SS, YU, YY, YS, PRODUCTS };
+
+static size_t partial_size(const gd_history *h) { return (size_t)h->rows * PRODUCTS + 2; }
+static size_t room_bytes(const gd_history *h)
+{
+    return (2 * (size_t)h->rows + partial_size(h)) * sizeof(double);
+}
+
 static double gram_at(const gd_history *h, const double *m, int i, int j)
 {
     return m[gd__history_row(h, i) * h->rows + gd__history_row(h, j)];
@@ -73,12 +83,14 @@ static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, gd_tens
     h->y = h->shared ? gd__history_columns(h, "y_history", &made)
                      : gd__history_held(h, "y_history", &h->layout, 2, size, &made);
     h->gram = gd__history_held(h, "gram", &host, 3, (int64_t[]){3, h->rows, h->rows}, &made);
-    h->s_dots = gd__calloc(ctx, 2 * (size_t)h->rows * sizeof *h->s_dots);
+    h->s_dots = gd__alloc(ctx, room_bytes(h));
     if (!h->s || !h->y || !h->gram || !h->s_dots) return gd_error(ctx);
     /* room for the counts now: they must not be kept apart later */
     if (!gd_link_global(link, "pairs", 0) || !gd_link_global(link, "newest", 0)) return gd_error(ctx);
     if (made) history_forget(link);
     h->y_dots = h->s_dots + h->rows;
+    h->sums = h->y_dots + h->rows;
+    memset(h->s_dots, 0, 2 * (size_t)h->rows * sizeof *h->s_dots);
     h->ss = (double *)(void *)h->gram->data;
     h->sy = h->ss + h->rows * h->rows;
     h->yy = h->sy + h->rows * h->rows;
@@ -100,15 +112,11 @@ int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, i
 
 static void history_close(gd_history *h)
 {
-    gd__free(h->layout.ctx, h->s_dots, 2 * (size_t)h->rows * sizeof *h->s_dots);
+    gd__free(h->layout.ctx, h->s_dots, room_bytes(h));
     gd__layout_free(&h->layout);
 }
 
 /* ---- products ---- */
-
-/* What one reading of the history gives.  Sums of a span: for each row its products with u (the update), y and s (the new
- * pair), then the largest of |s| and |y|. */
-enum { SU, SY, SS, YU, YY, YS, PRODUCTS };
 
 typedef struct dots_job {
     gd_history *h;
@@ -121,8 +129,6 @@ typedef struct dots_job {
 } dots_job;
 
 #define LONG_BYTES ((size_t)1 << 25)
-
-static size_t partial_size(const gd_history *h) { return (size_t)h->rows * PRODUCTS + 2; }
 
 /* Vectors too long to be found in a cache later. */
 static bool is_long(const gd_layout *l) { return (size_t)l->total * l->item > LONG_BYTES; }
@@ -242,12 +248,28 @@ static void span_products(void *arg, const gd_span *span, int64_t index)
     }
 }
 
+/* Of a short vector: nothing is to be joined.  A sum of -0 becomes 0 as it does there. */
+static void products_of_one_span(dots_job *j, double *sum)
+{
+    size_t size = partial_size(j->h);
+    memset(sum, 0, size * sizeof *sum);
+    j->partial = sum;
+    span_products(j, j->h->layout.span, 0);
+    for (size_t k = 0; k < size - 2; k++) sum[k] += 0.0;
+    sum[size - 2] = larger(0, sum[size - 2]);
+    sum[size - 1] = larger(0, sum[size - 1]);
+}
+
 /* Plain loops: one reading of the history on all threads. */
 static gd_status products_plain(dots_job *j, double *sum)
 {
     gd_history *h = j->h;
     gd_ctx *ctx = h->layout.ctx;
     size_t size = partial_size(h), bytes = (size_t)h->layout.spans * size * sizeof(double);
+    if (h->layout.spans == 1 && !h->shared) {
+        products_of_one_span(j, sum);
+        return GD_OK;
+    }
     if (!(j->partial = gd__calloc(ctx, bytes))) return GD_NOMEM;
     gd__each_span(&h->layout, span_products, j);
     gd_status status = h->shared ? h->shared->shared.call->join(h->shared, j->partial,
@@ -357,10 +379,7 @@ static gd_status products(dots_job *j, double *sum)
 static gd_status history_dots(gd_history *h, gd_tensor *const *update)
 {
     dots_job j = {.h = h, .update = update, .dots = true};
-    double *sum = gd__alloc_array(h->layout.ctx, partial_size(h), sizeof *sum);
-    gd_status status = sum ? products(&j, sum) : GD_NOMEM;
-    gd__free(h->layout.ctx, sum, partial_size(h) * sizeof *sum);
-    return status;
+    return products(&j, h->sums);
 }
 
 /* ---- pairs ---- */
@@ -466,12 +485,9 @@ static gd_status history_update(gd_history *h, gd_tensor *const *update, const g
             return status || !with_dots ? status : history_dots(h, update);
         }
     gd_tensor **before = gd_link_scratch(h->link, 2 * count);
-    double *sum = gd__alloc_array(ctx, partial_size(h), sizeof *sum);
+    double *sum = h->sums;
     gd_status status = GD_OK;
-    if (!before || !sum) {
-        gd__free(ctx, sum, partial_size(h) * sizeof *sum);
-        return gd_error(ctx);
-    }
+    if (!before) return gd_error(ctx);
     for (int i = 0; i < count && !status; i++) {
         before[i] = gd__history_previous(h, i, "previous_params");
         before[count + i] = gd__history_previous(h, i, "previous_update");
@@ -496,7 +512,6 @@ static gd_status history_update(gd_history *h, gd_tensor *const *update, const g
         h->pairs += h->pairs < h->most;
     } else if (!status && j.oldest && with_dots)
         status = history_dots(h, update); /* the oldest pair stays */
-    gd__free(ctx, sum, partial_size(h) * sizeof *sum);
     return status ? status : keep_counts(h);
 }
 
@@ -564,16 +579,17 @@ gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c,
 {
     gd_ctx *ctx = h->layout.ctx;
     size_t n = (size_t)h->pairs;
-    double *coef = gd__alloc_array(ctx, 2 * n + 1, sizeof *coef);
-    gd_status status = !coef    ? GD_NOMEM
-                       : h->own ? gd__history_own_new(h, out)
-                                : gd__list_new(&h->layout, out, false);
+    bool apart = n && cy != cs + n; /* else they lie as they are wanted */
+    double *both = apart ? gd__alloc_array(ctx, 2 * n, sizeof *both) : NULL;
+    gd_status status = apart && !both ? GD_NOMEM
+                       : h->own       ? gd__history_own_new(h, out)
+                                      : gd__list_new(&h->layout, out, false);
     if (!status) {
-        if (n) {
-            memcpy(coef, cs, n * sizeof *cs);
-            memcpy(coef + n, cy, n * sizeof *cy);
+        if (apart) {
+            memcpy(both, cs, n * sizeof *cs);
+            memcpy(both + n, cy, n * sizeof *cy);
         }
-        combine_job j = {.h = h, .update = update, .out = out, .c = c, .coef = coef};
+        combine_job j = {.h = h, .update = update, .out = out, .c = c, .coef = apart ? both : cs};
         if (h->own || gd__plain(&h->layout, update)) {
             gd__each_span(&h->layout, combine_span, &j);
             if (h->shared && !h->own)
@@ -581,7 +597,7 @@ gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c,
         } else
             status = combine_by_operators(&j, out);
     }
-    gd__free(ctx, coef, (2 * n + 1) * sizeof *coef);
+    if (apart) gd__free(ctx, both, 2 * n * sizeof *both);
     return status;
 }
 
@@ -641,26 +657,27 @@ static gd_status through_inner(gd_link *link, gd_var *var, gd_tensor *const *upd
                               count);
 }
 
-/* The products of the pairs in their order, in room of their own. */
-static gd_status pairs_of(const gd_history *h, bool with_dots, gd_pairs *p)
+/* The products of the pairs in their order, in room of their own with `more` numbers behind them, which are 0. */
+static double *pairs_of(const gd_history *h, bool with_dots, size_t more, gd_pairs *p)
 {
     int n = h->pairs;
-    size_t square = (size_t)n * (size_t)n;
-    double *room = gd_link_memory(h->link, (3 * square + 2 * (size_t)n) * sizeof *room);
-    if (!room) return gd_error(h->layout.ctx);
-    double *ss = room, *sy = ss + square, *yy = sy + square, *su = yy + square, *yu = su + n;
+    size_t square = (size_t)n * (size_t)n, squares = h->uses_ss ? 3 : 2;
+    double *room = gd_link_memory(h->link, (squares * square + 2 * (size_t)n + more) * sizeof *room);
+    if (!room) return NULL;
+    double *sy = room, *yy = sy + square, *su = yy + square, *yu = su + n, *ss = yu + n;
     for (int i = 0; i < n; i++) {
-        int row = gd__history_row(h, i);
+        int row = gd__history_row(h, i), column = gd__history_row(h, 0);
         for (int j = 0; j < n; j++) {
-            int at = row * h->rows + gd__history_row(h, j);
-            ss[i * n + j] = h->ss[at];
+            int at = row * h->rows + column;
             sy[i * n + j] = h->sy[at];
             yy[i * n + j] = h->yy[at];
+            if (h->uses_ss) ss[i * n + j] = h->ss[at];
+            column = column + 1 == h->rows ? 0 : column + 1;
         }
         if (with_dots) su[i] = h->s_dots[row], yu[i] = h->y_dots[row];
     }
-    *p = (gd_pairs){.count = n, .ss = ss, .sy = sy, .yy = yy, .su = su, .yu = yu};
-    return GD_OK;
+    *p = (gd_pairs){.count = n, .ss = h->uses_ss ? ss : NULL, .sy = sy, .yy = yy, .su = su, .yu = yu};
+    return h->uses_ss ? ss + square : ss;
 }
 
 /* The direction of the method, or before there is a pair the update. */
@@ -669,9 +686,9 @@ static gd_status direction(gd_history *h, const gd_limited_memory *m, gd_tensor 
 {
     if (!h->pairs) return history_first(h, update, out);
     gd_pairs p;
-    double c = 1, *cs = gd_link_memory(h->link, 2 * (size_t)h->pairs * sizeof *cs);
-    gd_status status = cs ? pairs_of(h, true, &p) : gd_error(h->layout.ctx);
-    if (!status) status = m->direction(h->link, &p, &c, cs, cs + h->pairs);
+    double c = 1, *cs = pairs_of(h, true, 2 * (size_t)h->pairs, &p);
+    if (!cs) return gd_error(h->layout.ctx);
+    gd_status status = m->direction(h->link, &p, &c, cs, cs + h->pairs);
     return status ? status : gd__history_combine(h, update, c, cs, cs + h->pairs, out);
 }
 
@@ -740,7 +757,7 @@ gd_linop *gd_limited_memory_hessian(gd_link *link, gd_var *var, const gd_limited
     gd_status status = history_open(&h, link, var, NULL, false, method->uses_ss);
     if (!status && !h.pairs)
         op = history_identity(&h);
-    else if (!status && !pairs_of(&h, false, &p) && !gd__history_matrices(&h, &s, &y))
+    else if (!status && pairs_of(&h, false, 0, &p) && !gd__history_matrices(&h, &s, &y))
         op = method->hessian(link, &p, s, y);
     history_close(&h);
     gd_scope_end(ctx);

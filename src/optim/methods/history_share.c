@@ -51,7 +51,8 @@ void gd__history_find_columns(gd_history *h)
 
 bool gd__history_is_shared(const gd_link *link, const gd_var *var)
 {
-    return var->keys == var->params && gd__keeps_columns(link) && gd__var_has_elements(var);
+    return gd__shares_state(var->optimizer) && var->keys == var->params && gd__keeps_columns(link) &&
+           gd__var_has_elements(var);
 }
 
 void *gd__history_own_at(const gd_history *h, gd_tensor *const *list, const gd_span *s)

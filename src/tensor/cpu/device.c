@@ -43,7 +43,7 @@ static gd_status cpu_run(gd_device *device, const gd_call *call) { return kernel
 
 static void cpu_close(gd_device *device) { (void)device; }
 
-static const gd_backend cpu_backend = {
+const gd_backend gd__cpu_backend = {
     .name = "cpu",
     .dlpack = 1,
     .alloc = cpu_alloc,
@@ -76,7 +76,7 @@ static const gd_vec_table *choose_table(const char *isa)
 
 void gd__cpu_open(gd_ctx *ctx, gd_device *device)
 {
-    *device = (gd_device){.backend = &cpu_backend, .ctx = ctx, .name = "cpu"};
+    *device = (gd_device){.backend = &gd__cpu_backend, .ctx = ctx, .name = "cpu"};
     const void *table = choose_table(ctx->isa);
     memcpy(&device->state, &table, sizeof table);
 }

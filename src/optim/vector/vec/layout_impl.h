@@ -3,6 +3,7 @@
  *     SUFFIX                 of the functions
  *     T                      type of the elements
  *     LOAD, STORE, STREAM    eight of them as f64, and back: through the caches or past them
+ *     LOAD_FOUR, STORE_FOUR  four of them
  *     MULADD                 a * b + c of f64 numbers that were loaded
  *     MAGNITUDE_MASK         all bits of an element but its sign
  *
@@ -82,12 +83,13 @@ NAME(dots_of)(const void *const *rows, int count, const T *x, const T *y, int64_
         }
     }
     for (int r = 0; r < count; r++) {
-        for (int k = 0; k < 2; k++) out[2 * r + k] = add_lanes(&sum[2 * r + k]);
+        pair both = {0};
+        for (int k = 0; k < 2 && i; k++) both[k] = add_lanes(&sum[2 * r + k]);
         const T *row = rows[r];
-        for (int64_t k = i; k < n; k++) {
-            out[2 * r] += (double)row[k] * (double)x[k];
-            out[2 * r + 1] += (double)row[k] * (double)y[k];
-        }
+        for (int64_t k = i; k < n; k++)
+            both += (pair){(double)row[k], (double)row[k]} * (pair){(double)x[k], (double)y[k]};
+        out[2 * r] = both[0];
+        out[2 * r + 1] = both[1];
     }
 }
 
@@ -139,6 +141,13 @@ static double NAME(most_of)(NAME(bits) * lanes)
     return (double)value;
 }
 
+static inline __typeof__(((NAME(bits)){0})[0]) NAME(bits_of)(T x)
+{
+    __typeof__(((NAME(bits)){0})[0]) bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
 /* most: the largest magnitudes of s and y; far: NULL, or where they go too, past the caches */
 static void NAME(pair)(void *s_, void *y_, void *before_p_, void *before_g_, const void *p_, const void *g_,
                        int64_t n, double most[2], void *const *far)
@@ -148,35 +157,44 @@ static void NAME(pair)(void *s_, void *y_, void *before_p_, void *before_g_, con
     const T *p = p_, *g = g_;
     T *far_s = far ? far[0] : NULL, *far_y = far ? far[1] : NULL;
     NAME(bits) of_s = {0}, of_y = {0};
-    for (int64_t i = 0; i < n; i += WIDTH) {
+    int64_t i = 0;
+    for (; i + WIDTH <= n; i += WIDTH) {
         ASK_NEXT(p + i, 0);
         ASK_NEXT(g + i, 0);
         ASK_NEXT(bp + i, 0);
         ASK_NEXT(bg + i, 0);
-        NAME(values) pi = {0}, gi = {0}, bpi = {0}, bgi = {0}, si, yi;
-        size_t size = (n - i < WIDTH ? (size_t)(n - i) : WIDTH) * sizeof(T);
-        COPY(&pi, p + i);
-        COPY(&gi, g + i);
-        COPY(&bpi, bp + i);
-        COPY(&bgi, bg + i);
+        NAME(values) pi, gi, bpi, bgi, si, yi;
+        memcpy(&pi, p + i, sizeof pi);
+        memcpy(&gi, g + i, sizeof gi);
+        memcpy(&bpi, bp + i, sizeof bpi);
+        memcpy(&bgi, bg + i, sizeof bgi);
         si = pi - bpi;
         yi = gi - bgi;
-        COPY(s + i, &si);
-        COPY(y + i, &yi);
-        COPY(bp + i, &pi);
-        COPY(bg + i, &gi);
+        memcpy(s + i, &si, sizeof si);
+        memcpy(y + i, &yi, sizeof yi);
+        memcpy(bp + i, &pi, sizeof pi);
+        memcpy(bg + i, &gi, sizeof gi);
         if (!far) {
             ASK_NEXT(s + i, 1);
             ASK_NEXT(y + i, 1);
-        } else if (size == 64) {
+        } else {
             stream_line(far_s + i, &si);
             stream_line(far_y + i, &yi);
-        } else {
-            memcpy(far_s + i, &si, size);
-            memcpy(far_y + i, &yi, size);
         }
         ENLARGE(of_s, (NAME(bits))si & MAGNITUDE_MASK);
         ENLARGE(of_y, (NAME(bits))yi & MAGNITUDE_MASK);
+    }
+    for (; i < n; i++) {
+        T si = p[i] - bp[i], yi = g[i] - bg[i];
+        s[i] = si;
+        y[i] = yi;
+        bp[i] = p[i];
+        bg[i] = g[i];
+        if (far) far_s[i] = si, far_y[i] = yi;
+        __typeof__(of_s[0]) s_bits = NAME(bits_of)(si) & MAGNITUDE_MASK,
+                            y_bits = NAME(bits_of)(yi) & MAGNITUDE_MASK;
+        if (s_bits > of_s[0]) of_s[0] = s_bits;
+        if (y_bits > of_y[0]) of_y[0] = y_bits;
     }
     if (far) STREAM_END();
     most[0] = NAME(most_of)(&of_s);
@@ -233,7 +251,20 @@ static void NAME(combine)(void *o_, const void *x_, double c, const void *const 
         NAME(combine_blocks)(o, x, c, rows, coef, count, whole_blocks, true);
     else
         NAME(combine_blocks)(o, x, c, rows, coef, count, whole_blocks, false);
-    for (int64_t i = whole_blocks; i < n; i++) {
+    int64_t i = whole_blocks;
+    for (; i + 4 <= n; i += 4) {
+        four sum = c * LOAD_FOUR(x + i);
+        int r = 0;
+        for (; r + 4 <= count; r += 4) {
+            const T *a = (const T *)rows[r] + i, *b = (const T *)rows[r + 1] + i;
+            const T *d = (const T *)rows[r + 2] + i, *e = (const T *)rows[r + 3] + i;
+            sum += (coef[r] * LOAD_FOUR(a) + coef[r + 1] * LOAD_FOUR(b)) +
+                   (coef[r + 2] * LOAD_FOUR(d) + coef[r + 3] * LOAD_FOUR(e));
+        }
+        for (; r < count; r++) sum += coef[r] * LOAD_FOUR((const T *)rows[r] + i);
+        STORE_FOUR(o + i, sum);
+    }
+    for (; i < n; i++) {
         double sum = c * (double)x[i];
         int r = 0;
         for (; r + 4 <= count; r += 4) {
@@ -264,5 +295,7 @@ static void NAME(rank_two)(void *row_, double s_row, double z_row, const void *s
 #undef LOAD
 #undef STORE
 #undef STREAM
+#undef LOAD_FOUR
+#undef STORE_FOUR
 #undef MULADD
 #undef MAGNITUDE_MASK

@@ -19,9 +19,18 @@ typedef int64_t whole __attribute__((vector_size(64)));
 typedef double unaligned_wide __attribute__((vector_size(64), aligned(8), may_alias));
 typedef float unaligned_narrow __attribute__((vector_size(32), aligned(4), may_alias));
 #define LANES 16 /* two of them */
+/* Few of them at the end of a vector, or in a short one. */
+typedef double four __attribute__((vector_size(32)));
+typedef double pair __attribute__((vector_size(16)));
+typedef double unaligned_four __attribute__((vector_size(32), aligned(8), may_alias));
+typedef float narrow_four __attribute__((vector_size(16), aligned(4), may_alias));
 
-#define LOAD_F64(p)     (*(const unaligned_wide *)(const void *)(p))
-#define STORE_F64(p, x) (*(unaligned_wide *)(void *)(p) = (x))
+#define LOAD_F64(p)          (*(const unaligned_wide *)(const void *)(p))
+#define STORE_F64(p, x)      (*(unaligned_wide *)(void *)(p) = (x))
+#define LOAD_FOUR_F64(p)     (*(const unaligned_four *)(const void *)(p))
+#define STORE_FOUR_F64(p, x) (*(unaligned_four *)(void *)(p) = (x))
+#define LOAD_FOUR_F32(p)     __builtin_convertvector(*(const narrow_four *)(const void *)(p), four)
+#define STORE_FOUR_F32(p, x) (*(narrow_four *)(void *)(p) = __builtin_convertvector(x, narrow_four))
 /* A product of two f32 is exact in f64: fused or not, the bits are the same.  Compilers convert eight numbers in five
  * instructions when they are left alone. */
 #define MULADD_F64(a, b, c) ((c) + (a) * (b))
@@ -106,15 +115,6 @@ typedef int64_t bits_f64 __attribute__((vector_size(64)));
 /* A pair is made piece by piece, and the history is read in between: the next piece is asked for now. */
 #define ASK_NEXT(from, write) __builtin_prefetch((const char *)(from) + GD_PIECE_BYTES, write, 2)
 
-/* 64 bytes, or what is left of them. */
-#define COPY(to, from)              \
-    do {                            \
-        if (size == 64)             \
-            memcpy(to, from, 64);   \
-        else                        \
-            memcpy(to, from, size); \
-    } while (0)
-
 #define USUAL 20 /* rows of a history of ten pairs: a constant, so that the coefficients stay in registers */
 #define FOUR(sum, at)                                                  \
     sum += (coef[r] * LOAD(a + (at)) + coef[r + 1] * LOAD(b + (at))) + \
@@ -125,6 +125,8 @@ typedef int64_t bits_f64 __attribute__((vector_size(64)));
 #define LOAD           LOAD_F32
 #define STORE          STORE_F32
 #define STREAM         STREAM_F32
+#define LOAD_FOUR      LOAD_FOUR_F32
+#define STORE_FOUR     STORE_FOUR_F32
 #define MULADD         MULADD_F32
 #define MAGNITUDE_MASK INT32_MAX
 #include "optim/vector/vec/layout_impl.h"
@@ -133,6 +135,8 @@ typedef int64_t bits_f64 __attribute__((vector_size(64)));
 #define LOAD           LOAD_F64
 #define STORE          STORE_F64
 #define STREAM         STREAM_F64
+#define LOAD_FOUR      LOAD_FOUR_F64
+#define STORE_FOUR     STORE_FOUR_F64
 #define MULADD         MULADD_F64
 #define MAGNITUDE_MASK INT64_MAX
 #include "optim/vector/vec/layout_impl.h"
