@@ -6,6 +6,7 @@ from math import inf, isfinite
 
 from . import _core
 from ._core import Tensor
+from ._evaluate import Evaluation
 from ._links import definitions, known_in
 from ._numbers import STEPS, Function, f64, joined, numpy_or_none
 from ._optim import Chain
@@ -320,7 +321,8 @@ def minimize(fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = Non
              options: Any = None, *, chain: Any = None, equal: Callable[..., Any] | None = None, below: Callable[..., Any] | None = None,
              dtype: Any = None, max_steps: int = 1000, max_evals: int | None = None, max_seconds: float | None = None,
              gradient_tol: float | None = None, step_tol: float | None = None, loss_tol: float | None = None, patience: int | None = None,
-             noisy: bool = False, plain: bool = False, curvature_products: int | None = None, jit: bool = False) -> Result:
+             noisy: bool = False, plain: bool = False, curvature_products: int | None = None, jit: bool = False,
+             evaluate: Any = None, sensitivities: bool = False) -> Result:
     """Minimises fun from x0.  The arguments are those of scipy.optimize.minimize; a text or Chain in third place is the chain.
 
     x0       Parameters: the call is lmfit's, see gradus.models.minimize; numbers, a list or an array: fun(x), and x of the result is an array; a tensor: fun(x); a tuple of tensors, lists or arrays, or
@@ -341,6 +343,11 @@ def minimize(fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = Non
     chain    links: "lbfgs | strong_wolfe", m.newton() | m.backtracking(), ...; None: "lbfgs | strong_wolfe", with constraints
              "nlp", which needs second derivatives (beyond 2000 elements and constraints, or with noisy, augmented_lagrangian)
     jit      fun is recorded and replayed, see gradus.jit: it must do the same each time
+    evaluate names of what fun computes in one call, a text or a sequence: "loss" or "residuals", and of gradient, equal, below,
+             equal_jacobian, below_jacobian, hessian, residual_jacobian.  Then fun(x, request) returns a dict of the names in
+             request.wanted (others are ignored); request.new_point is False if x is that of the call before; the Hessian is that of
+             request.weight * loss + request.multipliers @ (equal, below).  Values without their derivative in the names are made of operators
+    sensitivities   the result has them: how x moves per unit of b in equal = b and below <= b, {"equal": [rows, ...], "below": ...}
 
     curvature_products   products with the Hessian, at most, to tell a minimum from a saddle where the gradient vanishes: a run that
              ends on one has success False, stop "SADDLE".  0: do not look; None: 30, fewer after short runs of many numbers
@@ -358,7 +365,7 @@ def minimize(fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = Non
     text = str(chain) if chain is not None else chain_of(method, constrained)
     if named in REPLACED and not constrained:
         warn(f"minimize: there is no method {method}: {text} is used", 4)
-    problem = _Problem("minimize", fun, x0, args, dtype)
+    problem = _Problem("minimize", fun, x0, args if evaluate is None else (None, *args), dtype)
     low, high = problem.low, problem.high = problem.point.pairs(bounds, "minimize")
     tensors = problem.point.tensors
     if definitions:
@@ -379,6 +386,17 @@ def minimize(fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = Non
     items = [_constraint(problem, c) for c in given]
     functions, equals, belows = _together(problem, items, equal, below)
     begin = [t.detach().copy() for t in tensors]
+    if evaluate is not None:
+        for name, other in (("equal", equal), ("below", below), ("constraints", given), ("jac", jac), ("hess", hess), ("hessp", hessp), ("jit", jit)):
+            if other is not None and other != [] and other is not False:
+                raise TypeError(f"minimize: {name} and evaluate are given; with evaluate, fun computes all")
+        whole = Evaluation(problem, fun, args, evaluate)
+        text = "" if default else text
+        r = _core._minimize(tuple(tensors), whole.call, text, low, high, None, None, _callback(problem, callback), settings, False, whole.gives,
+                            sensitivities)
+        result = _result(problem, whole, r, [], show, False)
+        result["derivatives"] = "operators" if whole.operators else "evaluate"
+        return result
 
     def solve() -> dict[str, Any]:
         way = text
@@ -390,7 +408,8 @@ def minimize(fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = Non
                 warn(f"minimize: hess of {used[0]} is not used: {lacking[0].what} has none, and quasi-Newton updates take the place of all")
         elif constrained and "augmented_lagrangian" not in text and "nlp" not in text:
             way = _core._link_text("augmented_lagrangian", (("inner", (text,)),), {})
-        return _core._minimize(tuple(tensors), loss, way, low, high, equals, belows, _callback(problem, callback), {**settings, "traced": jit})
+        return _core._minimize(tuple(tensors), loss, way, low, high, equals, belows, _callback(problem, callback), {**settings, "traced": jit},
+                               False, 0, sensitivities)
     r = _run(solve, [loss, *functions], tensors, begin)
     return _result(problem, loss, r, [loss, *functions], show, jit)
 
@@ -443,7 +462,7 @@ def _kind(functions: Iterable[Function]) -> tuple[str, str]:
     return ("differences" if any(f.asked for f in by) else "values"), why
 
 
-def _result(problem: _Problem, loss: Function, r: dict[str, Any], functions: list[Function], show: bool, jit: bool) -> Result:
+def _result(problem: _Problem, loss: Function | Evaluation, r: dict[str, Any], functions: list[Function], show: bool, jit: bool) -> Result:
     derivatives, why = _kind(functions)
     message = r["message"]
     if derivatives == "differences" and why:
@@ -452,6 +471,8 @@ def _result(problem: _Problem, loss: Function, r: dict[str, Any], functions: lis
                     stop=r["stop"], message=message, derivatives=derivatives, nit=r["steps"], nfev=r["evals"] if jit and not loss.numbers else loss.calls,
                     njev=loss.slopes if loss.numbers else r["evals"], constraint_evals=r["constraint_evals"], **_multipliers(problem.point, r, problem.shown),
                     gradient_norm=r["gradient_norm"], violation=r["violation"], maxcv=r["violation"], seconds=r["seconds"])
+    if r.get("sensitivities") is not None:
+        result["sensitivities"] = _sensitivities(problem, r["sensitivities"], r["equals"])
     result._later = {"jac": lambda: _gradient(problem, loss), "hess_inv": lambda: _inverse(problem, loss)}
     if show:
         print(f"{message}\n         Current function value: {result.fun:f}\n         Iterations: {result.nit}\n"
@@ -459,8 +480,27 @@ def _result(problem: _Problem, loss: Function, r: dict[str, Any], functions: lis
     return result
 
 
-def _slopes(problem: _Problem, loss: Function, create: bool) -> list[Tensor]:
+def _sensitivities(problem: _Problem, found: Tensor, equals: int) -> dict[str, Any]:
+    """[elements, rows] by side, in the form of x with an axis of rows in front."""
+    point, sides = problem.point, {}
+    for side, rows in (("equal", found[:, :equals]), ("below", found[:, equals:])):
+        parts, at = [], 0
+        for t, size in zip(point.tensors, point.sizes):
+            parts.append(rows[at:at + size].T.reshape(rows.shape[1], *t.shape))
+            at += size
+        sides[side] = problem.shown(parts)
+    return sides
+
+
+def _slopes(problem: _Problem, loss: Function | Evaluation, create: bool) -> list[Tensor]:
     tensors = problem.point.tensors
+    given = loss.gradient() if isinstance(loss, Evaluation) else None
+    if given is not None:
+        parts, at = [], 0
+        for t, size in zip(tensors, problem.point.sizes):
+            parts.append(given[at:at + size].reshape(t.shape))
+            at += size
+        return parts
     with enable_grad():
         value = loss()
         value = value.drop_names().reshape(-1).square().sum() if value.size > 1 else value
@@ -469,11 +509,11 @@ def _slopes(problem: _Problem, loss: Function, create: bool) -> list[Tensor]:
         return list(_core.grad(value, tensors, create_graph=create))
 
 
-def _gradient(problem: _Problem, loss: Function) -> Any:
+def _gradient(problem: _Problem, loss: Function | Evaluation) -> Any:
     return problem.shown([g.detach() for g in _slopes(problem, loss, False)], loss.numbers)
 
 
-def _inverse(problem: _Problem, loss: Function) -> Any:
+def _inverse(problem: _Problem, loss: Function | Evaluation) -> Any:
     """The inverse of the Hessian at x, over all elements: exact, or by differences; what it is infinite for is NaN."""
     rows = []
     slopes = joined(_slopes(problem, loss, True)).to("f64")

@@ -30,6 +30,8 @@ class Result(dict):  # type: ignore[type-arg]
                    constraints, plus bound_multipliers; None where the chain knows none
     bound_multipliers  of bounds, in the form of x: > 0 at a low bound that holds, < 0 at a high one, else 0; None as above
     active         which elements of below hold, {"below": ...}, and of x, {"bounds": ...}: their multipliers are not 0
+    sensitivities  with sensitivities=True how x moves per unit of b in equal = b and below <= b, {"equal": ..., "below": ...} with an axis of
+                   constraints before those of x
     constraint_evals  points at which the constraints were computed
     seconds        the time it took"""
 

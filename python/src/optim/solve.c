@@ -2,6 +2,7 @@
 #include "core.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the functions of the user ---- */
@@ -10,6 +11,8 @@ typedef struct functions {
     gd_py_context *c;
     PyObject *loss, *equal, *below, *callback;
     PyObject *last[3]; /* what they returned last: alive until the solver is back */
+    PyObject *answer;  /* the same of a function that is the whole evaluation */
+    unsigned gives;    /* of such a function, else 0 */
     PyObject *why;     /* new: why there is no gradient through operators; NULL: there is */
     long long calls;   /* of the loss */
     int64_t equals;    /* elements of equal */
@@ -101,6 +104,44 @@ static gd_tensor *ask_below(void *user)
     return ask(f, f->below, &f->last[2]);
 }
 
+/* The results of a call, in the order of gd_want: tensors, or None. */
+static int read_answer(functions *f, PyObject *tuple, gd_answer *out)
+{
+    gd_tensor **const place[] = {&out->loss,    &out->gradient,       &out->equal,
+                                 &out->below,   &out->equal_jacobian, &out->below_jacobian,
+                                 &out->hessian, &out->residuals,      &out->residual_jacobian};
+    for (int i = 0; i < (int)(sizeof place / sizeof *place); i++) {
+        PyObject *item = tuple ? PyTuple_GetItem(tuple, i) : NULL;
+        if (!item) return 0;
+        if (item == Py_None) continue;
+        if (!gd_py_is_tensor(item) || !(*place[i] = gd_py_tensor_of(item))) return 0;
+    }
+    if (out->equal) f->equals = gd_numel(out->equal);
+    return 1;
+}
+
+/* The function is called with what is wanted, whether the point is new, and the numbers of the Hessian; gradus._minimize makes the rest. */
+static gd_status ask_evaluate(void *user, const gd_request *q, gd_answer *out)
+{
+    functions *f = user;
+    PyGILState_STATE state = gd_py_callback_begin(f->c);
+    PyObject *multipliers = q->multipliers ? PyList_New((Py_ssize_t)q->multiplier_count) : Py_NewRef(Py_None);
+    for (int64_t i = 0; multipliers && multipliers != Py_None && i < q->multiplier_count; i++)
+        PyList_SetItem(multipliers, (Py_ssize_t)i, PyFloat_FromDouble(q->multipliers[i]));
+    PyObject *answer = NULL;
+    f->calls += q->new_point;
+    if (multipliers && PyErr_CheckSignals() == 0)
+        answer = PyObject_CallFunction(f->loss, "IOdO", q->wanted, q->new_point ? Py_True : Py_False,
+                                       q->weight, multipliers);
+    Py_XDECREF(multipliers);
+    int fine = answer && read_answer(f, answer, out);
+    gd_py_set(&f->answer, answer);
+    if (!fine && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "the results of evaluate are tensors");
+    if (!fine) gd_py_keep_exception(f->c);
+    gd_py_callback_end(f->c, state);
+    return fine ? GD_OK : gd_error(f->c->ctx) ? gd_error(f->c->ctx) : GD_CALLBACK;
+}
+
 static PyObject *progress_dict(const gd_progress *p)
 {
     return Py_BuildValue("{sLsLsdsdsdsdsdsd}", "step", (long long)p->step, "evals", (long long)p->evals,
@@ -130,6 +171,7 @@ static bool after_step(void *user, const gd_progress *progress)
 static void functions_clear(functions *f)
 {
     for (int i = 0; i < 3; i++) Py_CLEAR(f->last[i]);
+    Py_CLEAR(f->answer);
     Py_CLEAR(f->why);
 }
 
@@ -297,6 +339,52 @@ static int put_multipliers(PyObject *dict, const functions *f, const gd_optimize
            put_attribute(dict, f->c, o, "bound_multipliers");
 }
 
+/* Elements of a constraint where the parameters are. */
+static int64_t size_of(gd_tensor *(*fn)(void *user), void *user)
+{
+    gd_tensor *t = fn ? fn(user) : NULL;
+    return t ? gd_numel(t) : 0;
+}
+
+/* How many constraints there are, by a call. */
+static int64_t count_rows(functions *f, const gd_objective *o)
+{
+    gd_ctx *ctx = f->c->ctx;
+    unsigned sides = f->gives & (GD_WANT_EQUAL | GD_WANT_BELOW);
+    gd_request q = {.wanted = sides | (f->gives & GD_WANT_LOSS), .new_point = true, .weight = 1};
+    gd_answer out = {0};
+    int64_t rows = 0;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    if (!f->gives)
+        rows = size_of(o->equal, f) + size_of(o->below, f);
+    else if (sides && !ask_evaluate(f, &q, &out))
+        rows = (out.equal ? gd_numel(out.equal) : 0) + (out.below ? gd_numel(out.below) : 0);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return rows;
+}
+
+/* Room for gd_solve_options.sensitivities; NULL: not wanted. */
+static double *room_for_slopes(functions *f, const parameters *p, const gd_objective *o,
+                               gd_solve_options *options)
+{
+    options->multiplier_count = count_rows(f, o);
+    int64_t numbers = p->elements * options->multiplier_count;
+    return options->sensitivities = calloc((size_t)numbers + 1, sizeof(double));
+}
+
+/* They as a tensor [elements, rows] of the result. */
+static int put_slopes(PyObject *dict, const parameters *p, const gd_solve_options *o)
+{
+    gd_tensor *t = gd_from_f64(p->c->ctx, GD_F64, 2, (int64_t[]){p->elements, o->multiplier_count},
+                               o->sensitivities);
+    PyObject *value = t ? gd_py_new_tensor(p->c, t) : gd_py_raise(p->c);
+    int fine = value && PyDict_SetItemString(dict, "sensitivities", value) == 0;
+    Py_XDECREF(value);
+    return fine;
+}
+
 /* gd_minimize_link, with what its optimizer knows at the end. */
 static gd_status run_chain(const parameters *p, const gd_objective *objective, gd_link *link,
                            const gd_solve_options *options, gd_optimizer **o, gd_solve_result *r)
@@ -311,17 +399,20 @@ static gd_status run_chain(const parameters *p, const gd_objective *objective, g
     return status ? status : gd_minimize_with(*o, objective, options, r);
 }
 
-/* minimize(tensors, loss, chain, low, high, equal, below, callback, options, by_value) */
+/* minimize(tensors, loss, chain, low, high, equal, below, callback, options, by_value, gives, sensitivities).  gives: loss is all of an
+ * evaluation, see ask_evaluate. */
 static PyObject *minimize(PyObject *module, PyObject *args)
 {
     PyObject *tensors, *low, *high, *options, *result = NULL;
     const char *chain;
     functions f = {0};
     parameters p;
-    int by_value = 0;
+    int by_value = 0, slopes = 0;
+    double *room = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!OsOOOOOO!|p:_minimize", &PyTuple_Type, &tensors, &f.loss, &chain, &low,
-                          &high, &f.equal, &f.below, &f.callback, &PyDict_Type, &options, &by_value) ||
+    if (!PyArg_ParseTuple(args, "O!OsOOOOOO!|pIp:_minimize", &PyTuple_Type, &tensors, &f.loss, &chain, &low,
+                          &high, &f.equal, &f.below, &f.callback, &PyDict_Type, &options, &by_value, &f.gives,
+                          &slopes) ||
         !read_parameters(&p, tensors, low, high))
         return NULL;
     f.c = p.c;
@@ -333,13 +424,15 @@ static PyObject *minimize(PyObject *module, PyObject *args)
                               .value = by_value ? ask_value : NULL,
                               .equal = f.equal == Py_None ? NULL : ask_equal,
                               .below = f.below == Py_None ? NULL : ask_below};
+    if (f.gives) objective = (gd_objective){.user = &f, .evaluate = ask_evaluate, .gives = f.gives};
     gd_solve_result r;
     if (read_solve_options(options, &o) && read_flag(options, "traced", &objective.traced) &&
         gd_py_own(p.c)) {
         gd_optimizer *optimizer = NULL;
         gd_status status = GD_PARSE;
         PyThreadState *state = gd_py_begin(p.c);
-        gd_link *link = bounded_chain(&p, chain, &objective, o.noisy);
+        if (slopes) room = room_for_slopes(&f, &p, &objective, &o);
+        gd_link *link = slopes && !room ? NULL : bounded_chain(&p, chain, &objective, o.noisy);
         if (link) status = run_chain(&p, &objective, link, &o, &optimizer, &r);
         gd_py_end(p.c, state);
         if (f.why)
@@ -347,11 +440,13 @@ static PyObject *minimize(PyObject *module, PyObject *args)
         else if (!was_raised(p.c))
             result = status ? gd_py_raise(p.c) : solve_dict(&r);
         if (result && !f.why && !put_multipliers(result, &f, optimizer)) Py_CLEAR(result);
+        if (result && !f.why && room && !put_slopes(result, &p, &o)) Py_CLEAR(result);
         gd_optimizer_free(optimizer);
         gd_py_disown(p.c);
     }
     functions_clear(&f);
     parameters_clear(&p);
+    free(room);
     if (result && !gd_py_done(p.c)) Py_CLEAR(result);
     return result;
 }
