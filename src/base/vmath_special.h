@@ -221,7 +221,6 @@ static inline double gd__log1p_f64(double x)
     y = u == 0 ? -INFINITY : u < 0 ? NAN : y;
     return x != x || x == 0 || x == INFINITY ? x : y;
 }
-static inline float gd__log1p_f32(float x) { return (float)gd__log1p_f64((double)x); }
 
 /* 2^k (e^r - 1) + (2^k - 1), by half of 2^k, which does not overflow. */
 static inline double gd__expm1_f64(double x)
@@ -241,12 +240,6 @@ static inline double gd__softplus_f64(double x)
 {
     double y = gd__log1p_f64(gd__exp_f64(-fabs(x)));
     return x != x ? x : (x > 0 ? x : 0) + y;
-}
-static inline float gd__softplus_f32(float x)
-{
-    double d = (double)x, e = gd__exp_f64(-fabs(d)), u = 1.0 + e;
-    double y = gd__log_normal(u, 0) + (e - (u - 1.0)) / u;
-    return x != x ? x : (float)((d > 0 ? d : 0) + y);
 }
 
 /* ---- the error function ---- */
@@ -327,8 +320,6 @@ static inline double gd__erfc_f64(double x)
     double small = 1.0 - (x + x * p), y = a < 0.4 ? small : x < 0 ? 2.0 - large : large;
     return x != x ? x : y;
 }
-static inline float gd__erf_f32(float x) { return (float)gd__erf_f64((double)x); }
-static inline float gd__erfc_f32(float x) { return (float)gd__erfc_f64((double)x); }
 
 /* ---- angles ---- */
 
@@ -763,7 +754,6 @@ static inline double gd__lgamma_f64(double x)
     int sign; /* lgamma() would write it to a global */
     return lgamma_r(x, &sign);
 }
-static inline float gd__lgamma_f32(float x) { return (float)gd__lgamma_f64((double)x); }
 static inline double gd__hypot_f64(double x, double y) { return hypot(x, y); }
 static inline float gd__hypot_f32(float x, float y) { return (float)hypot((double)x, (double)y); }
 static inline double gd__nextafter_f64(double x, double y) { return nextafter(x, y); }
@@ -816,17 +806,11 @@ static inline double gd__gelu_f64(double x)
            e = z > 0.4 ? tail : gd__erfc_f64(z);
     return x != x ? x : x > -INFINITY ? 0.5 * x * e : -0.0;
 }
-static inline float gd__gelu_f32(float x)
-{
-    double y = 0.5 * (double)x * gd__erfc_f64((double)x * -0.70710678118654752);
-    return x != x ? x : x > -INFINITY ? (float)y : -0.0f;
-}
 
 /* Phi(x) + x phi(x) */
 static inline double gd__gelu_slope_f64(double x)
 {
     return 0.5 * gd__erfc_f64(-0.70710678118654752 * x) + 0.39894228040143268 * x * gd__exp_f64(-0.5 * x * x);
 }
-static inline float gd__gelu_slope_f32(float x) { return (float)gd__gelu_slope_f64((double)x); }
 
 #endif

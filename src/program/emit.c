@@ -22,6 +22,7 @@
 
 #include "narrow_text.h" /* headers of base, made by cmake/EmbedText.cmake */
 #include "rng_text.h"
+#include "short_text.h"
 #include "special_text.h"
 #include "vmath_text.h"
 
@@ -476,7 +477,7 @@ static bool text_has(const char *const *line, const char *word)
     return false;
 }
 
-/* Does the pass use a function of base/vmath_special.h: one of the library's own that base/vmath.h has not? */
+/* Does the pass use a function of base/vmath_special.h or math/short.h: one of the library's own that base/vmath.h has not? */
 static bool needs_special(const gd_pass_walk *w)
 {
     for (int i = 0; i < w->p->count; i++) {
@@ -503,6 +504,7 @@ void gd__emit_c_prelude(const gd_program *p, const gd_pass *pass, gd_text *out)
         gd__text_put(out, "#define GD_PROGRAM_TEXT\n");
         gd__put_lines(out, rng_text);
         gd__put_lines(out, special_text);
+        gd__put_lines(out, short_text);
     }
     if (!codes) gd__text_put(out, "#define GD_NO_CODES\n");
     if (codes || pass->chances) gd__put_lines(out, narrow_text);

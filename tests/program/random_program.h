@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "base/vmath_special.h"
+#include "base/math/short.h"
 #include "program/element.h"
 
 /* ---- random numbers ---- */

@@ -2,7 +2,7 @@
 #include "base/rng.h"
 #include "base/special.h"
 #include "base/vmath.h"
-#include "base/vmath_special.h"
+#include "base/math/short.h"
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/row_kernels.h"
 
@@ -160,6 +160,8 @@ static inline int64_t power_of(int64_t x, int64_t n)
 #undef T
 
 #include "tensor/cpu/power_impl.h"
+
+#include "tensor/cpu/gamma_impl.h"
 
 #ifdef __aarch64__ /* gcc looks for NaN twice in that choice */
 #define RELU(name, type, suffix, bits, vector)                                                        \

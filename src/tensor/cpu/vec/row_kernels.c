@@ -1,7 +1,7 @@
 /* Kernels over rows of f32 and of f64 (cpu/row_kernels.h), compiled once for every instruction set. */
 #include "base/rng.h"
 #include "base/vmath.h"
-#include "base/vmath_special.h"
+#include "base/math/short.h"
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/row_kernels.h"
 

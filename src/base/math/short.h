@@ -1,0 +1,155 @@
+/* Functions of f32 that are computed in f64 with the digits that f32 needs: polynomials off by 2^-32.  As base/vmath_special.h. */
+#ifndef GD_BASE_MATH_SHORT_H
+#define GD_BASE_MATH_SHORT_H
+
+#ifndef GD_PROGRAM_TEXT
+#include "base/vmath_special.h"
+#endif
+
+/* e^c, c in [-700, 700] */
+static inline double gd__short_exp(double c)
+{
+    double t = c * 1.4426950408889634 + 6755399441056767.0, n = t - 6755399441056767.0;
+    double r = c - n * 0.6931471805599453, q = 0.00019890990824673654;
+    q = q * r + 0.0013933649996309251;
+    q = q * r + 0.0083333109254809;
+    q = q * r + 0.041666464925285904;
+    q = q * r + 0.16666666681623232;
+    q = q * r + 0.500000001346581;
+    return (1.0 + (r + r * r * q)) * gd__bits_f64(gd__f64_bits(t) << 52);
+}
+
+/* log of a positive normal number; k as in gd__log_normal */
+static inline double gd__short_log(double x)
+{
+    uint64_t bits = gd__f64_bits(x), above = (bits - 0x3FE6A09E667F3BCDull + (1024ull << 52)) >> 52;
+    double k = gd__bits_f64(above | 0x4330000000000000ull) - 4503599627371520.0;
+    double f = gd__bits_f64(bits - ((above - 1024) << 52)) - 1.0, s = f / (2.0 + f), z = s * s;
+    double p = 0.11665807255163965;
+    p = p * z + 0.14275389315604622;
+    p = p * z + 0.2000006110591991;
+    p = p * z + 0.33333333277020954;
+    return k * 0.6931471805599453 + 2.0 * (s + s * z * p);
+}
+
+static inline float gd__log1p_f32(float x)
+{
+    double d = (double)x, u = 1.0 + d, lost = fabs(d) < 1.0 ? d - (u - 1.0) : 0.0;
+    double y = gd__short_log(u > 0 && u < INFINITY ? u : 1.0) + lost;
+    y = u == 0 ? -INFINITY : u < 0 ? NAN : y;
+    return x != x || x == 0 || x == INFINITY ? x : (float)y;
+}
+
+static inline float gd__softplus_f32(float x)
+{
+    double d = (double)x, e = gd__short_exp(gd__cut_f64(-fabs(d), -700.0, 0.0)), u = 1.0 + e;
+    double y = gd__short_log(u) + (e - (u - 1.0));
+    return x != x ? x : (float)((d > 0 ? d : 0) + y);
+}
+
+/* e^(a^2) erfc(a), a in [0, 10.2], interpolating at Chebyshev's points of t */
+static inline double gd__short_erfcx(double a)
+{
+    double t = (a - 3.0) / (a + 3.0), p = -6.334434737640325e-06;
+    p = p * t + -8.668092981321218e-06;
+    p = p * t + 6.42936083390175e-05;
+    p = p * t + 4.2631560996342675e-05;
+    p = p * t + -0.0005977272278732474;
+    p = p * t + 0.0007084818615040142;
+    p = p * t + 0.004269358866124111;
+    p = p * t + -0.024392600191181602;
+    p = p * t + 0.07166580996197248;
+    p = p * t + -0.1501159301884893;
+    p = p * t + 0.24560380281920888;
+    p = p * t + -0.3262335601671032;
+    return p * t + 0.1790011511747033;
+}
+
+/* erfc(a), a >= 0: beyond 10.2 it is 0 in f32 */
+static inline double gd__short_erfc(double a)
+{
+    return gd__short_exp(gd__cut_f64(-a * a, -700.0, 0.0)) * gd__short_erfcx(gd__cut_f64(a, 0.0, 10.2));
+}
+
+/* erf(x) / x of z = x^2 below 1 */
+static inline double gd__short_erf_rest(double z)
+{
+    double p = -9.667044567144147e-06;
+    p = p * z + 0.00011265959023975363;
+    p = p * z + -0.0008484080405289949;
+    p = p * z + 0.005221031807839253;
+    p = p * z + -0.026865430727662544;
+    p = p * z + 0.11283782495236683;
+    p = p * z + -0.376126384680287;
+    return p * z + 1.1283791670615435;
+}
+
+static inline float gd__erf_f32(float x)
+{
+    double d = (double)x, a = fabs(d), large = copysign(1.0 - gd__short_erfc(a), d);
+    double y = a < 1.0 ? d * gd__short_erf_rest(gd__cut_f64(a * a, 0.0, 1.0)) : large;
+    return x != x ? x : (float)y;
+}
+
+static inline float gd__erfc_f32(float x)
+{
+    double d = (double)x, a = fabs(d), large = gd__short_erfc(a);
+    double small = 1.0 - d * gd__short_erf_rest(gd__cut_f64(a * a, 0.0, 1.0));
+    double y = a < 0.4 ? small : d < 0 ? 2.0 - large : large;
+    return x != x ? x : (float)y;
+}
+
+/* x Phi(x), Phi of the side on which it is small */
+static inline float gd__gelu_f32(float x)
+{
+    double d = (double)x, tail = 0.5 * gd__short_erfc(fabs(d) * 0.70710678118654752);
+    double y = d * (d > 0 ? 1.0 - tail : tail);
+    return x != x ? x : x > -INFINITY ? (float)y : -0.0f;
+}
+
+/* Phi(x) + x phi(x) */
+static inline float gd__gelu_slope_f32(float x)
+{
+    double d = gd__cut_f64((double)x, -100.0, 100.0), a = fabs(d) * 0.70710678118654752;
+    double e = gd__short_exp(gd__cut_f64(-a * a, -700.0, 0.0));
+    double tail = 0.5 * e * gd__short_erfcx(gd__cut_f64(a, 0.0, 10.2));
+    double y = (d > 0 ? 1.0 - tail : tail) + 0.39894228040143268 * d * e;
+    return x != x ? x : (float)y;
+}
+
+/* ---- the gamma function ---- */
+
+/* log |Gamma(x)| is that of the C library where x is not positive.  Elsewhere Stirling's series at x >= 8, or at x + 8 less the logarithm
+ * of x (x + 1) ... (x + 7); near its zeros 1 and 2 Taylor's series. */
+static inline int gd__far_lgamma_f32(float x) { return !(x > 0 && x < INFINITY); }
+static inline float gd__near_lgamma_f32(float x)
+{
+    double d = (double)x, at = d < 8.0 ? d + 8.0 : d, c = d < 8.0 ? d : 1.0;
+    double pairs = c * c + 7.0 * c; /* c (c + 7), and (c + 1) (c + 6) is 6 more */
+    double product = pairs * (pairs + 6.0) * ((pairs + 10.0) * (pairs + 12.0));
+    double y = 1.0 / at, z = y * y, tail = 0.0008417508417508417;
+    tail = tail * z + -0.0005952380952380953;
+    tail = tail * z + 0.0007936507936507937;
+    tail = tail * z + -0.002777777777777778;
+    tail = tail * z + 0.08333333333333333;
+    double below = d < 8.0 ? gd__log_normal(product, 0) : 0.0;
+    double far = (((at - 0.5) * gd__log_normal(at, 0) - at) + (0.9189385332046727 + tail * y)) - below;
+    double one = d - 1.0, two = d - 2.0, p = -0.20738555102867398, q = -0.007385551028673986;
+    p = p * one + 0.27058080842778454;
+    p = p * one + -0.40068563438653143;
+    p = p * one + 0.8224670334241132;
+    p = p * one + -0.5772156649015329;
+    q = q * two + 0.020580808427784546;
+    q = q * two + -0.0673523010531981;
+    q = q * two + 0.3224670334241132;
+    q = q * two + 0.42278433509846713;
+    return (float)(0.0 + (fabs(one) < 0.0078125 ? p * one : fabs(two) < 0.0078125 ? q * two : far));
+}
+static inline float gd__lgamma_f32(float x)
+{
+    return gd__far_lgamma_f32(x) ? (float)gd__lgamma_f64((double)x) : gd__near_lgamma_f32(x);
+}
+static inline int gd__far_lgamma_f64(double x) { return (void)x, 1; }
+static inline double gd__near_lgamma_f64(double x) { return gd__lgamma_f64(x); }
+
+#endif
