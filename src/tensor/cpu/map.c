@@ -72,11 +72,31 @@ static void see(operand *o, const gd_vec_table *vec, const gd_tensor *t, int ndi
     o->constant = o->ndim == 0 || (o->ndim == 1 && o->stride[0] == 0);
 }
 
+#define SEED 64 /* bytes that single elements are stored in before memcpy is called */
+
 /* What is there already is copied behind itself. */
 void gd__repeat(char *to, const char *from, int64_t n, size_t item)
 {
-    size_t bytes = (size_t)n * item, done = item;
-    memcpy(to, from, item);
+    size_t bytes = (size_t)n * item, done = item < SEED && bytes >= SEED && SEED % item == 0 ? SEED : item;
+    char seed[SEED];
+    if (done > item) {
+#define FILL(type)                                                                              \
+    {                                                                                           \
+        type value;                                                                             \
+        memcpy(&value, from, sizeof value);                                                     \
+        for (size_t i = 0; i < SEED; i += sizeof value) memcpy(seed + i, &value, sizeof value); \
+    }
+        switch (item) {
+        case 4: FILL(uint32_t) break;
+        case 8: FILL(uint64_t) break;
+        case 2: FILL(uint16_t) break;
+        default:
+            for (size_t i = 0; i < SEED; i += item) memcpy(seed + i, from, item);
+        }
+#undef FILL
+        from = seed;
+    }
+    memcpy(to, from, done);
     for (; done < bytes; done *= 2) memcpy(to + done, to, done < bytes - done ? done : bytes - done);
 }
 
@@ -214,7 +234,8 @@ static void read_block(const operand *o, int64_t start, int64_t n, char *out, si
     }
 }
 
-#define LONG_RUN 64 /* elements of a run that is worth a call of the kernel */
+#define LONG_RUN 64  /* elements of a run that is worth a call of the kernel */
+#define REPEATED 256 /* of a run that has the same element all along, the most that a buffer is filled with */
 
 static bool has_long_runs(const operand *o)
 {
@@ -230,19 +251,32 @@ static int64_t to_end_of_runs(const job *j, int64_t i, int64_t n)
         const operand *o = &j->in[k];
         if (!has_long_runs(o)) continue;
         int64_t left = o->size[o->ndim - 1] - i % o->size[o->ndim - 1];
+        if (o->stride[o->ndim - 1] == 0 && left > REPEATED) left = REPEATED;
         n = left < n ? left : n;
     }
     return n;
 }
 
-/* n elements at position i of an operand: where they are, or in the buffer. */
-static const void *take_block(const operand *o, int64_t i, int64_t n, char *buffer, size_t compute_item)
+/* n elements at position i of an operand: where they are, or in the buffer, which holds the element of the run *held if that is all along
+ * the same. */
+static const void *take_block(const operand *o, int64_t i, int64_t n, char *buffer, size_t compute_item,
+                              int64_t *held)
 {
     if (o->direct) return o->data + i * (int64_t)o->item;
-    if (has_long_runs(o) && !o->load && o->stride[o->ndim - 1] == 1) {
-        int64_t offset = 0;
-        for (int a = o->ndim; a-- > 0; i /= o->size[a]) offset += i % o->size[a] * o->stride[a];
-        return o->data + offset * (int64_t)o->item;
+    if (has_long_runs(o)) {
+        int64_t run = i / o->size[o->ndim - 1];
+        if (o->stride[o->ndim - 1] == 0) {
+            int64_t left = (run + 1) * o->size[o->ndim - 1] - i;
+            if (run != *held)
+                read_block(o, i, left < REPEATED ? left : REPEATED, buffer, o->raw ? 1 : compute_item);
+            *held = run;
+            return buffer;
+        }
+        if (!o->load) {
+            int64_t offset = 0;
+            for (int a = o->ndim; a-- > 0; i /= o->size[a]) offset += i % o->size[a] * o->stride[a];
+            return o->data + offset * (int64_t)o->item;
+        }
     }
     read_block(o, i, n, buffer, o->raw ? 1 : compute_item);
     return buffer;
@@ -252,6 +286,7 @@ static void run_piece(const job *j, int64_t start, int64_t end)
 {
     _Alignas(64) char buffer[3][BLOCK * 8], result[BLOCK * 8];
     const void *a[3] = {NULL, NULL, NULL};
+    int64_t held[3] = {-1, -1, -1};
     bool in_place = !j->store;
     for (int k = 0; k < j->nin; k++) {
         const operand *o = &j->in[k];
@@ -265,7 +300,7 @@ static void run_piece(const job *j, int64_t start, int64_t end)
     for (int64_t i = start; i < end; i += n) {
         n = to_end_of_runs(j, i, end - i < step ? end - i : step);
         for (int k = 0; k < j->nin; k++)
-            if (!j->in[k].constant) a[k] = take_block(&j->in[k], i, n, buffer[k], j->compute_item);
+            if (!j->in[k].constant) a[k] = take_block(&j->in[k], i, n, buffer[k], j->compute_item, &held[k]);
         char *to = j->out + i * (int64_t)j->out_item;
         j->fn(j->store ? result : to, a[0], a[1], a[2], n, j->f);
         if (j->store) j->store(to, result, n);
@@ -407,6 +442,31 @@ static void write_block(const operand *o, int64_t start, int64_t n, const char *
     }
 }
 
+/* Bytes that are dense here and there for long: without buffers between. */
+static bool copy_runs(const copy_job *j, int64_t start, int64_t end)
+{
+    const operand *sides[2] = {&j->from, &j->to};
+    for (int s = 0; s < 2; s++) {
+        int last = sides[s]->ndim - 1;
+        if (last < 0 || sides[s]->stride[last] != 1 || (last > 0 && sides[s]->size[last] < SHORT_RUN))
+            return false;
+    }
+    while (start < end) {
+        const char *at[2];
+        int64_t n = end - start;
+        for (int s = 0; s < 2; s++) {
+            const operand *o = sides[s];
+            int64_t offset = 0, rest = start, left = o->size[o->ndim - 1] - start % o->size[o->ndim - 1];
+            for (int a = o->ndim; a-- > 0; rest /= o->size[a]) offset += rest % o->size[a] * o->stride[a];
+            at[s] = o->data + offset * (int64_t)o->item;
+            n = left < n ? left : n;
+        }
+        memmove((char *)(uintptr_t)at[1], at[0], (size_t)n * j->to.item);
+        start += n;
+    }
+    return true;
+}
+
 static void copy_piece(void *arg, int64_t k)
 {
     const copy_job *j = arg;
@@ -416,6 +476,7 @@ static void copy_piece(void *arg, int64_t k)
     size_t item = j->from.load || !j->from.raw ? (gd__compute_type(j->from_type) == GD_AS_F32 ? 4u : 8u)
                                                : j->from.item;
     const char *data = loaded;
+    if (j->from.raw && copy_runs(j, start, end)) return;
     for (int64_t i = start; i < end; i += BLOCK) {
         int64_t n = end - i < BLOCK ? end - i : BLOCK;
         if (i > start && j->from.constant) { /* one number everywhere: it is there */

@@ -133,11 +133,13 @@ static void fold_rows(void *arg, int64_t task)
 static void fold_tiles(void *arg, int64_t task)
 {
     view *v = arg;
+    double loaded[GD_TILE_LONG * GD_TILE_ROWS];
     EACH_UNIT(v, task, u)
     {
-        int64_t row = u * GD_TILE_ROWS;
-        v->rows->short_rows[v->fold](v->partial + row * (int64_t)v->item,
-                                     v->in + row * v->reduced * (int64_t)v->item, gd__tile_rows(v->outer, u),
+        int64_t row = u * GD_TILE_ROWS, rows = gd__tile_rows(v->outer, u);
+        const void *x = v->in + row * v->reduced * (int64_t)v->step;
+        if (v->load) v->load(loaded, x, rows * v->reduced);
+        v->rows->short_rows[v->fold](v->partial + row * (int64_t)v->item, v->load ? loaded : x, rows,
                                      v->reduced);
     }
 }
@@ -145,13 +147,17 @@ static void fold_tiles(void *arg, int64_t task)
 static void fold_columns(void *arg, int64_t task)
 {
     view *v = arg;
-    int64_t loaded[COLUMNS];
+    int64_t loaded[4 * COLUMNS];
     EACH_UNIT(v, task, u)
     {
         unit p = unit_at(v, u);
         char *acc = v->partial + p.at * (int64_t)v->item;
-        if (v->rows && !v->load) {
-            v->rows->columns[v->fold](acc, p.x, v->inner, p.last - p.first, p.n);
+        int64_t elements = (p.last - p.first) * v->inner;
+        bool together = p.n == v->inner && elements <= 4 * COLUMNS; /* short rows are loaded all at once */
+        if (v->rows && v->load && together) v->load(loaded, p.x, elements);
+        if (v->rows && (!v->load || together)) {
+            v->rows->columns[v->fold](acc, v->load ? (const void *)loaded : p.x, v->inner, p.last - p.first,
+                                      p.n);
             continue;
         }
         const char *x = p.x;
@@ -173,6 +179,13 @@ static void fold_columns(void *arg, int64_t task)
 static void join_chunks(void *arg, int64_t task)
 {
     view *v = arg;
+    if (v->chunks == 1) {
+        int64_t row = task * v->units_per_task, rows = v->units - row;
+        if (rows > v->units_per_task) rows = v->units_per_task;
+        v->store(v->out + row * v->inner * (int64_t)v->step, v->partial + row * v->inner * (int64_t)v->item,
+                 rows * v->inner);
+        return;
+    }
     EACH_UNIT(v, task, row)
     {
         int64_t bytes = v->inner * (int64_t)v->item;
@@ -196,7 +209,7 @@ gd_status gd__fold(gd_device *device, view *v, int fold)
          tiled = v->inner == 1 && v->reduced <= GD_TILE_LONG && v->outer > 1;
     v->partial = joined ? gd__alloc(device->ctx, bytes) : v->out;
     if (!v->partial) return GD_NOMEM;
-    if (tiled && v->rows && !v->load)
+    if (tiled && v->rows)
         gd__spread(device, v, (v->outer + GD_TILE_ROWS - 1) / GD_TILE_ROWS, GD_TILE_ROWS * v->reduced,
                    fold_tiles);
     else
