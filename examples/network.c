@@ -50,9 +50,10 @@ static gd_module *made_in_a_scope(gd_ctx *ctx, gd_named **parameters)
     return net;
 }
 
-/* Saves a tree and reads into one that lacks its last layers: the report names what did not match. */
+/* Saves a tree and reads into one that lacks its last layers: the report names what did not match, and outlives the scope. */
 static gd_status read_a_part(gd_ctx *ctx, gd_module *net)
 {
+    gd_scope_begin(ctx);
     gd_module *first = gd_sequential_new(
         ctx, (gd_module *[]){gd_embedding_new(ctx, 10, 8, NULL), gd_attention_new(ctx, 8, 2, NULL)}, 2);
     gd_load_options options = gd_load_defaults();
@@ -60,7 +61,10 @@ static gd_status read_a_part(gd_ctx *ctx, gd_module *net)
     gd_load_report *report = NULL;
     gd_status status = gd_module_save(net, "network.safetensors");
     if (!status) status = gd_module_load(first, "network.safetensors", &options, &report);
+    gd_load_report_keep(report);
+    gd_scope_end(ctx);
     printf("read %lld tensors; %s\n", (long long)gd_load_report_loaded(report), gd_load_report_text(report));
+    gd_load_report_release(report);
     gd_tensor *bias = gd_archive_load_tensor(ctx, "network.safetensors",
                                              "3.bias"); /* one tensor of the file */
     return status ? status : gd_npy_save(bias, "bias.npy");

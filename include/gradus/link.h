@@ -283,6 +283,30 @@ typedef enum gd_spread {
     GD_SPREAD_WHOLE /* every process does all the work: matrices over all parameters, decisions */
 } gd_spread;
 
+/* What the functions of a class do.  All false: they read and write their tensors and the state, no more. */
+typedef struct gd_link_traits {
+    bool uses_grad, uses_loss; /* functions of tensors get them; for rules it is found automatically */
+    bool concat_params;        /* functions of tensors get all parameters as one vector */
+    bool updates_always;       /* update_tensors runs at every step; it reads update_freq itself */
+    /* apply_tensors replaces entries of tensors and never writes into one: it gets them without a copy, possibly the gradient
+     * itself */
+    bool reads_only;
+    bool whole_settings; /* functions of tensors read settings once for all parameters, not by key */
+    bool own_settings;   /* step, update or apply read settings per parameter, so they may differ */
+    bool
+        keeps_history; /* its matrices are those of gradus/quasi_newton.h; ranks may keep some of their columns each */
+    bool
+        no_child_hessian; /* the children's parameters are not this link's: a Hessian is not searched there */
+    /* Evaluates the objective: a step without one is refused, and if an evaluation fails the optimizer restores the parameters. */
+    bool needs_closure;
+    /* Moves the parameters or changes the objective before the first evaluation: gradients from before the step would belong to
+     * different parameters, or to a different objective. */
+    bool acts_first;
+    bool moves_params; /* moves the parameters itself: if the step fails later, the optimizer restores them */
+    /* Needs a closure and restores parameters that it moved, on failure too: the optimizer keeps no copy of them. */
+    bool restores_params;
+} gd_link_traits;
+
 /* A class of links: settings, state, texts for help and documentation, functions.  Exactly one of the groups marked Either and
  * Or is set; all other members are optional. */
 typedef struct gd_link_class {
@@ -353,30 +377,8 @@ typedef struct gd_link_class {
      * data, and fills it.  If unpack fails nothing is loaded. */
     gd_status (*pack)(gd_link *link);
     gd_status (*unpack)(gd_link *link);
-    gd_spread spread;          /* of its functions other than the rule; 0: WHOLE, which is always correct */
-    bool uses_grad, uses_loss; /* functions of tensors get them; for rules it is found automatically */
-    bool concat_params;
-    bool updates_always; /* update_tensors runs at every step; it reads update_freq itself */
-    bool
-        reads_only; /* apply_tensors replaces entries of tensors and never writes into one: it gets them without a
-                        copy, possibly the gradient itself */
-    bool whole_settings; /* functions of tensors read settings once for all parameters, not by key */
-    bool
-        own_settings; /* a class with step, update or apply reads its settings per parameter, so they may differ */
-    bool
-        keeps_history; /* its matrices are those of gradus/quasi_newton.h, and each of several ranks may keep some of their columns */
-    bool
-        no_child_hessian; /* the children's parameters are not this link's: a Hessian is not searched there */
-    bool
-        needs_closure; /* evaluates the objective: a step without one is refused, and if an evaluation fails the
-                           optimizer restores the parameters */
-    bool
-        acts_first; /* it moves the parameters or changes the objective before the first evaluation: gradients from before the
-                       step would belong to different parameters, or to a different objective */
-    bool
-        moves_params; /* it moves the parameters itself: if the step fails later, the optimizer restores them */
-    bool restores_params; /* it needs a closure and restores parameters that it moved, on failure too: the
-                             optimizer keeps no copy of them */
+    gd_spread spread;      /* of its functions other than the rule; 0: WHOLE, which is always correct */
+    gd_link_traits traits; /* what its functions do */
 } gd_link_class;
 
 /* All built-in classes: gd_link_classes()[0 .. count). */

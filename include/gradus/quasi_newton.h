@@ -84,9 +84,9 @@ int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, i
     {                                                                \
         return gd_limited_memory_hessian(link, var, &NAME##_method); \
     }
-#define GD_LIMITED_MEMORY_CLASS(NAME)                                                   \
-    .name = #NAME, .family = "quasi_newton", .spread = GD_SPREAD_VECTOR,                \
-    .state_bytes = gd_limited_memory_bytes, .keeps_history = true, .step = NAME##_step, \
+#define GD_LIMITED_MEMORY_CLASS(NAME)                                                          \
+    .name = #NAME, .family = "quasi_newton", .spread = GD_SPREAD_VECTOR,                       \
+    .state_bytes = gd_limited_memory_bytes, .traits.keeps_history = true, .step = NAME##_step, \
     .update = NAME##_update, .apply = NAME##_apply, .hessian = NAME##_hessian
 
 /* ---- a dense matrix or a diagonal ---- */

@@ -47,11 +47,9 @@ double gd_rule_number(gd_rule *r, const char *name);
 const double *gd_rule_list(gd_rule *r, const char *name, int *count); /* borrowed; NULL, 0: it is no list */
 
 /* The tensor a program is built for: its axes from 0, those below 0 counted from the last.  A rule that uses these is built
- * for every shape.  An axis that does not exist has size 0 and name NULL; the name of an anonymous axis is NULL too.  Borrowed. */
+ * for every shape.  An axis that does not exist has size 0. */
 int gd_rule_ndim(gd_rule *r);
 int64_t gd_rule_size(gd_rule *r, int axis);
-int64_t gd_rule_elements(gd_rule *r);
-const char *gd_rule_axis_name(gd_rule *r, int axis);
 /* A set of axes as a mask of bits, axis i being 1u << i: those in a setting, a number or a list of numbers; all others if the
  * flag `inverse` (may be NULL) is set.  Axes that do not exist are skipped. */
 unsigned gd_rule_axes(gd_rule *r, const char *field, const char *inverse);

@@ -105,15 +105,13 @@ void gd_krylov_free(gd_krylov *k); /* NULL is fine */
 
 /* ---- a model in a box and a ball ---- */
 
-/* For -b d + d H d / 2 with low <= d <= high, element by element (NULL: none), and norm(d) <= radius, which 0 satisfies.  *hd, where
- * it is wanted, is H d.  New.
+/* A d that makes -b d + d H d / 2 small, with low <= d <= high element by element (NULL: none) and norm(d) <= radius, which 0
+ * satisfies.  *hd, where it is wanted, is H d.  New.
  *
- * The generalised Cauchy point: on the path P(t b), P the projection onto the box, where the model falls by at least 1 % of
- * its linear prediction and longer steps are no better (More & Toraldo 1991). */
-gd_tensor *gd_cauchy_point(gd_linop *h, gd_tensor *b, gd_tensor *low, gd_tensor *high, double radius,
-                           gd_tensor **hd);
-/* Continues from there by conjugate gradients over the free elements, projected onto the box, until their gradient is at most
- * `tolerance`, the edge of the ball, or `most` products (Lin & More 1999).  Negative curvature is followed to the edge. */
+ * It begins at the generalised Cauchy point: on the path P(t b), P the projection onto the box, where the model falls by at least
+ * 1 % of its linear prediction and longer steps are no better (More & Toraldo 1991); most 0: that point.  From there conjugate gradients
+ * over the free elements, projected onto the box, until their gradient is at most `tolerance`, the edge of the ball, or `most`
+ * products (Lin & More 1999).  Negative curvature is followed to the edge. */
 gd_tensor *gd_projected_cg(gd_linop *h, gd_tensor *b, gd_tensor *low, gd_tensor *high, double radius,
                            double tolerance, int64_t most, gd_tensor **hd);
 

@@ -5,8 +5,8 @@
 
 #define gd__batch_none NULL
 gd_batch_fn *const gd__batch_rules[GD_OP_COUNT] = {
-#define OP(name, nin, nout, kind, needs, takes, batch) gd__batch_##batch,
-#define OP0(name, ...)                                 NULL,
+#define OP(name, nin, nout, kind, needs, takes, batch, reads) gd__batch_##batch,
+#define OP0(name, ...)                                        NULL,
 #include "tensor/ops.def"
 };
 

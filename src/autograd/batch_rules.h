@@ -23,7 +23,7 @@ static inline int64_t gd__batch_most(int64_t limit, int64_t numel)
     return !limit ? INT64_MAX : numel > limit / 4 ? 4 * numel : limit;
 }
 
-#define OP(name, nin, nout, kind, needs, takes, batch) gd_batch_fn gd__batch_##batch;
+#define OP(name, nin, nout, kind, needs, takes, batch, reads) gd_batch_fn gd__batch_##batch;
 #define OP0(name, ...)
 #include "tensor/ops.def"
 

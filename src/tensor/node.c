@@ -7,8 +7,8 @@
 const gd_op gd__ops[GD_OP_COUNT] = {
 #define ROW(name, nin, nout, kind, needs, takes, differentiable) \
     {#name, nin, nout, GD_KIND_##kind, GD_NEEDS_##needs, GD_TAKES_##takes, differentiable},
-#define OP(name, nin, nout, kind, needs, takes, batch) ROW(name, nin, nout, kind, needs, takes, true)
-#define OP0(name, nin, nout, kind, needs, takes)       ROW(name, nin, nout, kind, needs, takes, false)
+#define OP(name, nin, nout, kind, needs, takes, batch, reads) ROW(name, nin, nout, kind, needs, takes, true)
+#define OP0(name, nin, nout, kind, needs, takes)              ROW(name, nin, nout, kind, needs, takes, false)
 #include "tensor/ops.def"
 };
 

@@ -182,7 +182,6 @@ static const own_call own_calls[] = {
     {"gd_linop_shifted", own_gd_linop_shifted},
     {"gd_linop_composed", own_gd_linop_composed},
     {"gd_linop_matvec", own_gd_linop_matvec},
-    {"gd_cauchy_point", own_gd_cauchy_point},
     {"gd_projected_cg", own_gd_projected_cg},
     {"gd_linop_rmatvec", own_gd_linop_rmatvec},
     {"gd_linop_solve", own_gd_linop_solve},

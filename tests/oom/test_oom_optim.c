@@ -53,7 +53,7 @@ static const gd_link_class flat = {.name = "flat",
                                    GD_SLOTS(slots),
                                    .update_tensors = scale_update,
                                    .apply_tensors = scale_apply,
-                                   .concat_params = true};
+                                   .traits.concat_params = true};
 
 /* Clones, attributes, products with the Hessian, random numbers. */
 static gd_status observe(gd_link *link, gd_var *var)

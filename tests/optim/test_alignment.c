@@ -130,8 +130,8 @@ static gd_status reply(const gd_transform *t)
 static const gd_slot seen_slots[] = {{.name = "seen"}};
 static const gd_link_class
     twice_class = {.name = "twice", .apply_tensors = twice},
-    twice_vector = {.name = "twice_vector", .apply_tensors = twice, .concat_params = true},
-    gradients_class = {.name = "gradients", .apply_tensors = gradients, .uses_grad = true},
+    twice_vector = {.name = "twice_vector", .apply_tensors = twice, .traits.concat_params = true},
+    gradients_class = {.name = "gradients", .apply_tensors = gradients, .traits.uses_grad = true},
     reply_class = {.name = "reply", .apply_tensors = reply},
     remember_class = {
         .name = "remember", GD_SLOTS(seen_slots), .update_tensors = remember, .apply_tensors = twice};

@@ -26,7 +26,7 @@ static const gd_link_class flip_class = {.name = "flip", .step = flip_step};
 static const gd_link_class flip_all_class = {
     .name = "flip_all", GD_FIELDS(flip_fields), .apply_tensors = flip_tensors};
 static const gd_link_class flip_vector_class = {
-    .name = "flip_vector", .apply_tensors = flip_tensors, .concat_params = true};
+    .name = "flip_vector", .apply_tensors = flip_tensors, .traits.concat_params = true};
 
 static void register_flips(gd_ctx *ctx)
 {

@@ -154,7 +154,7 @@ static gd_status products_step(gd_link *link, gd_var *var)
 }
 
 static const gd_link_class probing = {
-    .name = "probing", .summary = "asks for products", .needs_closure = true, .step = products_step};
+    .name = "probing", .summary = "asks for products", .traits.needs_closure = true, .step = products_step};
 
 static void products_by_differences_stay_inside(void **state)
 {

@@ -114,7 +114,8 @@ static void four_ranks_hold_a_quarter_of_previous_vectors_each(void **state)
     const gd_link_class *const *all = gd_link_classes(&count);
     for (int i = 0; i < count; i++) {
         char chain[80];
-        bool lists = all[i]->spread == GD_SPREAD_VECTOR && all[i]->apply_tensors && !all[i]->needs_closure;
+        bool lists = all[i]->spread == GD_SPREAD_VECTOR && all[i]->apply_tensors &&
+                     !all[i]->traits.needs_closure;
         if (!lists || !all[i]->slot_count || (seen++ && i % test_share())) continue;
         (void)snprintf(chain, sizeof chain, "%s | lr(0.1)", all[i]->name);
         quarters_of(chain, 4 * all[i]->slot_count);
@@ -488,11 +489,20 @@ static gd_status add_some(const gd_transform *t)
 static gd_status refuse(gd_world *w, void *user)
 {
     static const gd_link_class classes[] = {
-        {.name = "drawing", .apply_tensors = draw, .reads_only = true, .spread = GD_SPREAD_TENSOR},
-        {.name = "widening", .apply_tensors = widen, .reads_only = true, .spread = GD_SPREAD_TENSOR},
-        {.name = "drawing_elements", .apply_tensors = draw, .reads_only = true, .spread = GD_SPREAD_VECTOR},
-        {.name = "widening_elements", .apply_tensors = widen, .reads_only = true, .spread = GD_SPREAD_VECTOR},
-        {.name = "adding_some", .apply_tensors = add_some, .reads_only = true, .spread = GD_SPREAD_VECTOR}};
+        {.name = "drawing", .apply_tensors = draw, .traits.reads_only = true, .spread = GD_SPREAD_TENSOR},
+        {.name = "widening", .apply_tensors = widen, .traits.reads_only = true, .spread = GD_SPREAD_TENSOR},
+        {.name = "drawing_elements",
+         .apply_tensors = draw,
+         .traits.reads_only = true,
+         .spread = GD_SPREAD_VECTOR},
+        {.name = "widening_elements",
+         .apply_tensors = widen,
+         .traits.reads_only = true,
+         .spread = GD_SPREAD_VECTOR},
+        {.name = "adding_some",
+         .apply_tensors = add_some,
+         .traits.reads_only = true,
+         .spread = GD_SPREAD_VECTOR}};
     gd_ctx *ctx = gd_world_ctx(w);
     gd_optimizer *o;
     gd_tensor *p[PARAMS];

@@ -373,7 +373,8 @@ static void long_ones(const gd_link_class *cls, const char *text)
     bool tensors = cls->spread == GD_SPREAD_TENSOR;
     if (tensors) p.shape[1][0] = p.shape[1][1] = p.shape[2][0] = 9; /* their work grows with the cube */
     bool vector = cls->spread == GD_SPREAD_VECTOR && cls->apply_tensors;
-    if ((cls->rule || cls->update_rule || tensors || vector) && !cls->needs_closure) add_case(text, false, p);
+    if ((cls->rule || cls->update_rule || tensors || vector) && !cls->traits.needs_closure)
+        add_case(text, false, p);
 }
 
 static void every_rule_and_function_of_lists_has_the_same_bits_where_tensors_are_cut(void **state)

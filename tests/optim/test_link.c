@@ -282,7 +282,7 @@ static const gd_field pair_fields[] = {GD_CHILD("first", ""), GD_CHILD("second",
 static const gd_link_class curved = {.name = "curved", .step = idle, .hessian = unit_hessian};
 static const gd_link_class pair = {.name = "pair", GD_FIELDS(pair_fields), .step = idle};
 static const gd_link_class opaque = {
-    .name = "opaque", GD_FIELDS(pair_fields), .step = idle, .no_child_hessian = true};
+    .name = "opaque", GD_FIELDS(pair_fields), .step = idle, .traits.no_child_hessian = true};
 
 static gd_linop *hessian_of(gd_ctx *ctx, const char *chain)
 {

@@ -404,7 +404,8 @@ static gd_tensor *failing_loss(void *user)
 }
 
 /* Says that it needs an objective, so that the optimizer puts back what it moved. */
-static const gd_link_class mover_class = {.name = "mover", .step = evaluate_twice, .needs_closure = true};
+static const gd_link_class mover_class = {
+    .name = "mover", .step = evaluate_twice, .traits.needs_closure = true};
 
 static void when_the_kth_evaluation_fails_the_parameters_are_as_before(void **state)
 {

@@ -478,7 +478,7 @@ static const situation *situation_called(const char *name)
 
 static bool evaluates(const gd_link_class *cls)
 {
-    return cls->needs_closure || cls->hessian || cls->uses_loss || !strcmp(cls->name, "box");
+    return cls->traits.needs_closure || cls->hessian || cls->traits.uses_loss || !strcmp(cls->name, "box");
 }
 
 /* What comes of three steps, in the words of the table. */

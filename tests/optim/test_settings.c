@@ -517,7 +517,7 @@ static void acts_or_is_refused(const gd_link_class *cls, const gd_field *f, cons
         OK(go(&r, &t, 0));
         assert_memory_equal(t.x[0], usual.x[0], sizeof start);
     } else
-        assert_true(cls->rule || cls->apply_tensors || cls->own_settings);
+        assert_true(cls->rule || cls->apply_tensors || cls->traits.own_settings);
     gd_clear_error(r.ctx);
     close_run(&r);
 }

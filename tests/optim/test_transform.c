@@ -51,7 +51,7 @@ static const gd_link_class flat_summer = {.name = "flat_summer",
                                           GD_SLOTS(summer_slots),
                                           .update_tensors = summer_update,
                                           .apply_tensors = summer_apply,
-                                          .concat_params = true};
+                                          .traits.concat_params = true};
 
 /* The same as a rule: update_rule sums, the rule returns. */
 static void rule_update(gd_rule *r, gd_value u)

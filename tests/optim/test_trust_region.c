@@ -628,7 +628,7 @@ static void the_cauchy_point_is_on_the_projected_path(void **state)
             for (int i = 0; i < WIDTH; i++) q.h[i * WIDTH + i] -= 1.5;
         boxed_tensors t = tensors_of(ctx, &q);
         double radius = k % 2 ? 0.3 : 10, d[WIDTH], e[WIDTH], along = 0, norm = 0, length = 0;
-        gd_tensor *cauchy = gd_cauchy_point(t.h, t.b, t.low, t.high, radius, NULL);
+        gd_tensor *cauchy = gd_projected_cg(t.h, t.b, t.low, t.high, radius, 0, 0, NULL);
         gd_tensor *further = gd_projected_cg(t.h, t.b, t.low, t.high, radius, 1e-10, 100, NULL);
         assert_int_equal(gd_read_f64(cauchy, d, WIDTH) | gd_read_f64(further, e, WIDTH), GD_OK);
         double reach = 0; /* the t of the path */

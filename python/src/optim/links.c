@@ -379,7 +379,7 @@ static void set_functions(gd_link_class *cls, unsigned is)
         cls->step = step_link;
         if (is & HAS_UPDATE) cls->update = update_link;
         if (is & HAS_APPLY) cls->apply = apply_link;
-        cls->own_settings = cls->moves_params = true;
+        cls->traits.own_settings = cls->traits.moves_params = true;
     } else if (!(is & IS_RULE)) {
         cls->apply_tensors = apply_tensors;
         if (is & HAS_UPDATE) cls->update_tensors = update_tensors;
@@ -402,11 +402,11 @@ static int fill_class(py_class *p, PyObject *fields, PyObject *slots, PyObject *
     p->cls.field_count = p->field_count;
     p->cls.slots = p->slot_count ? p->slots : NULL;
     p->cls.slot_count = p->slot_count;
-    p->cls.uses_grad = is & USES_GRAD;
-    p->cls.uses_loss = is & USES_LOSS;
-    p->cls.needs_closure = is & NEEDS_CLOSURE;
-    p->cls.concat_params = is & CONCATENATES;
-    p->cls.acts_first = is & (HAS_STEP | HAS_PRE_STEP); /* it may do anything */
+    p->cls.traits.uses_grad = is & USES_GRAD;
+    p->cls.traits.uses_loss = is & USES_LOSS;
+    p->cls.traits.needs_closure = is & NEEDS_CLOSURE;
+    p->cls.traits.concat_params = is & CONCATENATES;
+    p->cls.traits.acts_first = is & (HAS_STEP | HAS_PRE_STEP); /* it may do anything */
     set_functions(&p->cls, is);
     if (is & IS_RULE) return add_rule_function(p);
     return (p->hooks = PyList_New(0)) != NULL;

@@ -44,7 +44,7 @@ static int list_links(PyObject *list, gd_link *link, const char *path, int numbe
     for (int i = 0; i < cls->slot_count && slots; i++)
         if (PyTuple_SetItem(slots, i, PyUnicode_FromString(cls->slots[i].name)) < 0) Py_CLEAR(slots);
     PyObject *row = slots ? Py_BuildValue("(ssNNNNN)", number < 0 ? "" : own, cls->name, slots,
-                                          settings_of(link), PyBool_FromLong(cls->needs_closure),
+                                          settings_of(link), PyBool_FromLong(cls->traits.needs_closure),
                                           PyBool_FromLong(gd_link_is_local(link)),
                                           PyBool_FromLong(gd_link_acts_first(link)))
                           : NULL;

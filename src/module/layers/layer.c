@@ -58,3 +58,29 @@ gd_tensor *gd__optional(gd_module *module, const char *name)
 {
     return gd_module_has(module, name) ? gd_module_get_tensor(module, name) : NULL;
 }
+
+gd_tensor *gd__norm_input(gd_object *self, gd_tensor *x, const gd_kwargs *kwargs, const char *layer,
+                          double *eps)
+{
+    gd_module *m = (gd_module *)self;
+    int64_t size;
+    if (gd_kwargs_only(self->ctx, kwargs, NULL) || gd_module_get_int(m, "size", &size) ||
+        gd_module_get_real(m, "eps", eps))
+        return NULL;
+    if (gd_size(x, -1) != size)
+        return gd__refuse(self->ctx, GD_SHAPE, "%s: the last axis has %lld elements, expected %lld", layer,
+                          (long long)gd_size(x, -1), (long long)size);
+    return x->axes ? gd_drop_names(x) : x;
+}
+
+gd_module *gd__norm_module(gd_ctx *ctx, gd_class *(*cls)(gd_ctx *), const char *layer, int64_t size,
+                           double eps, bool affine, gd_dtype dtype)
+{
+    if (gd__layer_size(ctx, layer, "size", size)) return NULL;
+    gd_module *m = gd_module_new(cls(ctx));
+    if (!m) return NULL;
+    gd_status status = gd_module_set_int(m, "size", size);
+    if (!status) status = gd_module_set_real(m, "eps", eps);
+    if (!status && affine) status = gd__init_constant(m, "weight", dtype, size, 1);
+    return status ? gd__give_up(m) : m;
+}

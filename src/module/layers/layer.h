@@ -23,6 +23,14 @@ gd_status gd__add_child(gd_module *module, const char *name, gd_module *child);
 /* The tensor of an attribute, or NULL without an error when there is no such attribute. */
 gd_tensor *gd__optional(gd_module *module, const char *name);
 
+/* The input of a norm over the last axis, without names so that an anonymous weight meets that axis, and *eps.  SHAPE, naming the layer, if
+ * the axis has not the module's size; NULL. */
+gd_tensor *gd__norm_input(gd_object *self, gd_tensor *x, const gd_kwargs *kwargs, const char *layer,
+                          double *eps);
+/* A module of such a norm: size, eps and, if affine, a weight of ones.  New. */
+gd_module *gd__norm_module(gd_ctx *ctx, gd_class *(*cls)(gd_ctx *), const char *layer, int64_t size,
+                           double eps, bool affine, gd_dtype dtype);
+
 /* Releases a module whose making failed; NULL. */
 static inline gd_module *gd__give_up(gd_module *module)
 {

@@ -24,19 +24,12 @@ gd_batch_norm_options gd_batch_norm_defaults(void)
 
 static gd_object *rms_norm_forward(gd_object *self, gd_object *argument, const gd_kwargs *kwargs, void *user)
 {
-    (void)user;
     gd_module *m = (gd_module *)self;
-    gd_tensor *x = (gd_tensor *)argument;
-    gd_ctx *ctx = self->ctx;
-    int64_t size;
+    gd_tensor *x = (gd_tensor *)argument, *weight = gd__optional(m, "weight");
     double eps;
-    if (gd_kwargs_only(ctx, kwargs, NULL) || gd_module_get_int(m, "size", &size) ||
-        gd_module_get_real(m, "eps", &eps))
-        return NULL;
-    if (gd_size(x, -1) != size)
-        return gd__refuse(ctx, GD_SHAPE, "rms_norm: the last axis has %lld elements, expected %lld",
-                          (long long)gd_size(x, -1), (long long)size);
-    gd_tensor *bare = x->axes ? gd_drop_names(x) : x, *weight = gd__optional(m, "weight");
+    gd_tensor *bare = gd__norm_input(self, x, kwargs, "rms_norm", &eps);
+    (void)user;
+    if (!bare) return NULL;
     gd_tensor *y = gd_mul(bare, gd_rsqrt(gd_add_scalar(gd_mean(gd_square(bare), "-1", true), eps)));
     return gd_tensor_object(gd__relabel_like(weight ? gd_mul(y, weight) : y, x));
 }
@@ -46,13 +39,7 @@ gd_class *gd_class_rms_norm(gd_ctx *ctx) { return gd__layer_class(ctx, "RMSNorm"
 gd_module *gd_rms_norm_new(gd_ctx *ctx, int64_t size, const gd_rms_norm_options *options)
 {
     gd_rms_norm_options o = options ? *options : gd_rms_norm_defaults();
-    if (gd__layer_size(ctx, "rms_norm", "size", size)) return NULL;
-    gd_module *m = gd_module_new(gd_class_rms_norm(ctx));
-    if (!m) return NULL;
-    gd_status status = gd_module_set_int(m, "size", size);
-    if (!status) status = gd_module_set_real(m, "eps", o.eps);
-    if (!status && o.affine) status = gd__init_constant(m, "weight", o.dtype, size, 1);
-    return status ? gd__give_up(m) : m;
+    return gd__norm_module(ctx, gd_class_rms_norm, "rms_norm", size, o.eps, o.affine, o.dtype);
 }
 
 /* ---- by channels, the second axis ---- */

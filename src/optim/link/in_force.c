@@ -221,8 +221,8 @@ static bool is_whole(const gd_link *link, int field)
     for (size_t i = 0; i < sizeof engine / sizeof *engine; i++)
         if (!strcmp(cls->fields[field].name, engine[i])) return true;
     bool lists = cls->rule || cls->update_tensors || cls->apply_tensors || cls->part;
-    return cls->fields[field].whole || (!lists && !cls->own_settings) || cls->concat_params ||
-           cls->whole_settings;
+    return cls->fields[field].whole || (!lists && !cls->traits.own_settings) || cls->traits.concat_params ||
+           cls->traits.whole_settings;
 }
 
 static gd_status check_link(const gd_link *link)

@@ -452,7 +452,7 @@ gd_linop *gd_link_hessian(gd_link *link, gd_var *var)
     gd_ctx *ctx = link->head.ctx;
     gd_linop *found = NULL;
     gd_status status = gd_error(ctx);
-    for (int i = 0; i < link->children && !link->cls->no_child_hessian && !status; i++) {
+    for (int i = 0; i < link->children && !link->cls->traits.no_child_hessian && !status; i++) {
         gd_linop *h = gd_link_hessian(link->child[i], var);
         status = gd_error(ctx);
         if (!h) continue;

@@ -157,37 +157,20 @@ static bool descend(const model *m, place *at, double tolerance, int64_t left)
 
 /* ---- what others call ---- */
 
-static gd_tensor *found(const model *m, bool only_cauchy, double tolerance, int64_t most, gd_tensor **hd)
+gd_tensor *gd_projected_cg(gd_linop *h, gd_tensor *b, gd_tensor *low, gd_tensor *high, double radius,
+                           double tolerance, int64_t most, gd_tensor **hd)
 {
-    gd_ctx *ctx = gd_tensor_ctx(m->b);
+    gd_ctx *ctx = gd_tensor_ctx(b);
+    const model m = {h, b, low, high, radius};
     place at = {NULL, NULL, 0};
+    if (hd) *hd = NULL;
+    if (!h || !b) return gd__none(gd__null(ctx, "a model in a box: an operator or vector is NULL"));
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
-    bool good = cauchy_point(m, &at) && (only_cauchy || descend(m, &at, tolerance, most));
+    bool good = cauchy_point(&m, &at) && descend(&m, &at, tolerance, most);
     gd_tensor *out[2] = {good ? gd_keep(at.d) : NULL, good && hd ? gd_keep(at.hd) : NULL};
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
     if (hd) *hd = out[1];
     return out[0];
-}
-
-static gd_tensor *refused(const gd_tensor *b)
-{
-    return gd__none(gd__null(gd_tensor_ctx(b), "a model in a box: an operator or vector is NULL"));
-}
-
-gd_tensor *gd_cauchy_point(gd_linop *h, gd_tensor *b, gd_tensor *low, gd_tensor *high, double radius,
-                           gd_tensor **hd)
-{
-    if (hd) *hd = NULL;
-    if (!h || !b) return refused(b);
-    return found(&(model){h, b, low, high, radius}, true, 0, 0, hd);
-}
-
-gd_tensor *gd_projected_cg(gd_linop *h, gd_tensor *b, gd_tensor *low, gd_tensor *high, double radius,
-                           double tolerance, int64_t most, gd_tensor **hd)
-{
-    if (hd) *hd = NULL;
-    if (!h || !b) return refused(b);
-    return found(&(model){h, b, low, high, radius}, false, tolerance, most, hd);
 }

@@ -22,7 +22,7 @@ static gd_hvp_method method_of(const gd_link *link, const gd_var *var)
 
 static bool evaluates(const gd_link *link)
 {
-    if (link && gd_link_class_of(link)->needs_closure) return true;
+    if (link && gd_link_class_of(link)->traits.needs_closure) return true;
     for (int i = 0; link && i < gd_link_children(link); i++)
         if (evaluates(gd_link_child_at(link, i))) return true;
     return false;

@@ -27,8 +27,8 @@ static bool is_fusable(gd_link *link)
 
 static gd_needs needs_below(const gd_link *link)
 {
-    gd_needs n = {.grad = link->cls->uses_grad || link->reads_grad,
-                  .loss = link->cls->uses_loss || link->reads_loss};
+    gd_needs n = {.grad = link->cls->traits.uses_grad || link->reads_grad,
+                  .loss = link->cls->traits.uses_loss || link->reads_loss};
     for (int i = 0; i < link->children && !(n.grad && n.loss); i++) {
         gd_needs below = needs_below(link->child[i]);
         n.grad = n.grad || below.grad;

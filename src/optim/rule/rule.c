@@ -204,14 +204,14 @@ static bool known(gd_rule *r, bool said, bool *seen, bool there)
 
 gd_value gd_rule_grad(gd_rule *r)
 {
-    if (!r || !known(r, r->link->cls->uses_grad, &r->link->reads_grad, r->build->has_grad)) return -1;
+    if (!r || !known(r, r->link->cls->traits.uses_grad, &r->link->reads_grad, r->build->has_grad)) return -1;
     if (r->build->input_is_grad) return load(r, GD_ARRAY_INPUT, NULL, 0, r->build->input_dtype);
     return load(r, GD_ARRAY_GRAD, NULL, 0, r->build->grad_dtype);
 }
 
 gd_value gd_rule_loss(gd_rule *r)
 {
-    if (!r || !known(r, r->link->cls->uses_loss, &r->link->reads_loss, r->build->has_loss)) return -1;
+    if (!r || !known(r, r->link->cls->traits.uses_loss, &r->link->reads_loss, r->build->has_loss)) return -1;
     return uniform_input(r, GD_U_LOSS, NULL, 0);
 }
 
@@ -258,19 +258,6 @@ int64_t gd_rule_size(gd_rule *r, int axis)
     const gd_tensor *t = look_at_shape(r);
     axis = axis_of(t, axis);
     return axis < 0 ? 0 : t->size[axis];
-}
-
-int64_t gd_rule_elements(gd_rule *r)
-{
-    const gd_tensor *t = look_at_shape(r);
-    return t ? t->numel : 0;
-}
-
-const char *gd_rule_axis_name(gd_rule *r, int axis)
-{
-    const gd_tensor *t = look_at_shape(r);
-    axis = axis_of(t, axis);
-    return axis < 0 ? NULL : gd__name(t, axis);
 }
 
 gd_value gd_rule_draw(gd_rule *r, gd_extent extent)

@@ -230,16 +230,8 @@ static void check_limits(gd_lsq *p)
 static void tell_caller(gd_lsq *p, double step)
 {
     const gd_solve_options *o = &p->options->solve;
-    if (!o->callback) return;
-    gd_progress progress = {.step = p->steps,
-                            .evals = p->evals,
-                            .loss = p->f,
-                            .loss_after = p->f,
-                            .gradient_norm = gd__box_gradient(p),
-                            .gradient_length = NAN,
-                            .step_norm = step,
-                            .seconds = gd__seconds() - p->start};
-    if (!o->callback(o->callback_user, &progress)) stop(p, GD_STOP_CALLER);
+    if (o->callback && !gd__lsq_tell(o, p->steps, p->evals, p->f, gd__box_gradient(p), step, p->start))
+        stop(p, GD_STOP_CALLER);
 }
 
 /* ---- one step: attempts until a point is taken ---- */
@@ -682,6 +674,21 @@ void gd_lsq_result_clear(gd_lsq_result *result)
     gd_release(result->active);
     gd_release(result->undetermined);
     result->covariance = result->standard_errors = result->active = result->undetermined = NULL;
+}
+
+bool gd__lsq_tell(const gd_solve_options *o, int64_t steps, int64_t evals, double loss, double gradient,
+                  double step, double start)
+{
+    const gd_progress progress = {.step = steps,
+                                  .evals = evals,
+                                  .loss = loss,
+                                  .loss_after = loss,
+                                  .gradient_norm = gradient,
+                                  .gradient_length = NAN,
+                                  .violation = NAN,
+                                  .step_norm = step,
+                                  .seconds = gd__seconds() - start};
+    return o->callback(o->callback_user, &progress);
 }
 
 gd_status gd__lsq_check_options(gd_ctx *ctx, const gd_lsq_options *o)

@@ -13,6 +13,11 @@ GD_NODISCARD gd_status gd__solve_check(gd_ctx *ctx, const char *what, const gd_s
 /* The same for the numbers of a fit. */
 GD_NODISCARD gd_status gd__lsq_check_options(gd_ctx *ctx, const gd_lsq_options *o);
 
+/* Tells the callback what a fit has reached: the loss, the largest element of the gradient, the length of the step, seconds since the
+ * start.  False: it ends the fit. */
+bool gd__lsq_tell(const gd_solve_options *o, int64_t steps, int64_t evals, double loss, double gradient,
+                  double step, double start);
+
 /* Clocks and callbacks are each rank's own: where one of them stops after a step, all do.  *reason: why this one does, GD_STOP_COUNT where
  * it goes on; then that of the lowest rank that stops.  world NULL: this process alone. */
 GD_NODISCARD gd_status gd__stop_together(gd_world *world, int64_t step, gd_stop *reason);

@@ -217,9 +217,9 @@ static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *in
 /* Could a link leave the parameters where an evaluation failed? */
 static bool link_moves(const gd_link *link, bool closure)
 {
-    bool moves = closure && ((link->cls->needs_closure && !link->cls->restores_params) ||
+    bool moves = closure && ((link->cls->traits.needs_closure && !link->cls->traits.restores_params) ||
                              !strcmp(gd__target_of(link), "params_direct"));
-    if (moves || link->cls->moves_params) return true;
+    if (moves || link->cls->traits.moves_params) return true;
     for (int i = 0; i < link->children; i++)
         if (link_moves(link->child[i], closure)) return true;
     return false;

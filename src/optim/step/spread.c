@@ -27,12 +27,12 @@ bool gd__spreads_by_elements(const gd_link *link)
 {
     const gd_link_class *cls = link->cls;
     return cls->apply_tensors && !gd__is_rule(link) && !gd__concatenates(link) && !link->children &&
-           gd_link_spread(link) == GD_SPREAD_VECTOR && !cls->needs_closure;
+           gd_link_spread(link) == GD_SPREAD_VECTOR && !cls->traits.needs_closure;
 }
 
 bool gd__keeps_columns(const gd_link *link)
 {
-    return link->cls->keeps_history && !gd_link_child(link, "inner") &&
+    return link->cls->traits.keeps_history && !gd_link_child(link, "inner") &&
            gd_link_get(link, "damping", NULL)->kind != GD_SET_STRING;
 }
 

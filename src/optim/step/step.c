@@ -13,8 +13,8 @@ static gd_call_args call_in(gd_link *link, gd_var *var)
 /* What the class says it uses; from: what its target reads.  If that is the gradient, one evaluation gives it with the loss. */
 static gd_status gather(gd_link *link, gd_var *var, const char *from)
 {
-    if ((link->cls->uses_grad || link->reads_grad) && !gd_var_grad(var)) return gd_error(var->ctx);
-    if (!link->cls->uses_loss && !link->reads_loss) return GD_OK;
+    if ((link->cls->traits.uses_grad || link->reads_grad) && !gd_var_grad(var)) return gd_error(var->ctx);
+    if (!link->cls->traits.uses_loss && !link->reads_loss) return GD_OK;
     bool both = gd_var_wants_gradient(var) && !gd_var_has_grad(var) && strncmp(from, "params", 6);
     return gd_var_loss(var, both) ? GD_OK : gd_error(var->ctx);
 }
@@ -94,12 +94,12 @@ static gd_status target_own_update(gd_link *link, gd_var *var)
     gd_call_args c = call_in(link, var);
     c.own = true;
     if (!c.grads) c.grads = var->leaf_grad;
-    if (!c.grads && link->cls->uses_grad && !(c.grads = gd_var_grad(var))) {
+    if (!c.grads && link->cls->traits.uses_grad && !(c.grads = gd_var_grad(var))) {
         gd__tensors_free(var->ctx, list, var->count);
         return gd_error(var->ctx);
     }
     c.own_grads = c.grads && c.grads == var->leaf_grad && var->shards;
-    bool loss = (link->cls->uses_loss || link->reads_loss) && !c.loss;
+    bool loss = (link->cls->traits.uses_loss || link->reads_loss) && !c.loss;
     gd_status status = loss && !(c.loss = gd_var_loss(var, false)) ? gd_error(var->ctx) : GD_OK;
     if (!status) status = gd__call_both(&c, list);
     if (!status) return gd__var_set_own_update(var, list);
@@ -145,7 +145,7 @@ gd_status gd__each_link(gd_link *link, gd_var *var, gd_status (*fn)(gd_link *lin
 
 static gd_status before_step(gd_link *link, gd_var *var)
 {
-    if (link->cls->needs_closure && !var->closure)
+    if (link->cls->traits.needs_closure && !var->closure)
         return gd_fail(var->ctx, GD_STATE, "%s: needs a step with an objective", link->cls->name);
     return link->cls->pre_step ? link->cls->pre_step(link, var) : GD_OK;
 }

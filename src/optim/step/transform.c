@@ -23,7 +23,7 @@ bool gd_link_acts_first(const gd_link *link)
 {
     if (!link) return false;
     const char *target = gd__target_of(link);
-    return link->cls->acts_first || !strcmp(target, "params_direct") || !strcmp(target, "closure");
+    return link->cls->traits.acts_first || !strcmp(target, "params_direct") || !strcmp(target, "closure");
 }
 
 static int64_t update_freq_of(const gd_link *link)
@@ -40,7 +40,7 @@ bool gd_link_is_due(const gd_link *link) { return link && is_due(link); }
 
 bool gd__concatenates(const gd_link *link)
 {
-    if (!link->cls->concat_params) return false;
+    if (!link->cls->traits.concat_params) return false;
     const gd_setting *one = gd__in_force(link, "concat_params");
     return !one || one->real != 0;
 }
@@ -142,7 +142,7 @@ static gd_status update_tensors(const gd_call_args *c, const seen *s)
 /* A function that may write gets tensors without other references; a vector of all parameters is one already. */
 static gd_status own_entries(const gd_call_args *c, seen *s)
 {
-    if (c->link->cls->reads_only || gd__concatenates(c->link)) return GD_OK;
+    if (c->link->cls->traits.reads_only || gd__concatenates(c->link)) return GD_OK;
     for (int i = 0; i < s->count; i++) {
         gd_tensor *own = gd__copy_on(s->tensors[i], s->tensors[i]->storage->device);
         if (!own) return gd_error(c->link->head.ctx);
@@ -216,7 +216,7 @@ static gd_status update_these(const gd_call_args *c, gd_tensor **tensors)
 static gd_status functions_update(const gd_call_args *c, gd_tensor **tensors)
 {
     gd_link *link = c->link;
-    bool due = link->cls->updates_always || is_due(link);
+    bool due = link->cls->traits.updates_always || is_due(link);
     gd_status status = gd__list_entries(c);
     if (link->cls->update_tensors && due && !status) status = gd__on_own(c, tensors, false, update_these);
     if (!status) link->step++;

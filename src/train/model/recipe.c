@@ -13,6 +13,10 @@ static const char *const standardise_names[] = {"none", "each", "all"};
 const char *gd__task_name(gd_task task) { return task_names[task]; }
 static const char *standardise_name(gd_standardise how) { return standardise_names[how]; }
 
+/* Members of the progress, in the order of the file. */
+#define PROGRESS(WHOLE, NUMBER) \
+    WHOLE(epoch) WHOLE(at) NUMBER(loss_sum) NUMBER(last_loss) NUMBER(best_loss) WHOLE(best_epoch) WHOLE(bad)
+
 /* ---- writing ---- */
 
 static void put_words(gd_text *out, const char *key, const gd_words *words)
@@ -64,13 +68,11 @@ void gd__recipe_print(gd_text *out, const gd_recipe *r, const gd_progress_state 
     gd__json_put_whole(out, "stream", r->stream);
     gd__json_put_string(out, "standardise", standardise_name(r->standardise));
     gd__text_put(out, ", \"data\": \"%016" PRIx64 "\"", r->data);
-    gd__json_put_whole(out, "epoch", p->epoch);
-    gd__json_put_whole(out, "at", p->at);
-    gd__json_put_number(out, "loss_sum", p->loss_sum);
-    gd__json_put_number(out, "last_loss", p->last_loss);
-    gd__json_put_number(out, "best_loss", p->best_loss);
-    gd__json_put_whole(out, "best_epoch", p->best_epoch);
-    gd__json_put_whole(out, "bad", p->bad);
+#define PUT_WHOLE(member)  gd__json_put_whole(out, #member, p->member);
+#define PUT_NUMBER(member) gd__json_put_number(out, #member, p->member);
+    PROGRESS(PUT_WHOLE, PUT_NUMBER)
+#undef PUT_WHOLE
+#undef PUT_NUMBER
     gd__text_char(out, '}');
 }
 
@@ -255,13 +257,11 @@ static void read_recipe(reader *r, gd_recipe *out)
 
 static void read_progress(reader *r, gd_progress_state *out)
 {
-    out->epoch = get_whole(r, "epoch", 0, INT64_MAX / 2);
-    out->at = get_whole(r, "at", 0, INT64_MAX / 2);
-    out->loss_sum = get_number(r, "loss_sum");
-    out->last_loss = get_number(r, "last_loss");
-    out->best_loss = get_number(r, "best_loss");
-    out->best_epoch = get_whole(r, "best_epoch", 0, INT64_MAX / 2);
-    out->bad = get_whole(r, "bad", 0, INT64_MAX / 2);
+#define GET_WHOLE(member)  out->member = get_whole(r, #member, 0, INT64_MAX / 2);
+#define GET_NUMBER(member) out->member = get_number(r, #member);
+    PROGRESS(GET_WHOLE, GET_NUMBER)
+#undef GET_WHOLE
+#undef GET_NUMBER
 }
 
 gd_status gd__recipe_parse(gd_ctx *ctx, const char *source, const char *text, gd_recipe *recipe,

@@ -53,5 +53,5 @@ const gd_link_class gd_link_adaptive_heavy_ball = {
     GD_SLOTS(slots),
     GD_SCALARS(scalars),
     .rule = adaptive_heavy_ball_rule,
-    .uses_loss = true,
+    .traits.uses_loss = true,
 };

@@ -37,5 +37,5 @@ const gd_link_class gd_link_aegd = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = aegd_rule,
-    .uses_loss = true,
+    .traits.uses_loss = true,
 };

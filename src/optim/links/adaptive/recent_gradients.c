@@ -376,7 +376,7 @@ static int64_t history_bytes(const gd_link *link, gd_tensor *const *params, int 
 #define HISTORY_CLASS                                                                               \
     .family = "adaptive", .spread = GD_SPREAD_WHOLE, GD_SLOTS(slots), GD_SCALARS(scalars),          \
     .update_tensors = history_update, .apply_tensors = history_apply, .state_bytes = history_bytes, \
-    .concat_params = true, .whole_settings = true, .updates_always = true
+    .traits.concat_params = true, .traits.whole_settings = true, .traits.updates_always = true
 
 /* ---- lm_adagrad ---- */
 

@@ -119,8 +119,8 @@ const gd_link_class gd_link_sam = {
     .example = "sam(0.05) | heavy_ball | lr(0.01)",
     GD_FIELDS(sam_fields),
     .step = sam_step,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };
 
 const gd_link_class gd_link_asam = {
@@ -134,8 +134,8 @@ const gd_link_class gd_link_asam = {
     .example = "asam(0.5) | heavy_ball | lr(0.01)",
     GD_FIELDS(asam_fields),
     .step = sam_step,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };
 
 /* ---- down the momentum ---- */

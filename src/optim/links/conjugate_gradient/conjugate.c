@@ -133,8 +133,8 @@ static gd_status conjugate_apply(const gd_transform *t)
         GD_SLOTS(slots),                                                              \
         .update_tensors = NAME##_update,                                              \
         .apply_tensors = conjugate_apply,                                             \
-        .whole_settings = true,                                                       \
-        .reads_only = true,                                                           \
+        .traits.whole_settings = true,                                                \
+        .traits.reads_only = true,                                                    \
     };
 
 CONJUGATE(conjugate_descent, fields, "conjugate gradients, Fletcher's conjugate descent", "beta = u u / d v",

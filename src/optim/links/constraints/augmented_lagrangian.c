@@ -306,5 +306,5 @@ const gd_link_class gd_link_augmented_lagrangian = {
     .example = "augmented_lagrangian([lbfgs | strong_wolfe])",
     GD_FIELDS(fields),
     .step = augmented_step,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

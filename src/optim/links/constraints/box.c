@@ -90,7 +90,7 @@ const gd_link_class gd_link_box = {
     .example = "box(0, 1) | lbfgs | strong_wolfe",
     GD_FIELDS(fields),
     .step = box_step,
-    .own_settings = true,
-    .acts_first = true,
-    .moves_params = true,
+    .traits.own_settings = true,
+    .traits.acts_first = true,
+    .traits.moves_params = true,
 };

@@ -43,6 +43,6 @@ const gd_link_class gd_link_nlp = {
     GD_FIELDS(fields),
     .step = gd_link_step_nlp,
     .state_bytes = gd_link_nlp_bytes,
-    .needs_closure = true,
-    .moves_params = true,
+    .traits.needs_closure = true,
+    .traits.moves_params = true,
 };

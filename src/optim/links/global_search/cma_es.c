@@ -357,5 +357,5 @@ const gd_link_class gd_link_cma_es = {
     GD_FIELDS(fields),
     .step = cma_es_step,
     .state_bytes = cma_es_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -228,5 +228,5 @@ const gd_link_class gd_link_differential_evolution = {
     GD_FIELDS(fields),
     .step = differential_evolution_step,
     .state_bytes = differential_evolution_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

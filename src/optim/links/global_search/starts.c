@@ -317,7 +317,7 @@ const gd_link_class gd_link_basin_hopping = {
     GD_FIELDS(hop_fields),
     .step = basin_hopping_step,
     .state_bytes = basin_hopping_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };
 
 const gd_link_class gd_link_multi_start = {
@@ -331,5 +331,5 @@ const gd_link_class gd_link_multi_start = {
     GD_FIELDS(start_fields),
     .step = multi_start_step,
     .state_bytes = multi_start_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -154,6 +154,6 @@ const gd_link_class gd_link_fdm = {
     .example = "fdm | lbfgs | strong_wolfe",
     GD_FIELDS(fields),
     .step = fdm_step,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };

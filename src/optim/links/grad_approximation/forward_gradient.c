@@ -181,8 +181,8 @@ const gd_link_class gd_link_forward_gradient = {
     GD_FIELDS(forward_fields),
     .data_size = sizeof(drawn),
     .step = forward_step,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };
 
 const gd_link_class gd_link_spsa1 = {
@@ -197,6 +197,6 @@ const gd_link_class gd_link_spsa1 = {
     GD_FIELDS(spsa1_fields),
     .data_size = sizeof(drawn),
     .step = spsa1_step,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };

@@ -63,8 +63,8 @@ static gd_status mezo_step(gd_link *link, gd_var *var)
         GD_FIELDS(FIELDS),                                                                                  \
         .data_size = sizeof(gd_directions),                                                                 \
         .step = STEP,                                                                                       \
-        .needs_closure = true,                                                                              \
-        .restores_params = true,                                                                            \
+        .traits.needs_closure = true,                                                                       \
+        .traits.restores_params = true,                                                                     \
     };
 
 SAMPLED(gaussian_smoothing, smoothing_fields, sampled_step, "gradient of the loss smoothed by a gaussian",

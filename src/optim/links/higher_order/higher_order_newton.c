@@ -695,5 +695,5 @@ const gd_link_class gd_link_higher_order_newton = {
     .example = "higher_order_newton(3)",
     GD_FIELDS(fields),
     .step = higher_order_newton_step,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

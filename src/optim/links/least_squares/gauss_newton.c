@@ -106,5 +106,5 @@ const gd_link_class gd_link_gauss_newton = {
     .hessian = gauss_newton_hessian,
     .reset = forget,
     .destroy = forget,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -73,5 +73,5 @@ const gd_link_class gd_link_natural_gradient = {
     .example = "natural_gradient | lr(0.1)",
     GD_FIELDS(fields),
     .step = natural_gradient_step,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

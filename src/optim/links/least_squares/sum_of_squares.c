@@ -14,5 +14,5 @@ const gd_link_class gd_link_sum_of_squares = {
     .cost = "nothing beyond the evaluation",
     .example = "sum_of_squares | lbfgs | strong_wolfe",
     .step = sum_of_squares_step,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -58,6 +58,6 @@ const gd_link_class gd_link_adaptive_bisection = {
     .example = "lbfgs | adaptive_bisection",
     GD_FIELDS(fields),
     .step = adaptive_bisection_step,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };

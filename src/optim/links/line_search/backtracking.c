@@ -147,8 +147,8 @@ const gd_link_class gd_link_backtracking = {
     .example = "lbfgs | backtracking",
     GD_FIELDS(fields),
     .step = backtracking_step,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };
 
 const gd_link_class gd_link_adaptive_backtracking = {
@@ -161,6 +161,6 @@ const gd_link_class gd_link_adaptive_backtracking = {
     .example = "lbfgs | adaptive_backtracking",
     GD_FIELDS(adaptive_fields),
     .step = adaptive_step,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };

@@ -352,6 +352,6 @@ const gd_link_class gd_link_strong_wolfe = {
     .example = "lbfgs | strong_wolfe",
     GD_FIELDS(fields),
     .step = strong_wolfe_step,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };

@@ -47,7 +47,7 @@ static gd_status fill_loss_step(gd_link *link, gd_var *var)
                                           .example = EXAMPLE,  \
                                           GD_FIELDS(fields),   \
                                           .rule = NAME##_rule, \
-                                          .uses_loss = true}
+                                          .traits.uses_loss = true}
 
 BY_LOSS(mul_by_loss, "multiplies the update by the loss", "u alpha max(f, min_value)",
         "mul_by_loss | lr(0.001)");

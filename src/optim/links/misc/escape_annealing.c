@@ -91,5 +91,5 @@ const gd_link_class gd_link_escape_annealing = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .step = escape_annealing_step,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -44,8 +44,8 @@ static gd_tensor *exponential(void *user, gd_tensor *loss)
         .cost = "nothing beyond the evaluation",             \
         .example = #NAME " | lbfgs | strong_wolfe",          \
         .step = NAME##_step,                                 \
-        .needs_closure = true,                               \
-        .restores_params = true,                             \
+        .traits.needs_closure = true,                        \
+        .traits.restores_params = true,                      \
     };
 
 HOMOTOPY(exp_homotopy, exponential, "minimises the exponential of the loss", "loss -> exp(loss)")

@@ -100,7 +100,7 @@ const gd_link_class gd_link_multistep = {
     .example = "multistep([heavy_ball | lr(0.01)], 3)",
     GD_FIELDS(multistep_fields),
     .step = multistep_step,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };
 
 const gd_link_class gd_link_sequential = {
@@ -113,5 +113,5 @@ const gd_link_class gd_link_sequential = {
     .example = "sequential([lr(0.01) | signum | clip_value(0.01)], 2)",
     GD_FIELDS(sequential_fields),
     .step = sequential_step,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -49,7 +49,7 @@ const gd_link_class gd_link_negate_on_loss_increase = {
     .example = "adam | lr(0.1) | negate_on_loss_increase",
     GD_FIELDS(fields),
     .step = negate_step,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
     .spread = GD_SPREAD_VECTOR,
 };

@@ -167,6 +167,6 @@ const gd_link_class gd_link_loss_scale = {
     GD_FIELDS(scale_fields),
     .data_size = sizeof(double),
     .step = scale_step,
-    .acts_first = true,
+    .traits.acts_first = true,
     .spread = GD_SPREAD_VECTOR,
 };

@@ -69,5 +69,5 @@ const gd_link_class gd_link_online = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .step = online_step,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

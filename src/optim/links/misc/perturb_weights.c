@@ -106,8 +106,8 @@ const gd_link_class gd_link_perturb_weights = {
     .example = "perturb_weights(0.01) | adam | lr(0.001)",
     GD_FIELDS(perturb_fields),
     .step = perturb_step,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };
 
 const gd_link_class gd_link_weight_dropout = {
@@ -120,6 +120,6 @@ const gd_link_class gd_link_weight_dropout = {
     .example = "weight_dropout(0.1) | adam | lr(0.001)",
     GD_FIELDS(dropout_fields),
     .step = dropout_step,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };

@@ -69,6 +69,6 @@ const gd_link_class gd_link_random_hvp = {
     GD_SLOTS(slots),
     .step = random_hvp_step,
     .state_bytes = random_hvp_bytes,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };

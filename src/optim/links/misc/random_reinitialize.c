@@ -90,5 +90,5 @@ const gd_link_class gd_link_random_reinitialize = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .step = random_reinitialize_step,
-    .acts_first = true,
+    .traits.acts_first = true,
 };

@@ -33,5 +33,5 @@ const gd_link_class gd_link_split = {
     .example = "split(\"axes>=2\", adam, lion) | lr(0.001)",
     GD_FIELDS(fields),
     .part = split_part,
-    .no_child_hessian = true,
+    .traits.no_child_hessian = true,
 };

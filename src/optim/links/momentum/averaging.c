@@ -163,7 +163,7 @@ static int64_t history_bytes(const gd_link *link, gd_tensor *const *params, int 
         GD_SCALARS(scalars),                                              \
         .apply_tensors = APPLY,                                           \
         .state_bytes = history_bytes,                                     \
-        .reads_only = true,                                               \
+        .traits.reads_only = true,                                        \
         .spread = GD_SPREAD_FLAT,                                         \
     };
 

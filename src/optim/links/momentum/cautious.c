@@ -67,7 +67,7 @@ const gd_link_class gd_link_cautious = {
     .example = "adam | cautious | lr(0.001)",
     GD_FIELDS(fields),
     .rule = cautious_rule,
-    .uses_grad = true,
+    .traits.uses_grad = true,
 };
 
 const gd_link_class gd_link_intermodule_cautious = {
@@ -89,5 +89,5 @@ const gd_link_class gd_link_update_gradient_sign_consistency = {
     .example = "adam | mul(update_gradient_sign_consistency) | lr(0.001)",
     GD_FIELDS(mask_fields),
     .rule = mask_rule,
-    .uses_grad = true,
+    .traits.uses_grad = true,
 };

@@ -39,7 +39,7 @@ const gd_link_class gd_link_scale_by_grad_cosine_similarity = {
     .example = "heavy_ball | scale_by_grad_cosine_similarity | lr(0.01)",
     GD_FIELDS(grad_fields),
     .rule = by_grad_rule,
-    .uses_grad = true,
+    .traits.uses_grad = true,
 };
 
 const gd_link_class gd_link_scale_modules_by_cosine_similarity = {

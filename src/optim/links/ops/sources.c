@@ -30,7 +30,7 @@ const gd_link_class gd_link_fill = {
         .formula = FORMULA,                                 \
         .example = EXAMPLE,                                 \
         .rule = RULE,                                       \
-        .uses_grad = GRAD,                                  \
+        .traits.uses_grad = GRAD,                           \
     }
 
 static gd_value zeros_rule(gd_rule *r, gd_value u)
@@ -82,5 +82,5 @@ const gd_link_class gd_link_grad_to_none = {
     .example = "adam | lr(0.1) | grad_to_none",
     .cost = "one more evaluation where a later link asks for the gradient",
     .step = grad_to_none_step,
-    .acts_first = true,
+    .traits.acts_first = true,
 };

@@ -153,7 +153,7 @@ static gd_status real_step(gd_link *link, gd_var *var)
         GD_FIELDS(fields),                                             \
         .step = projected_step,                                        \
         .projection = by,                                              \
-        .no_child_hessian = true,                                      \
+        .traits.no_child_hessian = true,                               \
     }
 
 PROJECTION(vector_projection, "a chain over all parameters as one vector",
@@ -174,7 +174,7 @@ const gd_link_class gd_link_to = {
     GD_FIELDS(to_fields),
     .step = to_step,
     .projection = &copies,
-    .no_child_hessian = true,
+    .traits.no_child_hessian = true,
 };
 
 const gd_link_class gd_link_view_as_real = {

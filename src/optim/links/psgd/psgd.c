@@ -756,9 +756,10 @@ static const char *const low_rank_scalars[] = {"step"};
 #define LOW_RANK(NAME)                                                           \
     .family = "psgd", PAPER, GD_FIELDS(NAME##_fields), GD_SLOTS(low_rank_slots), \
     GD_SCALARS(low_rank_scalars), .state_bytes = low_rank_bytes
-#define WHITEN(NAME) .update_tensors = NAME##_update, .apply_tensors = NAME##_apply, .whole_settings = true
+#define WHITEN(NAME) \
+    .update_tensors = NAME##_update, .apply_tensors = NAME##_apply, .traits.whole_settings = true
 #define NEWTON(NAME) \
-    .update = NAME##_update, .apply = NAME##_apply, .spread = GD_SPREAD_WHOLE, .needs_closure = true
+    .update = NAME##_update, .apply = NAME##_apply, .spread = GD_SPREAD_WHOLE, .traits.needs_closure = true
 #define PAPER \
     .paper =  \
         "Li, Preconditioned stochastic gradient descent, IEEE TNNLS 29, 2018; arXiv 2402.04553, 2402.11858"
@@ -784,7 +785,7 @@ const gd_link_class gd_link_psgd_lra_whiten = {
     .cost = "20 n rank + 4 n rank^2 flops; 2 n rank + n numbers",
     .example = "psgd_lra_whiten | lr(0.001)",
     .spread = GD_SPREAD_WHOLE,
-    .concat_params = true,
+    .traits.concat_params = true,
 };
 
 const gd_link_class gd_link_psgd_dense_newton = {

@@ -163,7 +163,7 @@ const gd_link_class gd_link_new_ssm = {
     .paper =
         "Moghrabi, Hassan & Askar, New self-scaling quasi-Newton methods for unconstrained optimization, 2022",
     .example = "new_ssm | strong_wolfe",
-    .uses_loss = true,
+    .traits.uses_loss = true,
 };
 
 const gd_link_class gd_link_psb = {

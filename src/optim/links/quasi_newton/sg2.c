@@ -114,5 +114,5 @@ const gd_link_class gd_link_sg2 = {
     .update = sg2_update,
     .apply = sg2_apply,
     .state_bytes = gd_link_matrix_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -96,5 +96,5 @@ const gd_link_class gd_link_inverse_free_newton = {
     .apply = inverse_free_apply,
     .hessian = inverse_free_hessian,
     .state_bytes = gd_link_matrix_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -184,7 +184,7 @@ const gd_link_class gd_link_newton = {
     .apply = newton_apply,
     .hessian = newton_hessian,
     .state_bytes = gd_link_matrix_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };
 
 const gd_link_class gd_link_inm = {
@@ -202,7 +202,7 @@ const gd_link_class gd_link_inm = {
     .update = newton_update,
     .apply = inm_apply,
     .state_bytes = inm_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };
 
 /* ---- improved_newton ---- */
@@ -237,7 +237,7 @@ const gd_link_class gd_link_improved_newton = {
     .update = newton_update,
     .apply = inm_apply,
     .state_bytes = inm_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };
 
 /* ---- subspace_newton ---- */
@@ -432,5 +432,5 @@ const gd_link_class gd_link_subspace_newton = {
     GD_FIELDS(subspace_fields),
     .apply = subspace_apply,
     .state_bytes = subspace_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -99,5 +99,5 @@ const gd_link_class gd_link_newton_cg = {
     GD_SLOTS(slots),
     .state_bytes = solution_bytes,
     .apply = newton_cg_apply,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

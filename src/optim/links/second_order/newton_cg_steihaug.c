@@ -109,5 +109,5 @@ const gd_link_class gd_link_newton_cg_steihaug = {
     .example = "newton_cg_steihaug",
     GD_FIELDS(fields),
     .apply = steihaug_apply,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

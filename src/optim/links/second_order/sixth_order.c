@@ -156,7 +156,7 @@ static gd_status sixth_order_step(gd_link *link, gd_var *var, order_fn fn)
     static gd_status NAME##_step(gd_link *link, gd_var *var) { return sixth_order_step(link, var, FN); }
 #define CLASS(NAME)                                                                        \
     .spread = GD_SPREAD_WHOLE, .name = #NAME, .family = "second_order", GD_FIELDS(fields), \
-    .step = NAME##_step, .needs_closure = true, .example = #NAME " | strong_wolfe"
+    .step = NAME##_step, .traits.needs_closure = true, .example = #NAME " | strong_wolfe"
 
 SIXTH(sixth_order_3p, by_3p)
 SIXTH(sixth_order_3pm2, by_3pm2)

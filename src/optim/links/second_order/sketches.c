@@ -282,7 +282,7 @@ const gd_link_class gd_link_rsn = {
     GD_FIELDS(rsn_fields),
     .apply = rsn_apply,
     .state_bytes = rsn_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };
 
 const gd_link_class gd_link_nystrom_sketch_and_solve = {
@@ -297,7 +297,7 @@ const gd_link_class gd_link_nystrom_sketch_and_solve = {
     GD_FIELDS(solve_fields),
     .apply = nystrom_sketch_and_solve_apply,
     .state_bytes = no_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };
 
 const gd_link_class gd_link_nystrom_pcg = {
@@ -312,5 +312,5 @@ const gd_link_class gd_link_nystrom_pcg = {
     GD_FIELDS(pcg_fields),
     .apply = nystrom_pcg_apply,
     .state_bytes = no_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -67,5 +67,5 @@ const gd_link_class gd_link_two_point_newton = {
     .example = "two_point_newton | strong_wolfe",
     GD_FIELDS(fields),
     .step = two_point_step,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

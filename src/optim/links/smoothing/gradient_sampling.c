@@ -249,6 +249,6 @@ const gd_link_class gd_link_gradient_sampling = {
     GD_FIELDS(fields),
     .step = gradient_sampling_step,
     .state_bytes = sampling_bytes,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };

@@ -59,7 +59,7 @@ const gd_link_class gd_link_adgd = {
     GD_SLOTS(slots),
     .update_tensors = adgd_update,
     .apply_tensors = adgd_apply,
-    .whole_settings = true,
-    .reads_only = true,
-    .uses_grad = true,
+    .traits.whole_settings = true,
+    .traits.reads_only = true,
+    .traits.uses_grad = true,
 };

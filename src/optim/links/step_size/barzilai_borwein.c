@@ -96,9 +96,9 @@ const gd_link_class gd_link_barzilai_borwein = {
     GD_SLOTS(slots),
     .update_tensors = bb_update,
     .apply_tensors = bb_apply,
-    .whole_settings = true,
-    .reads_only = true,
-    .uses_grad = true,
+    .traits.whole_settings = true,
+    .traits.reads_only = true,
+    .traits.uses_grad = true,
 };
 
 const gd_link_class gd_link_bb_stab = {
@@ -114,7 +114,7 @@ const gd_link_class gd_link_bb_stab = {
     GD_SLOTS(slots),
     .update_tensors = stab_update,
     .apply_tensors = stab_apply,
-    .whole_settings = true,
-    .reads_only = true,
-    .uses_grad = true,
+    .traits.whole_settings = true,
+    .traits.reads_only = true,
+    .traits.uses_grad = true,
 };

@@ -38,5 +38,5 @@ const gd_link_class gd_link_bold_driver = {
     GD_FIELDS(fields),
     GD_SCALARS(scalars),
     .rule = bold_rule,
-    .uses_loss = true,
+    .traits.uses_loss = true,
 };

@@ -67,8 +67,8 @@ const gd_link_class gd_link_polyak_step_size = {
     GD_FIELDS(fields),
     .update_tensors = polyak_update,
     .apply_tensors = polyak_apply,
-    .whole_settings = true,
-    .reads_only = true,
-    .uses_grad = true,
-    .uses_loss = true,
+    .traits.whole_settings = true,
+    .traits.reads_only = true,
+    .traits.uses_grad = true,
+    .traits.uses_loss = true,
 };

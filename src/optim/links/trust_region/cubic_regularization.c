@@ -133,5 +133,5 @@ const gd_link_class gd_link_cubic_regularization = {
     GD_FIELDS(fields),
     .update = gd_trust_update,
     .apply = cubic_apply,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -97,5 +97,5 @@ const gd_link_class gd_link_dogleg = {
     GD_FIELDS(fields),
     .update = gd_trust_update,
     .apply = dogleg_apply,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

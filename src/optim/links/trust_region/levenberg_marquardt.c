@@ -95,5 +95,5 @@ const gd_link_class gd_link_levenberg_marquardt = {
     GD_FIELDS(fields),
     .update = gd_trust_update,
     .apply = levenberg_marquardt_apply,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -91,5 +91,5 @@ const gd_link_class gd_link_trust_cg = {
     GD_FIELDS(fields),
     .update = gd_trust_update,
     .apply = trust_cg_apply,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -166,6 +166,6 @@ const gd_link_class gd_link_svrg = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .step = svrg_step,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };

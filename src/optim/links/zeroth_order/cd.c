@@ -154,6 +154,6 @@ const gd_link_class gd_link_cd = {
     GD_SLOTS(slots),
     .step = cd_step,
     .state_bytes = cd_bytes,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };

@@ -220,5 +220,5 @@ const gd_link_class gd_link_nelder_mead = {
     GD_FIELDS(fields),
     .step = nelder_mead_step,
     .state_bytes = nelder_mead_bytes,
-    .needs_closure = true,
+    .traits.needs_closure = true,
 };

@@ -162,17 +162,8 @@ static void take_trial(gd_numbers *p, double f)
 static void tell(gd_numbers *p, double length)
 {
     const gd_solve_options *o = &p->options->solve;
-    if (!o->callback) return;
-    gd_progress progress = {.step = p->steps,
-                            .evals = p->evals,
-                            .loss = p->f,
-                            .loss_after = p->f,
-                            .gradient_norm = gd__numbers_gradient(p),
-                            .gradient_length = NAN,
-                            .violation = NAN,
-                            .step_norm = length,
-                            .seconds = gd__seconds() - p->start};
-    if (!o->callback(o->callback_user, &progress)) stop(p, GD_STOP_CALLER);
+    if (o->callback && !gd__lsq_tell(o, p->steps, p->evals, p->f, gd__numbers_gradient(p), length, p->start))
+        stop(p, GD_STOP_CALLER);
 }
 
 /* What an attempt says of the end. */

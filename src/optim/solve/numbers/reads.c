@@ -241,9 +241,29 @@ static const sets *sets_of(const reader *r, const gd_tensor *t)
     return NULL;
 }
 
+/* Every result reads all that the operands read. */
+static void follow_all(reader *r, const gd_node *node, const gd_tensor *out)
+{
+    for (int64_t i = 0; i < out->numel && !r->lost; i++) {
+        begin_set(r);
+        for (int k = 0; k < node->nin; k++) {
+            const sets *from = sets_of(r, node->in[k]);
+            for (int64_t e = 0; from && e < from->count && !r->lost; e++) add_element(r, from, e);
+        }
+        end_set(r, i);
+    }
+}
+
+/* Those at its place, if the operands spread over the result. */
 static void follow_elements(reader *r, const gd_node *node, const gd_tensor *out)
 {
     int64_t at[GD_MAX_DIMS] = {0};
+    bool spread = true;
+    for (int k = 0; k < node->nin; k++) spread = spread && spreads(node->in[k], out);
+    if (!spread) {
+        follow_all(r, node, out);
+        return;
+    }
     for (int64_t i = 0; i < out->numel && !r->lost; i++) {
         unravel(out, i, at);
         begin_set(r);
@@ -303,6 +323,10 @@ static void follow_cat(reader *r, const gd_node *node, const gd_tensor *out)
 static void follow_matmul(reader *r, const gd_node *node, const gd_tensor *out)
 {
     const gd_tensor *a = node->in[0], *b = node->in[1];
+    if (a->ndim < 2 || b->ndim < 2 || out->ndim < 2 || !a->numel || !b->numel) {
+        follow_all(r, node, out);
+        return;
+    }
     const sets *from_a = sets_of(r, a), *from_b = sets_of(r, b);
     int64_t inner = a->size[a->ndim - 1], rows = out->size[out->ndim - 2], columns = out->size[out->ndim - 1];
     int64_t batches_a = a->numel / (rows * inner), batches_b = b->numel / (inner * columns);
@@ -317,74 +341,89 @@ static void follow_matmul(reader *r, const gd_node *node, const gd_tensor *out)
     }
 }
 
-static bool is_matmul(const gd_node *node, const gd_tensor *out)
-{
-    return node->op == GD_OP_matmul && node->in[0]->ndim >= 2 && node->in[1]->ndim >= 2 && out->ndim >= 2 &&
-           node->in[0]->numel > 0 && node->in[1]->numel > 0;
-}
-
-/* Every result reads all that the operands read. */
-static void follow_all(reader *r, const gd_node *node, const gd_tensor *out)
-{
-    for (int64_t i = 0; i < out->numel && !r->lost; i++) {
-        begin_set(r);
-        for (int k = 0; k < node->nin; k++) {
-            const sets *from = sets_of(r, node->in[k]);
-            for (int64_t e = 0; from && e < from->count && !r->lost; e++) add_element(r, from, e);
-        }
-        end_set(r, i);
-    }
-}
-
-static bool is_element_wise(const gd_node *node, const gd_tensor *out)
-{
-    if (gd__ops[node->op].kind != GD_KIND_MAP) return false;
-    for (int k = 0; k < node->nin; k++)
-        if (!spreads(node->in[k], out)) return false;
-    return true;
-}
-
-/* Operators whose results are followed closer than "each reads everything": by places, by rows, or in another way. */
-static const struct {
+/* What the column `reads` of the operator table says: by places, by rows, or in another way; nothing: every result reads all. */
+typedef struct manner {
     place_fn *place;
     bool indexed; /* the second operand says where */
     enum { NO_ROWS, ROW_TO_ONE, ROW_TO_ROW } rows;
     void (*follow)(reader *r, const gd_node *node, const gd_tensor *out);
-} closer[GD_OP_COUNT] = {
-    [GD_OP_reshape] = {.place = same_place},
-    [GD_OP_relabel] = {.place = same_place},
-    [GD_OP_cast] = {.place = same_place},
-    [GD_OP_copy] = {.place = same_place},
-    [GD_OP_to_device] = {.place = same_place},
-    [GD_OP_permute] = {.place = permuted_place},
-    [GD_OP_expand] = {.place = expanded_place},
-    [GD_OP_slice] = {.place = sliced_place},
-    [GD_OP_split] = {.place = split_place},
-    [GD_OP_embed] = {.place = embedded_place},
-    [GD_OP_index_select] = {.place = selected_place, .indexed = true},
-    [GD_OP_gather] = {.place = gathered_place, .indexed = true},
-    [GD_OP_sum] = {.rows = ROW_TO_ONE},
-    [GD_OP_prod] = {.rows = ROW_TO_ONE},
-    [GD_OP_cumsum] = {.rows = ROW_TO_ROW},
-    [GD_OP_softmax] = {.rows = ROW_TO_ROW},
-    [GD_OP_log_softmax] = {.rows = ROW_TO_ROW},
-    [GD_OP_cat] = {.follow = follow_cat},
+} manner;
+
+#define READS_ALL \
+    {             \
+        NULL      \
+    }
+#define READS_EACH                \
+    {                             \
+        .follow = follow_elements \
+    }
+#define READS_SAME          \
+    {                       \
+        .place = same_place \
+    }
+#define READS_PERMUTED          \
+    {                           \
+        .place = permuted_place \
+    }
+#define READS_EXPANDED          \
+    {                           \
+        .place = expanded_place \
+    }
+#define READS_SLICED          \
+    {                         \
+        .place = sliced_place \
+    }
+#define READS_SPLIT          \
+    {                        \
+        .place = split_place \
+    }
+#define READS_EMBEDDED          \
+    {                           \
+        .place = embedded_place \
+    }
+#define READS_SELECTED                           \
+    {                                            \
+        .place = selected_place, .indexed = true \
+    }
+#define READS_GATHERED                           \
+    {                                            \
+        .place = gathered_place, .indexed = true \
+    }
+#define READS_ROW          \
+    {                      \
+        .rows = ROW_TO_ONE \
+    }
+#define READS_ROWS         \
+    {                      \
+        .rows = ROW_TO_ROW \
+    }
+#define READS_JOINED         \
+    {                        \
+        .follow = follow_cat \
+    }
+#define READS_PRODUCT           \
+    {                           \
+        .follow = follow_matmul \
+    }
+
+static const manner manners[GD_OP_COUNT] = {
+#define OP(name, nin, nout, kind, needs, takes, batch, reads) [GD_OP_##name] = READS_##reads,
+#define OP0(...)
+#include "tensor/ops.def"
+#undef OP
+#undef OP0
 };
 
 static void follow_node(reader *r, const gd_node *node, int output, const gd_tensor *out, sets *made)
 {
-    int op = node->op;
+    const manner *m = &manners[node->op];
     if (!open_sets(r, made, out->numel)) return;
-    if (closer[op].place && !(closer[op].indexed && !readable_index(node->in[1])))
-        follow_picks(r, node, output, out, closer[op].place);
-    else if (closer[op].rows)
-        follow_rows(r, node, out, closer[op].rows == ROW_TO_ROW);
-    else if (closer[op].follow)
-        closer[op].follow(r, node, out);
-    else if (is_matmul(node, out))
-        follow_matmul(r, node, out);
-    else if (is_element_wise(node, out))
-        follow_elements(r, node, out);
+    if (m->place && !(m->indexed && !readable_index(node->in[1])))
+        follow_picks(r, node, output, out, m->place);
+    else if (m->rows)
+        follow_rows(r, node, out, m->rows == ROW_TO_ROW);
+    else if (m->follow)
+        m->follow(r, node, out);
     else
         follow_all(r, node, out);
 }

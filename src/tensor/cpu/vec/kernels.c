@@ -511,8 +511,8 @@ const gd_vec_table JOIN(gd__vec_, GD_ISA) = {
     .rows = JOIN(gd__rows_, GD_ISA),
     .map =
         {
-#define OP(name, nin, nout, kind, needs, takes, batch) kind(name, takes)
-#define OP0(name, nin, nout, kind, needs, takes)       kind(name, takes)
+#define OP(name, nin, nout, kind, needs, takes, batch, reads) kind(name, takes)
+#define OP0(name, nin, nout, kind, needs, takes)              kind(name, takes)
 #include "tensor/ops.def"
         },
     .load = {[GD_F16] = load_f16,

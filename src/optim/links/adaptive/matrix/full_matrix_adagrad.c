@@ -147,6 +147,6 @@ const gd_link_class gd_link_full_matrix_adagrad = {
     .update_tensors = full_matrix_update,
     .apply_tensors = full_matrix_apply,
     .state_bytes = full_matrix_bytes,
-    .concat_params = true,
-    .whole_settings = true,
+    .traits.concat_params = true,
+    .traits.whole_settings = true,
 };

@@ -225,10 +225,11 @@ static gd_status apply_adahessian(const gd_transform *t) { return apply(t, adahe
 static gd_status apply_sophia(const gd_transform *t) { return apply(t, sophia_update); }
 static gd_status apply_esgd(const gd_transform *t) { return apply(t, esgd_update); }
 
-#define COMMON(label, what, state, learn_fn, apply_fn)                                             \
-    .spread = GD_SPREAD_VECTOR, .name = #label, .family = "adaptive", .summary = what,             \
-    GD_FIELDS(label##_fields), GD_SLOTS(state), .pre_step = before, .update_tensors = learn_fn,    \
-    .apply_tensors = apply_fn, .reads_only = true, .needs_closure = true, .restores_params = true, \
+#define COMMON(label, what, state, learn_fn, apply_fn)                                          \
+    .spread = GD_SPREAD_VECTOR, .name = #label, .family = "adaptive", .summary = what,          \
+    GD_FIELDS(label##_fields), GD_SLOTS(state), .pre_step = before, .update_tensors = learn_fn, \
+    .apply_tensors = apply_fn, .traits.reads_only = true, .traits.needs_closure = true,         \
+    .traits.restores_params = true,                                                             \
     .cost = "n_samples products with the Hessian every update_freq steps, each about two gradients"
 
 const gd_link_class gd_link_adahessian = {

@@ -474,10 +474,10 @@ const gd_link_class gd_link_shampoo = {
     GD_SCALARS(shampoo_scalars),
     .update_tensors = shampoo_update,
     .apply_tensors = shampoo_apply,
-    .reads_only = true,
+    .traits.reads_only = true,
     .state_bytes = shampoo_bytes,
     .spread = GD_SPREAD_TENSOR,
-    .updates_always = true,
+    .traits.updates_always = true,
 };
 
 /* ---- soap ---- */
@@ -709,7 +709,7 @@ const gd_link_class gd_link_soap = {
     GD_SLOTS(soap_slots),
     GD_SCALARS(soap_scalars),
     .apply_tensors = soap_apply,
-    .reads_only = true,
+    .traits.reads_only = true,
     .state_bytes = soap_bytes,
     .spread = GD_SPREAD_TENSOR,
 };
@@ -792,7 +792,7 @@ const gd_link_class gd_link_soap_basis = {
     GD_SLOTS(basis_slots),
     GD_SCALARS(soap_scalars),
     .apply_tensors = soap_basis_apply,
-    .reads_only = true,
+    .traits.reads_only = true,
     .state_bytes = soap_basis_bytes,
     .spread = GD_SPREAD_WHOLE,
 };

@@ -108,6 +108,6 @@ const gd_link_class gd_link_matrix_momentum = {
     GD_SLOTS(slots),
     .step = matrix_momentum_step,
     .state_bytes = momentum_bytes,
-    .needs_closure = true,
-    .restores_params = true,
+    .traits.needs_closure = true,
+    .traits.restores_params = true,
 };

@@ -173,7 +173,7 @@ const gd_link_class gd_link_orthogonalize = {
     GD_FIELDS(fields),
     .apply_tensors = orthogonalize_apply,
     .spread = GD_SPREAD_TENSOR,
-    .reads_only = true,
+    .traits.reads_only = true,
 };
 
 /* ---- its two corrections on their own ---- */
@@ -202,8 +202,8 @@ const gd_link_class gd_link_dual_norm_correction = {
     GD_FIELDS(dual_fields),
     .apply_tensors = dual_apply,
     .spread = GD_SPREAD_TENSOR,
-    .reads_only = true,
-    .uses_grad = true,
+    .traits.reads_only = true,
+    .traits.uses_grad = true,
 };
 
 static const gd_field adjust_fields[] = {
@@ -234,5 +234,5 @@ const gd_link_class gd_link_muon_adjust_lr = {
     GD_FIELDS(adjust_fields),
     .apply_tensors = adjust_apply,
     .spread = GD_SPREAD_TENSOR,
-    .reads_only = true,
+    .traits.reads_only = true,
 };
