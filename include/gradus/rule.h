@@ -32,7 +32,7 @@ gd_value gd_rule_step(gd_rule *r);  /* applications of this link to this paramet
 gd_value gd_rule_numel(gd_rule *r); /* elements of the tensor */
 gd_value gd_rule_param(gd_rule *r); /* the parameter */
 gd_value gd_rule_grad(gd_rule *r);  /* the gradient, even if the update has changed */
-gd_value gd_rule_loss(gd_rule *r);  /* needs .uses_loss in the class */
+gd_value gd_rule_loss(gd_rule *r);  /* needs .traits.uses_loss in the class */
 
 /* Random numbers, one per element, new at every step; they do not depend on device, threads or the way of running.  They are a
  * function of the seed (the link's if it has a GD_SEED setting that is a number, else the context's), the link's place in
