@@ -347,6 +347,17 @@ class Optimizer(_core._Optimizer):
         them; the parameters stay."""
         reset_links(self, link)
 
+    def set_param_groups(self, link: "str | Chain", groups: Sequence[Mapping[str, Any]]) -> "Optimizer":
+        """Settings of one link, by its name or place, for some parameters: set_param_groups("adam", [{"params": [w], "beta1": 0.5}]).
+        They count more than those of param_groups."""
+        paths = places(self, link, "set_param_groups")
+        if len(paths) > 1:
+            raise ValueError(f"set_param_groups: several links are called so: {', '.join(paths)}")
+        for settings, tensors in _groups_of(list(groups), type(None)):
+            text = ", ".join(f"{key}={_written(value)}" for key, value in settings.items())
+            _core._optimizer_set_for(self, paths[0], tuple(tensors.values()), text)
+        return self
+
     @property
     def links(self) -> list[str]:
         """The places of all links in the chain, parents first: "0:clip_norm", "1:adam"."""
@@ -458,16 +469,25 @@ def joined(chain: tuple[Any, ...]) -> str:
     return " | ".join(part.text if isinstance(part, Chain) else part for part in parts)
 
 
-def reset_links(optimizer: _core._Optimizer, link: "str | Chain | None") -> None:
-    """All state, or that of links by name or place."""
-    if link is None:
-        _core._optimizer_reset(optimizer, None)
-        return
+def _written(value: Any) -> str:
+    """A setting as text of a chain."""
+    import json
+
+    return json.dumps(value) if isinstance(value, (str, bool)) else "none" if value is None else repr(value)
+
+
+def places(optimizer: _core._Optimizer, link: "str | Chain", who: str) -> list[str]:
+    """Of the links with a name or place."""
     wanted, all_ = link.text.split("(")[0] if isinstance(link, Chain) else link, _core._optimizer_links(optimizer)
     found = [path for path, name in all_ if wanted in (path, name)]
     if not found:
-        raise KeyError(f"reset: no link '{wanted}' in the chain; there are {', '.join(path for path, _ in all_)}")
-    for path in found:
+        raise KeyError(f"{who}: no link '{wanted}' in the chain; there are {', '.join(path for path, _ in all_)}")
+    return found
+
+
+def reset_links(optimizer: _core._Optimizer, link: "str | Chain | None") -> None:
+    """All state, or that of links by name or place."""
+    for path in [None] if link is None else places(optimizer, link, "reset"):
         _core._optimizer_reset(optimizer, path)
 
 

@@ -248,6 +248,25 @@ static PyObject *set_text(PyObject *module, PyObject *args)
     return link ? none(c, gd_link_set_string(link, field, text)) : NULL;
 }
 
+/* _optimizer_set_for(optimizer, path, tensors, settings): settings of that link for some parameters. */
+static PyObject *set_for(PyObject *module, PyObject *args)
+{
+    PyObject *o, *tensors;
+    const char *path, *text;
+    gd_py_context *c;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OsO!s:set_param_groups", &o, &path, &PyTuple_Type, &tensors, &text))
+        return NULL;
+    gd_optimizer *optimizer = optimizer_in(o, &c);
+    gd_link *link = optimizer ? link_at(optimizer, path) : NULL;
+    int n = (int)PyTuple_Size(tensors);
+    gd_tensor **t = link ? tensors_in(tensors, "set_param_groups", n) : NULL;
+    if (!t) return NULL;
+    gd_status status = gd_link_set_group(link, t, n, text);
+    PyMem_Free(t);
+    return none(c, status);
+}
+
 /* ---- attributes ---- */
 
 /* _optimizer_description(optimizer): the text about its state that save() writes. */
@@ -276,5 +295,6 @@ PyMethodDef gd_py_by_hand_functions[] = {{"_optimizer_transform", transform, MET
                                          {"_optimizer_selections", selections, METH_O, NULL},
                                          {"_optimizer_reset", reset, METH_VARARGS, NULL},
                                          {"_optimizer_set_text", set_text, METH_VARARGS, NULL},
+                                         {"_optimizer_set_for", set_for, METH_VARARGS, NULL},
                                          {"_optimizer_description", description, METH_O, NULL},
                                          {NULL, NULL, 0, NULL}};
