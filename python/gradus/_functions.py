@@ -347,8 +347,26 @@ def _rows(leaf: Tensor, taken: _Taken, create: bool) -> list[Tensor]:
     for i in range(leaf.size):
         for column, g in zip(found, _grads(flat[i] if leaf.requires_grad else leaf, taken, None, create, True)):
             column.append(g)
-    return [(_core.stack([c.drop_names() for c in column]) if column else t.detach().reshape(-1)[:0]).reshape((*leaf.shape, *t.shape))
+    return [_with_axes_of((_core.stack([c.drop_names() for c in column]) if column else t.detach().reshape(-1)[:0]).reshape((*leaf.shape, *t.shape)), leaf, t)
             for column, t in zip(found, taken.used)]
+
+
+def _with_axes_of(made: Tensor, *parts: Tensor) -> Tensor:
+    """The axes of the parts one after the other, with names and labels; a repeated name gets a number, "x2"."""
+    given = [n for p in parts for n in p.axes]
+    if not any(given):
+        return made
+    names: list[str | None] = []
+    for name in given:
+        new, number = name, 2
+        while new is not None and new in names:
+            new, number = f"{name}{number}", number + 1
+        names.append(new)
+    made = _core.rename(made, ", ".join("_" if n is None else n for n in names))
+    for new, labels in zip(names, (row for p in parts for row in p.labels)):
+        if new is not None and labels is not None:
+            made = made.with_labels(new, list(labels))
+    return made
 
 
 jacfwd = jacrev  # the same numbers; forward products are made of reverse ones here, so there is no cheaper way by columns

@@ -36,7 +36,7 @@ def tensor(data: Any, dtype: Any = None, axes: Any = None, labels: Any = None, r
     __array__.
 
     axes    a name for each axis: "batch, feature" or ("batch", None)
-    labels  the labels of each axis, {axis: [...]}
+    labels  the labels of each axis, {axis: [...]}: texts, or numbers such as times
     Floats give f64, whole numbers i64 and flags bool, arrays keep their dtype.  asarray() shares memory instead."""
     t = _core.tensor(data, dtype)
     if device is not None:
@@ -44,10 +44,21 @@ def tensor(data: Any, dtype: Any = None, axes: Any = None, labels: Any = None, r
     if axes is not None:
         t = t.rename(axes if isinstance(axes, str) else ", ".join("_" if a is None else a for a in axes))
     for axis, names in (labels or {}).items():
-        t = t.with_labels(axis, list(names))
+        t = t.with_labels(axis, [_label(n) for n in names])
     if requires_grad or axes is not None or labels:
         t = t.detach()  # a leaf
     return t.require_grad() if requires_grad else t
+
+
+def _label(value: Any) -> Any:
+    """A number as a text that float() reads back."""
+    if isinstance(value, str):
+        return value
+    if hasattr(value, "item") and not isinstance(value, Tensor):
+        value = value.item()
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value == value:
+        return repr(value)
+    raise TypeError(f"labels are texts or numbers, not {value!r}")
 
 
 # ---- modes ----
@@ -145,12 +156,61 @@ def _place_of(self: Tensor, k: int, label: Any) -> Any:
     return labels.index(label)
 
 
-def sel(self: Tensor, **at: Any) -> Tensor:
+def _coordinates(labels: tuple[str, ...] | None) -> list[float] | None:
+    """Labels that are all numbers, as such."""
+    if not labels or not (labels[0][:1].isdigit() or labels[0][:1] in "-+.in"):
+        return None
+    try:
+        return [float(n) for n in labels]
+    except ValueError:
+        return None
+
+
+def _place_of_number(self: Tensor, k: int, at: list[float], value: Any, nearest: bool) -> int:
+    value = float(value)
+    if nearest and value == value:
+        return min(range(len(at)), key=lambda i: abs(at[i] - value))
+    if value in at:
+        return at.index(value)
+    low = min(range(len(at)), key=lambda i: abs(at[i] - value))
+    raise _core.LabelError(f"sel: axis '{self.axes[k]}' has no coordinate {value:g}; the nearest is {at[low]:g} (method=\"nearest\" takes it)")
+
+
+def _places(self: Tensor, k: int, at: list[float], index: Any, nearest: bool) -> Any:
+    """Numbers, lists of numbers and slices by coordinates as places; None: index is of another kind."""
+    number = isinstance(index, (int, float)) or type(index).__module__ == "numpy" and getattr(index, "ndim", 1) == 0
+    if number and not isinstance(index, bool):
+        return _place_of_number(self, k, at, index, nearest)
+    if isinstance(index, slice) and not any(isinstance(e, str) for e in (index.start, index.stop)):
+        low, high = (-float("inf") if index.start is None else float(index.start)), (float("inf") if index.stop is None else float(index.stop))
+        return [i for i, v in enumerate(at) if low <= v <= high][::index.step]
+    if hasattr(index, "__len__") and not isinstance(index, str) and not isinstance(index, Tensor) and str(getattr(index, "dtype", "")) != "bool" and not any(
+            isinstance(i, (str, bool)) for i in index):
+        return [_place_of_number(self, k, at, i, nearest) for i in index]
+    return None
+
+
+def coords(self: Tensor) -> dict[str, tuple[Any, ...]]:
+    """The labels of each axis that has some, by its name; as numbers where all are numbers."""
+    return {axis: tuple(_coordinates(labels) or labels) for axis, labels in zip(self.axes, self.labels) if axis is not None and labels is not None}
+
+
+def sel(self: Tensor, method: str | None = None, **at: Any) -> Tensor:
     """Elements by names of axes: x.sel(row="up", column=0), x.sel(row=["up", "down"]), x.sel(row=slice("a", "c")), x.sel(time=slice(10, 20)).
 
-    Texts are labels, alone, in lists and as ends of slices, of which the last is part of the result; numbers are places."""
+    Texts are labels, alone, in lists and as ends of slices, of which the last is part of the result.  Numbers are coordinates of an axis whose
+    labels are numbers (slices: from, to, both ends included; method="nearest" takes the nearest); of other axes they are places."""
+    if method not in (None, "nearest"):
+        raise ValueError(f"sel: method is 'nearest' or None, not {method!r}")
+    if method is not None and not any(_coordinates(self.labels[_axis_at(self, a, "sel")]) for a in at):
+        raise ValueError("sel: method='nearest' has no effect: no axis that is chosen from has numbers for labels")
     for axis, index in at.items():
         k = _axis_at(self, axis, "sel")
+        numbers = _coordinates(self.labels[k])
+        found = None if numbers is None else _places(self, k, numbers, index, method is not None)
+        if found is not None:
+            self = self[(slice(None),) * k + (found if isinstance(found, int) or found else slice(0, 0),)]
+            continue
         if isinstance(index, slice) and any(isinstance(end, str) for end in (index.start, index.stop)):
             stop = _place_of(self, k, index.stop)
             index = slice(_place_of(self, k, index.start), stop + 1 if isinstance(index.stop, str) else stop, index.step)
@@ -215,7 +275,7 @@ def to_pandas(self: Tensor) -> Any:
         return self.item()
     values = self.detach().to("cpu")
     array = (values.to("f32") if values.dtype == "bf16" else values).numpy().copy()
-    index = [pandas.Index(range(n) if names is None else names, name=axis) for n, names, axis in zip(self.shape, self.labels, self.axes)]
+    index = [pandas.Index(range(n) if names is None else _coordinates(names) or names, name=axis) for n, names, axis in zip(self.shape, self.labels, self.axes)]
     return pandas.Series(array, index=index[0]) if self.ndim == 1 else pandas.DataFrame(array, index=index[0], columns=index[1])
 
 
@@ -335,4 +395,5 @@ for _method in (numpy, __array__, __array_ufunc__, __array_function__, __iter__,
     setattr(Tensor, _method.__name__, _method)
 
 setattr(Tensor, "dims", property(dims))
+setattr(Tensor, "coords", property(coords))
 Tensor.__pandas_priority__ = 10000  # pandas leaves operators to tensors: its frames have 4000

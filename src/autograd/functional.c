@@ -5,6 +5,8 @@
 #include "tensor/shape.h"
 #include "tensor/tensor_internal.h"
 
+#include <stdio.h>
+
 /* Fresh leaves on the storage of the inputs; NULL on failure.  Freed by leaves_free. */
 static gd_tensor **leaves_of(gd_ctx *ctx, gd_tensor *const *inputs, int count)
 {
@@ -132,6 +134,40 @@ static gd_status make_rows(call *c, const char *what, int64_t rows, gd_tensor *c
     return GD_OK;
 }
 
+/* The name, or with the first number from 2 on where axes 0..n have it already; NULL: none. */
+static const char *new_name(gd_ctx *ctx, const gd_axes *axes, int n, const char *name)
+{
+    char text[128];
+    const char *made = name;
+    for (int number = 2, i = 0; made && i < n; i++) {
+        if (axes->name[i] != made) continue;
+        int length = snprintf(text, sizeof text, "%s%d", name, number++);
+        made = length < (int)sizeof text ? gd__intern(ctx, text, (size_t)length) : NULL;
+        i = -1;
+    }
+    return made;
+}
+
+/* Gives made the axes of a, then those of b, with names and labels; NULL, and made is released, where there is no memory. */
+static gd_tensor *with_axes_of(gd_tensor *made, const gd_tensor *a, const gd_tensor *b)
+{
+    if (!made || (!a->axes && !b->axes)) return made;
+    gd_axes *axes = gd__axes_new(made->head.ctx);
+    for (int i = 0; i < made->ndim && axes; i++) {
+        const gd_tensor *from = i < a->ndim ? a : b;
+        int at = i < a->ndim ? i : i - a->ndim;
+        axes->name[i] = new_name(made->head.ctx, axes, i, gd__name(from, at));
+        if (axes->name[i]) axes->labels[i] = gd__labels_retain(gd__labels(from, at));
+    }
+    if (axes) {
+        gd__axes_release(made->axes);
+        made->axes = axes;
+        return made;
+    }
+    gd_release(made);
+    return NULL;
+}
+
 /* [output axes..., input axes...] */
 static gd_tensor *shaped_jacobian(gd_tensor *rows, const gd_tensor *out, const gd_tensor *input)
 {
@@ -142,7 +178,7 @@ static gd_tensor *shaped_jacobian(gd_tensor *rows, const gd_tensor *out, const g
     if (n > GD_MAX_DIMS)
         return gd__refuse(rows->head.ctx, GD_SHAPE, "jacobian: the result would have %d axes, more than %d",
                           n, GD_MAX_DIMS);
-    return gd_detach(gd__reshape(rows, n, size));
+    return with_axes_of(gd_detach(gd__reshape(rows, n, size)), out, input);
 }
 
 gd_status gd_jacobian(gd_function fn, void *user, gd_tensor *const *inputs, int count, gd_tensor **out)
@@ -173,7 +209,9 @@ gd_tensor *gd_hessian(gd_function fn, void *user, gd_tensor *const *inputs, int 
     if (row) {
         status = make_rows(&c, "hessian", rows, inputs, row);
         if (!status) status = gd__fill_rows(c.grad, count, c.leaf, count, 0, row);
-        if (!status) result = gd_keep(gd_detach(gd_cat(row, count, "1")));
+        if (!status) result = gd_detach(gd_cat(row, count, "1"));
+        if (result && count == 1 && inputs[0]->ndim == 1) result = with_axes_of(result, inputs[0], inputs[0]);
+        result = gd_keep(result);
         gd__free(c.ctx, row, bytes);
     }
     end(&c);

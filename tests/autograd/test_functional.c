@@ -105,6 +105,18 @@ static void hessian_of_what_has_none(void **state)
 
 /* ---- Jacobians ---- */
 
+static gd_tensor *square_each(void *user, gd_tensor *const *in, int count)
+{
+    (void)user;
+    (void)count;
+    return gd_square(in[0]);
+}
+
+static gd_tensor *sum_of_squares(void *user, gd_tensor *const *in, int count)
+{
+    return gd_sum(square_each(user, in, count), NULL, false);
+}
+
 static const double a0 = 0.5, a1 = -2, b0 = 3, b1 = 4;
 
 static void jacobian_of_two_inputs(void **state)
@@ -121,6 +133,23 @@ static void jacobian_of_two_inputs(void **state)
     assert_values(row, -2 * (1 - px) - 400 * px * (py - px * px), 200 * (py - px * px));
     assert_ok(gd_jacobian(constant, ctx, &p, 1, &none));
     assert_values(none, 0, 0);
+}
+
+/* Axes of the result, then of the input; a repeated name gets a number, labels stay. */
+static void derivatives_keep_names(void **state)
+{
+    (void)state;
+    gd_tensor *p = gd_with_labels(gd_rename(VECTOR(ctx, px, py), "p"), "p", (const char *[]){"a", "b"}), *j;
+    assert_ok(gd_jacobian(square_each, NULL, &p, 1, &j));
+    gd_tensor *h = gd_hessian(sum_of_squares, NULL, &p, 1);
+    gd_tensor *both[] = {j, h};
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(gd_axis_name(both[i], 0), "p");
+        assert_string_equal(gd_axis_name(both[i], 1), "p2");
+        assert_string_equal(gd_axis_label(both[i], 1, 1), "b");
+    }
+    assert_values(j, 2 * px, 0, 0, 2 * py);
+    assert_values(h, 2, 0, 0, 2);
 }
 
 static void jacobian_times_vector(void **state)
@@ -262,6 +291,7 @@ int main(void)
         TEST(hessian_of_several_named_inputs),
         TEST(hessian_of_what_has_none),
         TEST(jacobian_of_two_inputs),
+        TEST(derivatives_keep_names),
         TEST(jacobian_times_vector),
         TEST(derivatives_are_taken_inside_no_grad_too),
         TEST(a_function_that_fails_is_reported),

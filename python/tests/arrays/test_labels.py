@@ -65,3 +65,45 @@ def test_tables_of_pandas_have_the_labels():
     assert isinstance(row, pandas.Series) and row["z"] == 3 and gd.ones(3).to_pandas().index.tolist() == [0, 1, 2]
     with pytest.raises(gd.ShapeError, match="3 axes"):
         gd.ones((1, 1, 1)).to_pandas()
+
+
+def test_numbers_are_coordinates():
+    t = gd.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], axes="time, ch", labels={"time": np.array([0.0, 0.1, 1.5]), "ch": ["a", "b"]}).require_grad()
+    assert t.coords == {"time": (0.0, 0.1, 1.5), "ch": ("a", "b")} and t.labels[0] == ("0.0", "0.1", "1.5")
+    assert t.sel(time=0.1).tolist() == [3, 4] and t.sel(time=np.float64(1.5), ch="b").item() == 6 and t.sel(time=0).tolist() == [1, 2]
+    assert t.sel(time=[1.5, 0]).tolist() == [[5, 6], [1, 2]] and t.sel(time=np.array([0.1])).coords["time"] == (0.1,)
+    assert t.sel(time=slice(0.05, 1.5)).tolist() == [[3, 4], [5, 6]] and t.sel(time=slice(None, 0.1)).shape == (2, 2) and t.sel(time=slice(7, 8)).shape == (0, 2)
+    assert t.sel(time=0.9, method="nearest").tolist() == [5, 6] and t.sel(time=[0.04, 0.09], method="nearest").coords["time"] == (0.0, 0.1)
+    assert t.isel(time=2).tolist() == [5, 6] and t.sel(time="0.1").tolist() == [3, 4] and t.sel(ch=1).tolist() == [2, 4, 6]
+    assert t.sel(time=np.array([True, False, True])).shape == (2, 2)
+    t.sel(time=slice(0.1, 2)).sum().backward()
+    assert t.grad.tolist() == [[0, 0], [1, 1], [1, 1]]
+    years = gd.tensor([1.0, 2.0, 3.0], axes="year", labels={"year": [2001, 2002, 2003]})
+    assert years.sel(year=2002).item() == 2 and years.sel(year=slice(2002, 2003)).tolist() == [2, 3] and years["2002"].item() == 2
+    with pytest.raises(KeyError, match="no coordinate 0.7; the nearest is 0.1"):
+        t.sel(time=0.7)
+    with pytest.raises(ValueError, match="has no effect"):
+        t.sel(ch="a", method="nearest")
+    with pytest.raises(ValueError, match="method is 'nearest'"):
+        t.sel(time=0.0, method="pad")
+    with pytest.raises(TypeError, match="texts or numbers"):
+        gd.tensor([1.0], axes="a", labels={"a": [None]})
+    pandas = pytest.importorskip("pandas")
+    assert t.to_pandas().loc[0.1, "b"] == 4 and isinstance(years.to_pandas(), pandas.Series) and years.to_pandas()[2002] == 2
+
+
+def test_jacobians_and_hessians_keep_names_and_labels():
+    matrix = gd.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], axes="row, p", labels={"row": ["u", "v"]})
+    x = gd.tensor([1.0, 2.0, 3.0], axes="p", labels={"p": ["a", "b", "c"]})
+    for j in (gd.jacobian(lambda v: matrix @ v, x), gd.jacrev(lambda v: matrix @ v)(x), gd.jacfwd(lambda v: matrix @ v)(x)):
+        j = j[0] if isinstance(j, (tuple, list)) else j
+        assert j.axes == ("row", "p") and j.labels == (("u", "v"), ("a", "b", "c")) and j.sel(row="v", p="c").item() == 6
+    for h in (gd.hessian(lambda v: (v ** 3).sum(), x), gd.hessian(lambda v: (v ** 3).sum())(x)):
+        assert h.axes == ("p", "p2") and h.labels[1] == ("a", "b", "c") and h.sel(p="b", p2="b").item() == 12
+    own = gd.jacrev(lambda v: v ** 2)(x.require_grad())
+    own.sum().backward()  # with their gradient
+    assert x.grad.tolist() == [2, 2, 2]
+    both = gd.jacobian(lambda v: v * 2, gd.ones((2, 2)).rename("p, p2"))
+    both = both[0] if isinstance(both, (tuple, list)) else both
+    assert both.axes == ("p", "p2", "p3", "p22")
+    assert gd.jacobian(lambda v: v * 2, gd.ones(2)).axes == (None, None)
