@@ -692,6 +692,15 @@ static gd_status direction(gd_history *h, const gd_limited_memory *m, gd_tensor 
     return status ? status : gd__history_combine(h, update, c, cs, cs + h->pairs, out);
 }
 
+/* Are there pairs, and have all of them as much curvature as directions inside bounds ask of one? */
+static bool curves(const gd_history *h)
+{
+    bool all = h->pairs > 0;
+    for (int k = 0; k < h->pairs && all; k++)
+        all = gram_at(h, h->sy, k, k) > GD_FLAT_PAIR * gram_at(h, h->yy, k, k);
+    return all;
+}
+
 static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool apply,
                                 const gd_limited_memory *m)
 {
@@ -700,19 +709,19 @@ static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool ap
                         "limited memory: no link, step or method");
     gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);
-    bool inner = gd_link_child(link, "inner") != NULL, bounded = gd__bounded(var);
+    bool inner = gd_link_child(link, "inner") != NULL, bounded = gd__bounded(var), held = false;
     /* half a step leaves the update as it is */
     bool own = update && apply && !bounded && gd__history_is_shared(link, var);
     gd_tensor *const *u = own ? gd__var_own_update(var) : gd_var_read_update(var);
     gd_tensor *const *learnt = own ? u : gd__bounds_learnt(var, u);
     gd_tensor **out = gd_link_scratch(link, 2 * count);
-    if (!u || !out) return gd_error(ctx);
+    if (!u || !out || (bounded && gd__bounds_hold(var, &held))) return gd_error(ctx);
     gd_history h;
     gd_status status = history_open(&h, link, var, bounded ? NULL : u, own, m->uses_ss);
     gd_pair_rules rules = pair_rules(link);
     bool dots = false;
     if (!status && update && due(link)) {
-        dots = apply && !inner && !bounded;
+        dots = apply && !inner && !held; /* where none is held, what is learnt has the numbers of the update */
         status = history_update(&h, learnt, &rules, dots);
     }
     if (!status && update) link->step++;
@@ -720,9 +729,10 @@ static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool ap
         status = through_inner(link, var, u, out + count);
         u = out + count;
     }
-    if (!status && apply && !dots && h.pairs && !bounded) status = history_dots(&h, u);
+    bool within = bounded && (held || !curves(&h));
+    if (!status && apply && !dots && h.pairs && !within) status = history_dots(&h, u);
     if (!status && apply)
-        status = bounded ? gd__history_direction_within(&h, var, m, u, out) : direction(&h, m, u, out);
+        status = within ? gd__history_direction_within(&h, var, m, u, out) : direction(&h, m, u, out);
     for (int i = 0; i < count && u == out + count; i++) gd__release(out[count + i]);
     history_close(&h);
     if (status || !apply) return status;

@@ -6,7 +6,8 @@
 #include "gradus/quasi_newton.h"
 #include "optim/vector/layout.h"
 
-#define GD_SOME_PAIRS 32 /* looked at together */
+#define GD_SOME_PAIRS 32      /* looked at together */
+#define GD_FLAT_PAIR  2.3e-16 /* s y / y y up to which directions inside bounds leave a pair out */
 
 typedef struct gd_history {
     gd_link *link;

@@ -115,7 +115,7 @@ static gd_status free_pairs(gd_history *h, gd_var *var, gd_tensor *const *update
     double *ss = sum + size, *sy = ss + square, *yy = sy + square, *su = yy + square, *yu = su + n;
 #define AT(i, j) sum[(i) < (j) ? (i) * (rows + 1) + (j) : (j) * (rows + 1) + (i)]
     for (int k = 0; k < n; k++)
-        if (AT(2 * k, 2 * k + 1) > 2.3e-16 * AT(2 * k + 1, 2 * k + 1)) which[kept++] = k;
+        if (AT(2 * k, 2 * k + 1) > GD_FLAT_PAIR * AT(2 * k + 1, 2 * k + 1)) which[kept++] = k;
     for (int i = 0; i < kept; i++) {
         int a = 2 * which[i];
         for (int j = 0; j < kept; j++) {

@@ -261,11 +261,14 @@ typedef struct residuals {
     bool boxed;
 } residuals;
 
-/* Who is held, where held is what lies nearer than `most` to its bound, too; and the residual. */
-static void hold(strip *s, const double *x, const double *g, double most, residuals *all)
+/* Who is held, where held is what lies nearer than `most` to its bound, too; and the residual.  The strip is a copy: sides that are
+ * written might be parts of one elsewhere. */
+static void hold(const strip of, const double *x, const double *g, double most, residuals *all)
 {
     residuals r = *all;
-    for (int64_t i = 0; i < s->n; i++) {
+    const strip *s = &of;
+    uint8_t *side = of.side;
+    for (int64_t i = 0; i < of.n; i++) {
         double low = low_at(s, i), high = high_at(s, i), one = fabs(x[i] - clamp_to(x[i] - g[i], low, high));
         if (!(one <= r.kkt)) r.kkt = one;
         r.sum += one;
@@ -274,7 +277,7 @@ static void hold(strip *s, const double *x, const double *g, double most, residu
         double off = g[i] > 0 ? x[i] - low : high - x[i], near = NEAR * (1 + fabs(x[i]));
         bool held = (g[i] > 0 || g[i] < 0) && off <= (most < near ? most : near);
         if (held && off > r.furthest && low != high) r.furthest = off;
-        if (s->side) s->side[i] = low == high ? 1 : !held ? 0 : g[i] > 0 ? 1 : 2;
+        if (side) side[i] = low == high ? 1 : !held ? 0 : g[i] > 0 ? 1 : 2;
     }
     *all = r;
 }
@@ -288,7 +291,7 @@ static gd_status each_pair(gd_var *var, gd_tensor *const *grad, double most, res
         strip s = strip_of(var->optimizer, var->params[i]);
         status = numbers_open(&x, var->params[i]);
         if (!status) status = numbers_open(&g, grad[i]);
-        if (!status) hold(&s, x.v, g.v, most, r);
+        if (!status) hold(s, x.v, g.v, most, r);
         numbers_close(&x);
         numbers_close(&g);
     }
@@ -337,12 +340,37 @@ gd_tensor *gd_var_free_mask(gd_var *var)
     return var && var->count ? gd__bounds_vector(var, var->params, var->count) : NULL;
 }
 
+static bool any_held(const uint8_t *side, int64_t n)
+{
+    int64_t i = 0;
+    for (uint64_t eight; side && i + 8 <= n; i += 8) {
+        memcpy(&eight, side + i, sizeof eight);
+        if (eight) return true;
+    }
+    for (; side && i < n; i++)
+        if (side[i]) return true;
+    return false;
+}
+
+gd_status gd__bounds_hold(gd_var *var, bool *any)
+{
+    *any = false;
+    gd_status status = bounds_know(var);
+    for (int i = 0; i < var->count && !status && !*any; i++)
+        *any = any_held(gd__bounds_sides(var, var->params[i]), var->params[i]->numel);
+    return status;
+}
+
 gd_status gd__bounds_mask(gd_var *var, gd_tensor *const *from, gd_tensor **out)
 {
     gd_status status = bounds_know(var);
     for (int i = 0; i < var->count && !status; i++) {
         numbers to;
         const uint8_t *side = gd__bounds_sides(var, var->params[i]);
+        if (!any_held(side, var->params[i]->numel)) { /* nobody writes it: gd_var_update copies */
+            if (!(out[i] = gd_detach(from[i]))) status = gd_error(var->ctx);
+            continue;
+        }
         out[i] = gd_copy(from[i]);
         status = out[i] ? numbers_open(&to, out[i]) : gd_error(var->ctx);
         if (status) break;
@@ -383,16 +411,18 @@ gd_status gd__bounds_first_update(gd_var *var)
 
 /* ---- an update inside them ---- */
 
-static void bring_within(strip *s, const double *x, const double *g, const double *u, bool project,
+static void bring_within(const strip of, const double *x, const double *g, const double *u, bool project,
                          double kkt, double *out, gd_within *w)
 {
     gd_within all = *w;
-    for (int64_t i = 0; i < s->n; i++) {
-        double low = low_at(s, i), high = high_at(s, i), v = s->side && s->side[i] ? 0 : u[i], to = x[i] - v;
+    const strip *s = &of;
+    uint8_t *side = of.side;
+    for (int64_t i = 0; i < of.n; i++) {
+        double low = low_at(s, i), high = high_at(s, i), v = side && side[i] ? 0 : u[i], to = x[i] - v;
         int beyond = to < low ? 1 : to > high ? 2 : 0;
         double room = beyond == 1 ? x[i] - low : high - x[i];
-        if (beyond && s->side && room <= fmin(NEAR * (1 + fabs(x[i])), kkt)) {
-            s->side[i] = (uint8_t)beyond;
+        if (beyond && side && room <= fmin(NEAR * (1 + fabs(x[i])), kkt)) {
+            side[i] = (uint8_t)beyond;
             all.joined++;
             v = 0;
         } else if (beyond && project)
@@ -419,7 +449,7 @@ gd_status gd__bounds_within(gd_var *var, gd_tensor *const *u, bool project, gd_t
         out[i] = of[3] = gd_empty_on(u[i]->storage->device, u[i]->dtype, u[i]->ndim, u[i]->size);
         if (!out[i]) return gd_error(var->ctx);
         for (int k = 0; k < 4 && !status; k++) status = numbers_open(&n[k], of[k]);
-        if (!status) bring_within(&s, n[0].v, n[1].v, n[2].v, project, var->share->kkt, n[3].v, within);
+        if (!status) bring_within(s, n[0].v, n[1].v, n[2].v, project, var->share->kkt, n[3].v, within);
         if (!status) status = numbers_write(&n[3]);
         for (int k = 0; k < 4; k++) numbers_close(&n[k]);
     }
@@ -433,6 +463,8 @@ gd_status gd__bounds_within(gd_var *var, gd_tensor *const *u, bool project, gd_t
 static double settle(const strip *s, int64_t i, double x, double step)
 {
     double low = low_at(s, i), high = high_at(s, i), to = x - step;
+    double far = 4 * s->eps * (fabs(x) + fabs(to)); /* from there on the rest says nothing */
+    if (to - low > far && high - to > far) return to;
     if (step > 0 && isfinite(low) && to - low <= 2 * s->eps * (fabs(x) + fabs(low))) return low;
     if (step < 0 && isfinite(high) && high - to <= 2 * s->eps * (fabs(x) + fabs(high))) return high;
     return clamp_to(to, low, high);
@@ -443,9 +475,10 @@ gd_status gd__bounds_move(gd_var *var, gd_tensor *const *x, gd_tensor *const *u,
     gd_status status = GD_OK;
     for (int i = 0; i < var->count && !status; i++) {
         numbers from = {0}, by = {0}, to = {0};
-        strip s = strip_of(var->optimizer, var->params[i]);
+        const strip s = strip_of(var->optimizer, var->params[i]);
         const uint8_t *side = var->share->search_failed || a == 0 ? NULL
                                                                   : gd__bounds_sides(var, var->params[i]);
+        if (!any_held(side, s.n)) side = NULL;
         bool narrow = var->params[i]->dtype != GD_F64;
         status = numbers_open(&from, x[i]);
         if (!status) status = numbers_open(&by, u[i]);

@@ -15,7 +15,9 @@
 static inline bool gd__bounded(const gd_var *var) { return var->bounded; }
 /* The sides of a parameter [numel]: 0 free, 1 held at its low bound, 2 at its high one.  NULL: no bounds, or nothing is known. */
 const uint8_t *gd__bounds_sides(const gd_var *var, const gd_tensor *param);
-/* out = from, 0 where held.  New. */
+/* Is some element held? */
+GD_NODISCARD gd_status gd__bounds_hold(gd_var *var, bool *any);
+/* out = from, 0 where held.  New, over the same memory where none is held. */
 GD_NODISCARD gd_status gd__bounds_mask(gd_var *var, gd_tensor *const *from, gd_tensor **out);
 /* gd_var_free_mask of some of the parameters. */
 gd_tensor *gd__bounds_vector(gd_var *var, gd_tensor *const *params, int count);
