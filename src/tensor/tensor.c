@@ -403,6 +403,10 @@ gd_status gd_read(const gd_tensor *t, void *out, size_t bytes)
     if (bytes != need)
         return gd_fail(ctx, GD_SHAPE, "read: the tensor has %zu bytes, the buffer %zu", need, bytes);
     gd__host_reads(t, "gd_read");
+    if (t->storage->device == ctx->cpu && gd__contiguous(t)) {
+        if (need) memcpy(out, t->data, need);
+        return GD_OK;
+    }
     gd_scope_begin(ctx);
     const gd_tensor *flat = t;
     gd_status status = GD_OK;
@@ -509,6 +513,13 @@ gd_status gd_write_f64(gd_tensor *dst, const double *values, int64_t count)
         return gd_fail(ctx, GD_SHAPE, "write_f64: the tensor has %lld elements, %lld were given",
                        (long long)dst->numel, (long long)count);
     if (gd__writable("write_f64", dst)) return GD_STATE;
+    if (dst->dtype == GD_F64 && dst->storage->device->backend == &gd__cpu_backend && gd__contiguous(dst)) {
+        if (count && values) memmove(dst->data, values, (size_t)count * sizeof *values);
+        if (!count || values) {
+            gd__touch(dst);
+            return GD_OK;
+        }
+    }
     gd_scope_begin(ctx);
     gd_tensor *src = gd_from_f64(ctx, GD_F64, dst->ndim, dst->size, values);
     if (src && dst->storage->device != ctx->cpu) src = gd_to_device(src, dst->storage->device);

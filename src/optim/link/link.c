@@ -101,6 +101,7 @@ gd_link *gd__link_new(gd_ctx *ctx, const gd_link_class *cls)
     if (!link) return NULL;
     gd__object_init_owned(ctx, link, &link_type);
     link->cls = cls;
+    link->lr = gd__field_index(cls, "lr");
     link->value = gd__calloc(ctx, (size_t)cls->field_count * sizeof *link->value);
     if (cls->data_size) link->data = gd__calloc(ctx, cls->data_size);
     gd_status status = link->value && (link->data || !cls->data_size) ? GD_OK : GD_NOMEM;

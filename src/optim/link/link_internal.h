@@ -87,6 +87,7 @@ struct gd_link {
     } found;
     void *data;
     gd_optimizer *optimizer; /* borrowed; NULL outside one */
+    int lr;                  /* its field of that name; -1: it has none */
     uint8_t guess[32];       /* by the address of a name: the field that it may be of */
 };
 

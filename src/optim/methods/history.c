@@ -55,11 +55,6 @@ gd_tensor *gd__history_held(gd_history *h, const char *name, const gd_layout *li
     return status ? NULL : t;
 }
 
-static void history_forget(gd_link *link)
-{
-    if (gd_link_has_global(link, "pairs")) *gd_link_global(link, "pairs", 0) = 0;
-}
-
 /* update: what it is opened for, of which this rank may have what it owns; NULL: to be looked at whole. */
 static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, gd_tensor *const *update, bool own,
                               bool uses_ss)
@@ -86,16 +81,18 @@ static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, gd_tens
     h->s_dots = gd__alloc(ctx, room_bytes(h));
     if (!h->s || !h->y || !h->gram || !h->s_dots) return gd_error(ctx);
     /* room for the counts now: they must not be kept apart later */
-    if (!gd_link_global(link, "pairs", 0) || !gd_link_global(link, "newest", 0)) return gd_error(ctx);
-    if (made) history_forget(link);
+    h->kept_pairs = gd_link_global(link, "pairs", 0);
+    h->kept_newest = gd_link_global(link, "newest", 0);
+    if (!h->kept_pairs || !h->kept_newest) return gd_error(ctx);
+    if (made) *h->kept_pairs = 0;
     h->y_dots = h->s_dots + h->rows;
     h->sums = h->y_dots + h->rows;
     memset(h->s_dots, 0, 2 * (size_t)h->rows * sizeof *h->s_dots);
     h->ss = (double *)(void *)h->gram->data;
     h->sy = h->ss + h->rows * h->rows;
     h->yy = h->sy + h->rows * h->rows;
-    h->pairs = (int)gd_link_kept(link, "pairs", 0);
-    h->newest = (int)gd_link_kept(link, "newest", 0);
+    h->pairs = (int)*h->kept_pairs;
+    h->newest = (int)*h->kept_newest;
     /* a checkpoint is data: whatever it holds stays inside the ring */
     if (h->pairs < 0 || h->pairs > most || h->newest < 0 || h->newest > most) h->pairs = h->newest = 0;
     return GD_OK;
@@ -404,10 +401,10 @@ static void keep_products(gd_history *h, const dots_job *j, const double *sum)
     }
 }
 
-static gd_status keep_counts(gd_history *h)
+static void keep_counts(gd_history *h)
 {
-    gd_status status = gd_link_keep(h->link, "pairs", h->pairs);
-    return status ? status : gd_link_keep(h->link, "newest", h->newest);
+    *h->kept_pairs = h->pairs;
+    *h->kept_newest = h->newest;
 }
 
 static bool restarts(const gd_pair_rules *r, double s, double y)
@@ -512,7 +509,8 @@ static gd_status history_update(gd_history *h, gd_tensor *const *update, const g
         h->pairs += h->pairs < h->most;
     } else if (!status && j.oldest && with_dots)
         status = history_dots(h, update); /* the oldest pair stays */
-    return status ? status : keep_counts(h);
+    if (!status) keep_counts(h);
+    return status;
 }
 
 /* ---- combinations ---- */
@@ -721,7 +719,8 @@ static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool ap
     gd_pair_rules rules = pair_rules(link);
     bool dots = false;
     if (!status && update && due(link)) {
-        dots = apply && !inner && !held; /* where none is held, what is learnt has the numbers of the update */
+        dots = apply && !inner &&
+               !held; /* where none is held, what is learnt has the numbers of the update */
         status = history_update(&h, learnt, &rules, dots);
     }
     if (!status && update) link->step++;

@@ -14,11 +14,12 @@ typedef struct gd_history {
     gd_layout layout;
     gd_tensor *const *params;
     int most, rows, pairs, newest;
-    gd_tensor *s, *y, *gram; /* borrowed from the link */
-    double *ss, *sy, *yy;    /* [rows][rows] inside gram */
-    double *s_dots, *y_dots; /* products of the rows with the update, by row */
-    double *sums;            /* room for those of one reading */
-    bool uses_ss;            /* products s s, and s y both ways, are kept too */
+    double *kept_pairs, *kept_newest; /* where the link keeps the last two */
+    gd_tensor *s, *y, *gram;          /* borrowed from the link */
+    double *ss, *sy, *yy;             /* [rows][rows] inside gram */
+    double *s_dots, *y_dots;          /* products of the rows with the update, by row */
+    double *sums;                     /* room for those of one reading */
+    bool uses_ss;                     /* products s s, and s y both ways, are kept too */
     gd_optimizer
         *shared;   /* each rank has its own columns, spans that are others' begin at -1; NULL: all of them */
     int64_t width; /* columns that are here */

@@ -135,7 +135,7 @@ static gd_status take_grads(gd_var *var)
 
 static gd_status set_last(gd_var *var, gd_link *link, gd_link *last)
 {
-    int lr = gd__field_index(last->cls, "lr");
+    int lr = last->lr;
     if (link->children)
         var->nested_is_last = true;
     else
@@ -154,7 +154,7 @@ static gd_status step_outermost(gd_link *link, gd_var *var)
     int n = gd__is_chain(chain) ? chain->children : 0;
     gd_link *last = n ? chain->child[n - 1] : link;
     bool is_last = link == last;
-    if (n > 1 && link == chain->child[n - 2]) is_last = gd__field_index(last->cls, "lr") >= 0;
+    if (n > 1 && link == chain->child[n - 2]) is_last = last->lr >= 0;
     gd_status status = GD_OK;
     var->is_last = var->nested_is_last = false;
     if (is_last && !gd__fusable(link)) status = set_last(var, link, last);

@@ -108,6 +108,14 @@ static double *room_for(state *s, int64_t count)
     return s->room;
 }
 
+/* The numbers of a tensor: where they lie, or in the room.  NULL on failure. */
+static const double *numbers_of(state *s, const gd_tensor *t)
+{
+    if (t->dtype == GD_F64 && gd__contiguous(t)) return gd_data(t);
+    double *all = room_for(s, t->numel);
+    return all && !gd_read_f64(t, all, t->numel) ? all : NULL;
+}
+
 /* The residuals, of the recording's rows. */
 static gd_tensor *residuals_at(state *s, const double *x)
 {
@@ -122,10 +130,10 @@ static gd_status residual(void *user, const double *x, double *r)
     if (!t) return gd_error(s->ctx);
     if (t->numel != s->now->per_row * s->now->rows)
         return gd_fail(s->ctx, GD_SHAPE, "least squares: the number of residuals changed");
-    double *all = room_for(s, t->numel);
-    gd_status status = all ? gd_read_f64(t, all, t->numel) : GD_NOMEM;
-    if (!status) memcpy(r, all, (size_t)(s->rows * s->now->per_row) * sizeof *r);
-    return status;
+    const double *all = numbers_of(s, t);
+    if (!all) return gd_error(s->ctx);
+    memcpy(r, all, (size_t)(s->rows * s->now->per_row) * sizeof *r);
+    return GD_OK;
 }
 
 static gd_status jacobian(void *user, const double *x, double *values)
@@ -138,9 +146,10 @@ static gd_status jacobian(void *user, const double *x, double *values)
     for (int k = 0; k < count && !status; k++) {
         gd_tensor *j = s->j[k];
         int64_t width = s->param[k]->numel;
-        double *all = room_for(s, j->numel);
-        status = all ? gd_read_f64(j, all, j->numel) : GD_NOMEM;
-        for (int64_t i = 0; i < m && !status; i++)
+        const double *all = numbers_of(s, j);
+        if (!all) status = gd_error(s->ctx);
+        for (int64_t i = 0; i < m && !status && width == 1; i++) values[i * n + at] = all[i];
+        for (int64_t i = 0; i < m && !status && width > 1; i++)
             memcpy(values + i * n + at, all + i * width, (size_t)width * sizeof *values);
         at += width;
     }

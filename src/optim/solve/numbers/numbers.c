@@ -101,8 +101,9 @@ gd_status gd__numbers_jacobian(gd_numbers *p, const double *x, double *r, double
     } else
         status = differences(p, x, r, j);
     if (status) return status;
-    *finite = true;
-    for (int64_t e = 0; e < p->entries && *finite; e++) *finite = isfinite(j[e]);
+    double none = 0; /* 0 times what is not finite is NaN */
+    for (int64_t e = 0; e < p->entries; e++) none += 0 * j[e];
+    *finite = !isnan(none);
     bend_all(p, r, j);
     return GD_OK;
 }

@@ -80,6 +80,8 @@ void gd__damped_transposed(const gd_damped *a, const double *value, const double
 
 /* ---- QR ---- */
 
+typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
+
 /* Householder's reflections on the columns of [A, -r], each of m elements; R with its right side to the triangle, row by row. */
 static void reflect(gd_damped *a, int64_t k)
 {
@@ -92,9 +94,14 @@ static void reflect(gd_damped *a, int64_t k)
     v[k] = head;
     for (int64_t c = k + 1; c <= n; c++) {
         double *w = a->room + c * m, dot = 0;
-        for (int64_t i = k; i < m; i++) dot += v[i] * w[i];
+        int64_t i = k;
+        for (; i + 4 <= m; i += 4)
+            dot = dot + v[i] * w[i] + v[i + 1] * w[i + 1] + v[i + 2] * w[i + 2] + v[i + 3] * w[i + 3];
+        for (; i < m; i++) dot += v[i] * w[i];
         dot *= 2 / norm2;
-        for (int64_t i = k; i < m; i++) w[i] -= dot * v[i];
+        for (i = k; i + 4 <= m; i += 4)
+            *(four *)(void *)(w + i) -= dot * *(const four *)(const void *)(v + i);
+        for (; i < m; i++) w[i] -= dot * v[i];
     }
     v[k] = diagonal;
 }
@@ -102,9 +109,12 @@ static void reflect(gd_damped *a, int64_t k)
 static void fill_columns(gd_damped *a)
 {
     for (int64_t c = 0; c < a->n; c++) {
-        double factor = a->fixed && a->fixed[c] ? 0 : 1 / a->scale[c];
-        for (int64_t i = 0; i < a->m; i++)
-            a->room[c * a->m + i] = factor == 0 ? 0 : a->value[i * a->n + c] * factor;
+        double factor = a->fixed && a->fixed[c] ? 0 : 1 / a->scale[c], *to = a->room + c * a->m;
+        const double *from = a->value + c;
+        if (factor == 0)
+            memset(to, 0, (size_t)a->m * sizeof *to);
+        else
+            for (int64_t i = 0, n = a->n; i < a->m; i++, from += n) to[i] = *from * factor;
     }
     for (int64_t i = 0; i < a->m; i++) a->room[a->n * a->m + i] = -a->r[i];
 }

@@ -78,10 +78,9 @@ static void measure_columns(gd_numbers *p)
     gd__damped_transposed(&p->a, p->j, p->r, p->g);
     double *column = p->d;
     memset(column, 0, (size_t)p->n * sizeof *column);
-    for (int64_t e = 0; e < p->entries; e++) {
-        int64_t c = p->a.sparse ? p->a.j.column[e] : e % p->n;
-        column[c] += p->j[e] * p->j[e];
-    }
+    for (int64_t e = 0; e < p->entries && p->a.sparse; e++) column[p->a.j.column[e]] += p->j[e] * p->j[e];
+    for (int64_t e = 0; e < p->entries && !p->a.sparse; e += p->n)
+        for (int64_t c = 0; c < p->n; c++) column[c] += p->j[e + c] * p->j[e + c];
     for (int64_t i = 0; i < p->n; i++) {
         double size = sqrt(column[i]);
         p->scale[i] = fmax(p->scale[i], size);
