@@ -22,8 +22,9 @@ static void report_counts(void)
 {
     report_count("valley", "rosenbrock, value + gradient, compiled", 5000, 100 + AROUND);
     report_count("valley-interpreted", "rosenbrock, value + gradient, interpreted", 5000, 300 + AROUND);
-    report_count("rollout", "200 Runge-Kutta steps + gradient, compiled", 20, 60e3);
-    report_count("rollout-interpreted", "200 Runge-Kutta steps + gradient, interpreted", 20, 350e3);
+    report_count("scan", "200 Runge-Kutta steps + gradient by scan, compiled", 20, 60e3);
+    report_count("scan-interpreted", "200 Runge-Kutta steps + gradient by scan, interpreted", 20, 350e3);
+    report_count("rollout-interpreted", "200 Runge-Kutta steps + gradient, unrolled, interpreted", 20, 350e3);
     report_count("adam", "step of adam on rosenbrock, traced", 400, 3e3);
     report_count("lbfgs", "step of lbfgs | strong_wolfe, traced", 400, 25e3);
 }

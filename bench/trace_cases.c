@@ -4,6 +4,7 @@
 #include "gradus/optim.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 gd_tensor *bench_valley(void *user, gd_tensor *const *in, int count)
@@ -44,27 +45,68 @@ static void moved(gd_tensor *const *at, gd_tensor *const *by, double h, gd_tenso
     for (int i = 0; i < 2; i++) out[i] = gd_add(at[i], gd_mul_scalar(by[i], h));
 }
 
+#define ROLLOUT_STEPS 200
+
+typedef struct rollout {
+    gd_tensor *rate[4];
+} rollout;
+
+static gd_status step_of(const rollout *r, gd_tensor *const *state, gd_tensor **next)
+{
+    const double h = 0.05;
+    gd_tensor *k[4][2], *at[2];
+    slope(r->rate, state, k[0]);
+    moved(state, k[0], h / 2, at);
+    slope(r->rate, at, k[1]);
+    moved(state, k[1], h / 2, at);
+    slope(r->rate, at, k[2]);
+    moved(state, k[2], h, at);
+    slope(r->rate, at, k[3]);
+    for (int i = 0; i < 2; i++) {
+        gd_tensor *ends = gd_add(k[0][i], k[3][i]), *middle = gd_mul_scalar(gd_add(k[1][i], k[2][i]), 2);
+        next[i] = gd_add(state[i], gd_mul_scalar(gd_add(ends, middle), h / 6));
+    }
+    return next[0] && next[1] ? GD_OK : GD_NOMEM;
+}
+
 gd_tensor *bench_rollout(void *user, gd_tensor *const *in, int count)
 {
     (void)user, (void)count;
-    const double h = 0.05;
-    gd_tensor *v[6], *k[4][2], *at[2];
-    for (int i = 0; i < 6; i++) v[i] = gd_index(in[0], "0", i);
-    gd_tensor **state = v, **rate = v + 2;
-    for (int step = 0; step < 200; step++) {
-        slope(rate, state, k[0]);
-        moved(state, k[0], h / 2, at);
-        slope(rate, at, k[1]);
-        moved(state, k[1], h / 2, at);
-        slope(rate, at, k[2]);
-        moved(state, k[2], h, at);
-        slope(rate, at, k[3]);
-        for (int i = 0; i < 2; i++) {
-            gd_tensor *ends = gd_add(k[0][i], k[3][i]), *middle = gd_mul_scalar(gd_add(k[1][i], k[2][i]), 2);
-            state[i] = gd_add(state[i], gd_mul_scalar(gd_add(ends, middle), h / 6));
-        }
+    rollout r = {.rate = {NULL}};
+    gd_tensor *state[2], *next[2];
+    for (int i = 0; i < 6; i++) *(i < 2 ? &state[i] : &r.rate[i - 2]) = gd_index(in[0], "0", i);
+    for (int step = 0; step < ROLLOUT_STEPS; step++) {
+        if (step_of(&r, state, next)) return NULL;
+        memcpy(state, next, sizeof state);
     }
     return gd_add(gd_square(state[0]), gd_square(state[1]));
+}
+
+static gd_status rolled(void *user, gd_tensor *const *state, gd_tensor *const *x, gd_tensor **next,
+                        gd_tensor **y)
+{
+    (void)x, (void)y;
+    return step_of(user, state, next);
+}
+
+static void end_rollout(void *user)
+{
+    rollout *r = user;
+    for (int i = 0; i < 4; i++) gd_release(r->rate[i]);
+    free(r);
+}
+
+/* The same as a loop. */
+gd_tensor *bench_scan(void *user, gd_tensor *const *in, int count)
+{
+    (void)user, (void)count;
+    rollout *r = calloc(1, sizeof *r);
+    gd_tensor *state[2], *last[2];
+    for (int i = 0; i < 6 && r; i++) *(i < 2 ? &state[i] : &r->rate[i - 2]) = gd_index(in[0], "0", i);
+    for (int i = 0; i < 4 && r; i++) gd_retain(r->rate[i]);
+    gd_scan_body body = {.step = rolled, .user = r, .destroy = end_rollout, .states = 2};
+    if (!r || gd_scan(gd_tensor_ctx(in[0]), &body, state, NULL, ROLLOUT_STEPS, last, NULL)) return NULL;
+    return gd_add(gd_square(last[0]), gd_square(last[1]));
 }
 
 /* ---- counting ---- */
@@ -117,6 +159,8 @@ static void count_valley(long repeats) { count_function(bench_valley, 2, GD_TRAC
 static void interpret_valley(long repeats) { count_function(bench_valley, 2, GD_TRACE_INTERPRET, repeats); }
 static void count_rollout(long repeats) { count_function(bench_rollout, 6, GD_TRACE_AT_ONCE, repeats); }
 static void interpret_rollout(long repeats) { count_function(bench_rollout, 6, GD_TRACE_INTERPRET, repeats); }
+static void count_scan(long repeats) { count_function(bench_scan, 6, GD_TRACE_AT_ONCE, repeats); }
+static void interpret_scan(long repeats) { count_function(bench_scan, 6, GD_TRACE_INTERPRET, repeats); }
 static void count_adam(long repeats) { count_steps("adam | lr(1e-6)", repeats); }
 static void count_lbfgs(long repeats) { count_steps("lbfgs | strong_wolfe", repeats); }
 
@@ -125,6 +169,8 @@ const bench_case bench_trace_cases[] = {
     {"valley-interpreted", interpret_valley},
     {"rollout", count_rollout},
     {"rollout-interpreted", interpret_rollout},
+    {"scan", count_scan},
+    {"scan-interpreted", interpret_scan},
     {"adam", count_adam},
     {"lbfgs", count_lbfgs},
     {0},

@@ -10,6 +10,7 @@
 gd_tensor *bench_valley(void *user, gd_tensor *const *in, int count);
 gd_tensor *bench_chained(void *user, gd_tensor *const *in, int count);
 gd_tensor *bench_rollout(void *user, gd_tensor *const *in, int count);
+gd_tensor *bench_scan(void *user, gd_tensor *const *in, int count);
 gd_tensor *bench_ten(void *user, gd_tensor *const *in, int count);
 
 extern const bench_case bench_trace_cases[]; /* ended by a row without a name */

@@ -72,6 +72,40 @@ GD_NODISCARD gd_status gd_traced_jacobian(gd_traced *traced, gd_tensor *const *i
  * function.  New. */
 gd_tensor *gd_traced_input(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, const void *data);
 
+/* One step of a loop: the states after it, and its results, of the states before it and a slice of each list.  Tensors are borrowed;
+ * results are new. */
+typedef gd_status (*gd_scan_step)(void *user, gd_tensor *const *state, gd_tensor *const *x, gd_tensor **next,
+                                  gd_tensor **y);
+
+/* The body of a loop. */
+typedef struct gd_scan_body {
+    gd_scan_step step;
+    void *user;
+    void (*destroy)(
+        void *
+            user); /* ends user when neither the loop nor its graph needs it, also on failure; NULL: nothing to do */
+    int states, xs, ys; /* at most 64 of each */
+    bool backwards;     /* from the last slices to the first; results stay beside their slices */
+    size_t
+        most_bytes; /* of states kept for the gradient; 0: 256 MiB.  Beyond it only every sqrt(steps)-th is kept */
+} gd_scan_body;
+
+/* Runs the step `steps` times: a recurrent network, an integrator, an iteration.  The states go from step to step; slice i of each
+ * list xs, [steps, ...], goes to step i; last[states] are the states after the last step, ys[ys] the results of all steps, stacked.
+ *
+ *     last, y = state, []
+ *     for i in 0..steps: last, y[i] = step(last, xs[i])
+ *
+ * The first three steps run with operators, the second and third are recorded, and if both do the same work, the others replay it:
+ * time and memory do not grow with the operators of the loop, the gradient runs the step again instead of keeping what it
+ * computed, and inside a traced function the loop is one call.  It may be differentiated any number of times.  A step that is not
+ * the same each time (gd_trace says when), that draws random numbers, that has named axes, or whose states change shape, dtype or
+ * device, runs with operators each time.  Values and first derivatives have the same bits either way, except that zeros may
+ * change sign and that the loop's part of the gradient of a captured tensor is one term of its sum.  New.  NULL entries on
+ * failure. */
+GD_NODISCARD gd_status gd_scan(gd_ctx *ctx, const gd_scan_body *body, gd_tensor *const *state,
+                               gd_tensor *const *xs, int64_t steps, gd_tensor **last, gd_tensor **ys);
+
 /* Describes each recording, one paragraph per kind of evaluation and shape: operators, memory, number of runs; or why there is
  * none.  Writes at most size bytes with the final 0, returns the length of the whole text. */
 int gd_explain_trace(const gd_traced *traced, char *out, size_t size);

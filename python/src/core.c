@@ -193,6 +193,7 @@ static int fill_module(PyObject *module)
                PyModule_AddFunctions(module, gd_py_link_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_timing_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_traced_functions) == 0 &&
+               PyModule_AddFunctions(module, gd_py_loop_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_layer_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_optimizer_functions) == 0 &&
                PyModule_AddFunctions(module, gd_py_by_hand_functions) == 0 &&

@@ -237,7 +237,8 @@ PyObject *gd_py_dlpack_device(PyObject *self, PyObject *unused);
 PyObject *gd_py_from_dlpack(PyObject *module, PyObject *object);
 extern PyMethodDef gd_py_make_functions[], gd_py_autograd_functions[], gd_py_solve_functions[],
     gd_py_file_functions[], gd_py_functional_functions[], gd_py_link_functions[], gd_py_timing_functions[],
-    gd_py_traced_functions[], gd_py_layer_functions[], gd_py_optimizer_functions[], gd_py_by_hand_functions[];
+    gd_py_traced_functions[], gd_py_loop_functions[], gd_py_layer_functions[], gd_py_optimizer_functions[],
+    gd_py_by_hand_functions[];
 
 /* ---- arguments.c ---- */
 

@@ -46,7 +46,7 @@ gd_tensor *gd__zeros_in(const gd_pullback *p, int k)
 /* Each place is lent once, to the first gradient that arrives: a second one is added to it elsewhere. */
 static gd_tensor *room_for(gd_walk *w, const gd_tensor *t)
 {
-    gd_node *node = t->node;
+    gd_node *node = gd__stops_at(w, t) ? NULL : t->node;
     gd_visit *e = node ? &w->item[node->slot] : NULL, *own = e + t->output;
     if (!e || own->grad || own->lent) return NULL;
     if (node->op == GD_OP_permute) {
@@ -78,7 +78,8 @@ static void mark_useful(gd_walk *w)
         gd_visit *e = &w->item[i];
         if (e->output) continue;
         for (int k = 0; k < e->node->nin && !e->useful; k++) e->useful = gd__leads_on(w, e->node->in[k]);
-        for (int k = 0; k < w->inputs && !e->useful; k++) e->useful = w->input[k]->node == e->node;
+        bool inner = !(w->flags & GD_STOP_AT_INPUTS);
+        for (int k = 0; k < w->inputs && !e->useful && inner; k++) e->useful = w->input[k]->node == e->node;
     }
 }
 
@@ -92,7 +93,8 @@ static gd_status deliver(gd_walk *w, gd_tensor *t, gd_tensor *g)
         return gd_fail(w->ctx, GD_SHAPE, "backward: a gradient of shape %s arrived at %s",
                        gd__shape_text(g, a, sizeof a), gd__shape_text(t, b, sizeof b));
     }
-    if (t->node) return gd__accumulate(&w->item[t->node->slot + t->output].grad, g);
+    bool stops = gd__stops_at(w, t);
+    if (t->node && !stops) return gd__accumulate(&w->item[t->node->slot + t->output].grad, g);
     if (!w->input) {
         /* a leaf's gradient is its own, contiguous memory: users change it in place, optimizers stream it */
         if (!t->grad && (!gd__contiguous(g) || g->storage->refs > 1 || g->head.refs > 1)) g = gd_copy(g);
@@ -105,7 +107,9 @@ static gd_status deliver(gd_walk *w, gd_tensor *t, gd_tensor *g)
     }
     gd_status status = GD_OK;
     for (int i = 0; i < w->inputs && !status; i++)
-        if (w->input[i] == t) status = gd__accumulate(&w->result[i], g);
+        if (w->input[i] == t ||
+            (stops && t->node && w->input[i]->node == t->node && w->input[i]->output == t->output))
+            status = gd__accumulate(&w->result[i], g);
     return status;
 }
 
@@ -113,7 +117,7 @@ static gd_status deliver(gd_walk *w, gd_tensor *t, gd_tensor *g)
 static gd_status collect_inner(gd_walk *w, gd_visit *e)
 {
     gd_status status = GD_OK;
-    for (int i = 0; i < w->inputs && !status; i++) {
+    for (int i = 0; i < w->inputs && !status && !(w->flags & GD_STOP_AT_INPUTS); i++) {
         gd_tensor *t = w->input[i];
         if (t->node == e->node && e[t->output].grad)
             status = gd__accumulate(&w->result[i], e[t->output].grad);

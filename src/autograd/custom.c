@@ -6,7 +6,8 @@
 typedef struct custom {
     gd_node_user node;
     gd_ctx *ctx;
-    gd_custom_gradient gradient;
+    gd_custom_gradient gradient; /* or */
+    gd_own_rule rule;
     void *user;
     void (*destroy)(void *user);
 } custom;
@@ -42,7 +43,7 @@ gd_tensor *gd_custom(gd_tensor *value, gd_tensor *const *inputs, int count, gd_c
         out = NULL;
         goto done;
     }
-    *c = (custom){{end_custom}, ctx, gradient, user, destroy};
+    *c = (custom){{end_custom}, ctx, gradient, NULL, user, destroy};
     gd_attrs attrs = {.ni = 1, .i = {(int64_t)(intptr_t)c}};
     gd_status status = gd__record(GD_OP_custom, inputs, count, &attrs, &out, 1);
     if (out->node && !status) return out; /* the node has it */
@@ -56,11 +57,27 @@ done:
     return out;
 }
 
+gd_status gd__own_node(gd_tensor *const *inputs, int count, gd_tensor *const *out, int nout, gd_own_rule rule,
+                       void *user, void (*destroy)(void *user))
+{
+    gd_ctx *ctx = out[0]->head.ctx;
+    custom *c = gd__alloc(ctx, sizeof *c);
+    if (!c) {
+        destroy(user);
+        return GD_NOMEM;
+    }
+    *c = (custom){{end_custom}, ctx, NULL, rule, user, destroy};
+    gd_attrs attrs = {.ni = 1, .i = {(int64_t)(intptr_t)c}};
+    gd_status status = gd__record(GD_OP_custom, inputs, count, &attrs, out, nout);
+    if (!out[0]->node) end_custom(&c->node); /* else the node has it */
+    return status;
+}
+
 void gd__grad_custom(gd_pullback *p)
 {
     custom *c = (custom *)(intptr_t)gd__attr(p, 0);
     uint64_t pass = c->ctx->pass;
-    gd_status status = c->gradient(c->user, gd__g(p), p->need, p->set);
+    gd_status status = c->rule ? c->rule(c->user, p) : c->gradient(c->user, gd__g(p), p->need, p->set);
     /* a backward pass inside of it has numbered the nodes that both go through for itself */
     for (size_t i = 0; p->walk && pass != c->ctx->pass && i < p->walk->count;
          i += p->walk->item[i].node->nout)

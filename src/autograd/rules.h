@@ -21,6 +21,12 @@ typedef struct gd_pullback {
 } gd_pullback;
 
 typedef void (*gd_rule_fn)(gd_pullback *p);
+/* The gradient of values that are made in a way of their own: sets p->set; p->grad[k] is NULL where nothing flowed back. */
+typedef gd_status (*gd_own_rule)(void *user, gd_pullback *p);
+/* Makes `out`, which have no history, depend on the inputs.  `destroy` ends `user` with the graph, or at once if nothing is recorded, also
+ * on failure. */
+GD_NODISCARD gd_status gd__own_node(gd_tensor *const *inputs, int count, gd_tensor *const *out, int nout,
+                                    gd_own_rule rule, void *user, void (*destroy)(void *user));
 extern const gd_rule_fn gd__rules[]; /* by operator */
 
 /* The only gradient of an operator with one output. */

@@ -52,7 +52,7 @@ gd_status gd__walk_collect(gd_walk *w, gd_node *root, const gd_node **spent)
         }
         for (int k = 0; k < node->nin && !status; k++) {
             gd_node *next = node->in[k]->node;
-            if (next && next->pass != w->ctx->pass) status = push(w, next);
+            if (next && next->pass != w->ctx->pass && !gd__stops_at(w, node->in[k])) status = push(w, next);
         }
     }
     if (status) return status;

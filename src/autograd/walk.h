@@ -38,6 +38,19 @@ int gd__changed(const gd_node *node);
 /* Can derivatives be taken through the graph of t: nothing that is needed was freed or changed since it was made? */
 bool gd__graph_intact(const gd_tensor *t);
 
+/* A flag of gd_grad: tensors that are asked for are leaves, whatever they were made of. */
+#define GD_STOP_AT_INPUTS 256
+
+/* Does the walk end at an inner tensor, because it is asked for? */
+static inline bool gd__stops_at(const gd_walk *w, const gd_tensor *t)
+{
+    if (!(w->flags & GD_STOP_AT_INPUTS)) return false;
+    for (int i = 0; i < w->inputs; i++)
+        if (w->input[i] == t || (w->input[i]->node == t->node && w->input[i]->output == t->output && t->node))
+            return true;
+    return false;
+}
+
 static inline bool gd__asked_for(const gd_walk *w, const gd_tensor *t)
 {
     if (!w->input) return t->leaf_grad && !t->node;
@@ -49,7 +62,8 @@ static inline bool gd__asked_for(const gd_walk *w, const gd_tensor *t)
 /* True when a gradient of t leads anywhere. */
 static inline bool gd__leads_on(const gd_walk *w, const gd_tensor *t)
 {
-    return t->node ? w->item[t->node->slot].useful : gd__asked_for(w, t);
+    if (!t->node) return gd__asked_for(w, t);
+    return gd__stops_at(w, t) || w->item[t->node->slot].useful;
 }
 
 /* *sum += g; takes its own reference of g. */

@@ -1,6 +1,6 @@
 /* Whether two recordings are of the same work.  Where they differ, the function did something else the second time: it looked
  * at data, counted its calls, or got a different number. */
-#include "trace/record.h"
+#include "trace/trace_scan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,9 @@
 
 static const char *call_name(const gd_recorded *c)
 {
-    return c->kind == GD_CALL_KERNEL ? gd__ops[c->op].name : "data made on the host";
+    return c->kind == GD_CALL_KERNEL ? gd__ops[c->op].name
+           : c->kind == GD_CALL_SCAN ? "a loop"
+                                     : "data made on the host";
 }
 
 static bool same_look(const gd_operand *a, const gd_operand *b)
@@ -38,6 +40,7 @@ static bool calls_agree(const gd_recording *a, const gd_recording *b, int i, cha
         return SAY("data that it makes on the host differ from call to call (%zu bytes, operator %d); "
                    "gd_traced_input reads them again in each",
                    x->bytes, i + 1);
+    if (x->kind == GD_CALL_SCAN && !gd__scans_agree(x->scan, y->scan, why, size)) return false;
     if (x->kind == GD_CALL_KERNEL && !same_numbers(x, y))
         return SAY("a number of %s differs from call to call (operator %d); gd_traced_input reads one again "
                    "in each",
@@ -48,13 +51,13 @@ static bool calls_agree(const gd_recording *a, const gd_recording *b, int i, cha
     return true;
 }
 
-static bool buffers_agree(const gd_recording *a, const gd_recording *b, char *why, size_t size)
+static bool buffers_agree(const gd_recording *a, const gd_recording *b, bool captured, char *why, size_t size)
 {
     if (a->buffers != b->buffers) return SAY("it uses other tensors from call to call");
     for (int k = 0; k < a->buffers; k++) {
         const gd_buffer *x = &a->buffer[k], *y = &b->buffer[k];
         bool same = x->origin == y->origin && x->bytes == y->bytes && x->input == y->input &&
-                    (x->origin != GD_ORIGIN_CAPTURED || x->storage == y->storage);
+                    (x->origin != GD_ORIGIN_CAPTURED || !captured || x->storage == y->storage);
         if (!same) return SAY("it uses other tensors from call to call");
     }
     return true;
@@ -73,18 +76,28 @@ bool gd__axes_alike(const gd_axes *a, const gd_axes *b, int ndim)
     return true;
 }
 
-bool gd__recordings_agree(const gd_recording *a, const gd_recording *b, char *why, size_t size)
+static bool agree(const gd_recording *a, const gd_recording *b, bool captured, char *why, size_t size)
 {
     int least = a->calls < b->calls ? a->calls : b->calls;
     for (int i = 0; i < least; i++)
         if (!calls_agree(a, b, i, why, size)) return false;
     if (a->calls != b->calls)
         return SAY("it runs %d operators in one call and %d in the next", a->calls, b->calls);
-    if (!buffers_agree(a, b, why, size)) return false;
+    if (!buffers_agree(a, b, captured, why, size)) return false;
     if (a->drawn != b->drawn) return SAY("it draws other counts of random numbers from call to call");
     bool same = a->outputs == b->outputs;
     for (int i = 0; same && i < a->outputs; i++)
         same = same_look(&a->output[i], &b->output[i]) &&
                gd__axes_alike(a->axes[i], b->axes[i], a->output[i].ndim);
     return same || SAY("its result changes shape or axes from call to call");
+}
+
+bool gd__recordings_agree(const gd_recording *a, const gd_recording *b, char *why, size_t size)
+{
+    return agree(a, b, true, why, size);
+}
+
+bool gd__steps_agree(const gd_recording *a, const gd_recording *b, char *why, size_t size)
+{
+    return agree(a, b, false, why, size);
 }

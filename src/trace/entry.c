@@ -122,23 +122,6 @@ static void restart(gd_trace_entry *e)
 
 /* ---- evaluating ---- */
 
-/* Storages of a recording's own over the memory of the inputs: the function may capture the same tensors, and those are no
- * inputs. */
-static void end_look(void *storage) { gd__storage_release(storage); }
-
-static gd_tensor *look_at_input(gd_tensor *t)
-{
-    gd_tensor *look = gd__alias(t);
-    if (!look) return NULL;
-    gd_storage *storage = look->storage;
-    look->storage = NULL;
-    if (gd__storage_over(look, storage->device, t->data, storage->read_only, end_look, storage)) {
-        gd__storage_release(storage);
-        return NULL;
-    }
-    return look;
-}
-
 static gd_status evaluate(gd_trace_entry *e, gd_tensor *const *inputs)
 {
     gd_status status = e->what.body(e->what.user, inputs, e->inputs, e->last);
@@ -169,7 +152,7 @@ static gd_status run_recorded(gd_trace_entry *e, gd_tensor *const *inputs, gd_re
     size_t bytes = (size_t)e->inputs * sizeof *inputs;
     gd_tensor **look = e->what.direct ? NULL : gd__alloc(ctx, bytes);
     bool seen = e->what.direct || look;
-    for (int i = 0; i < e->inputs && look && seen; i++) seen = (look[i] = look_at_input(inputs[i])) != NULL;
+    for (int i = 0; i < e->inputs && look && seen; i++) seen = (look[i] = gd__record_look(inputs[i])) != NULL;
     gd_tensor *const *given = look ? look : inputs;
     gd_recording *r = seen ? gd__record_begin(ctx, given, e->inputs) : NULL;
     gd_status status = seen ? evaluate(e, given) : gd_error(ctx);

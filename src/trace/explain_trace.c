@@ -1,6 +1,7 @@
 /* What a recording does, as text. */
 #include "base/text/number.h"
 #include "trace/entry.h"
+#include "trace/trace_scan.h"
 #include "trace/tape.h"
 #include "trace/trace_loop.h"
 
@@ -30,26 +31,57 @@ static void say_inputs(page *p, const gd_trace_entry *e)
     SAY(p, e->inputs > 8 ? " ...\n" : "\n");
 }
 
-static void say_loop(page *p, const gd_unit *u)
+static void say_indent(page *p, int depth) { SAY(p, "%*s", 2 + 2 * depth, ""); }
+
+static void say_loop(page *p, const gd_unit *u, int depth)
 {
     const gd_loop *l = u->loop;
     int compiled = 0;
     for (int i = 0; i < l->regions; i++) compiled += l->region[i].kernel != NULL;
-    SAY(p, "  %d kernels as one pass over", u->count);
+    say_indent(p, depth);
+    SAY(p, "%d kernels as one pass over", u->count);
     for (int i = 0; i < l->domains; i++) SAY(p, i ? ", %lld" : " %lld", (long long)l->domain[i].numel);
     SAY(p, " elements, %d instructions, %s\n", l->operations, compiled ? "compiled" : "interpreted");
 }
 
-static void say_unit(page *p, const gd_unit *u)
+static void say_units(page *p, const gd_replay *x, int depth);
+
+static void say_scan(page *p, const gd_scan_call *s, int depth)
+{
+    say_indent(p, depth);
+    SAY(p, "%lld steps of a loop, %s, each:\n", (long long)s->steps,
+        s->keeps ? "states are kept" : "only the last states are kept");
+    say_units(p, s->body, depth + 1);
+}
+
+/* Calls of kernels, and the loops among them. */
+static void say_calls(page *p, const gd_replay *x, const gd_unit *u, int depth)
+{
+    int scans = 0;
+    for (int i = u->first; i < u->first + u->count; i++) scans += x->r->call[x->body[i]].scan != NULL;
+    say_indent(p, depth);
+    SAY(p, "%d kernels, one by one\n", u->count - scans);
+    for (int i = u->first; i < u->first + u->count; i++)
+        if (x->r->call[x->body[i]].scan) say_scan(p, x->r->call[x->body[i]].scan, depth);
+}
+
+static void say_unit(page *p, const gd_replay *x, const gd_unit *u, int depth)
 {
     const gd_tape *t = u->tape;
     if (u->loop)
-        say_loop(p, u);
+        say_loop(p, u, depth);
     else if (!t)
-        SAY(p, "  %d kernels, one by one\n", u->count);
-    else
-        SAY(p, "  %d kernels as %d operations and %d stores, %s\n", u->count, t->values, t->stores,
+        say_calls(p, x, u, depth);
+    else {
+        say_indent(p, depth);
+        SAY(p, "%d kernels as %d operations and %d stores, %s\n", u->count, t->values, t->stores,
             t->compiled ? "compiled" : "interpreted");
+    }
+}
+
+static void say_units(page *p, const gd_replay *x, int depth)
+{
+    for (int i = 0; i < x->units; i++) say_unit(p, x, &x->unit[i], depth);
 }
 
 static void say_replay(page *p, const gd_replay *x)
@@ -61,7 +93,7 @@ static void say_replay(page *p, const gd_replay *x)
     SAY(p, "  recorded: %d operators and copies, %d of them needed\n", r->calls, x->bodies + x->prologues);
     SAY(p, "  each time: %d; only where one of %d captured tensors has changed: %d\n", x->bodies, captured,
         x->prologues);
-    for (int i = 0; i < x->units; i++) say_unit(p, &x->unit[i]);
+    say_units(p, x, 0);
     SAY(p, "  memory: %zu bytes\n", x->arena_bytes);
     if (r->drawn) SAY(p, "  random numbers: %llu blocks each time\n", (unsigned long long)r->drawn);
 }

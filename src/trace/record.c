@@ -3,6 +3,7 @@
  * The recording takes the place of the CPU's backend: its `run` calls the real one and notes the call.  It never fails: where
  * there is no memory for a note the recording is dropped, and the function continues without it. */
 #include "trace/record.h"
+#include "trace/trace_scan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,6 +51,16 @@ static size_t hash_of(const gd_storage *storage, uint64_t serial)
     return (size_t)(h >> 32);
 }
 
+static void fill_places(gd_recording *r)
+{
+    if (r->place_room) memset(r->place, 0, (size_t)r->place_room * sizeof *r->place);
+    for (int k = 0; k < r->buffers; k++) {
+        size_t at = hash_of(r->buffer[k].storage, r->buffer[k].serial) & (size_t)(r->place_room - 1);
+        while (r->place[at]) at = (at + 1) & (size_t)(r->place_room - 1);
+        r->place[at] = k + 1;
+    }
+}
+
 static bool grow_places(gd_recording *r)
 {
     int room = r->place_room ? r->place_room * 2 : 64;
@@ -58,15 +69,10 @@ static bool grow_places(gd_recording *r)
         r->no_memory = true;
         return false;
     }
-    memset(place, 0, (size_t)room * sizeof *place);
-    for (int k = 0; k < r->buffers; k++) {
-        size_t at = hash_of(r->buffer[k].storage, r->buffer[k].serial) & (size_t)(room - 1);
-        while (place[at]) at = (at + 1) & (size_t)(room - 1);
-        place[at] = k + 1;
-    }
     gd__free(r->ctx, r->place, (size_t)r->place_room * sizeof *place);
     r->place = place;
     r->place_room = room;
+    fill_places(r);
     return true;
 }
 
@@ -93,9 +99,38 @@ static int add_buffer(gd_recording *r, const gd_buffer *b)
     return r->buffers++;
 }
 
+/* ---- looks ---- */
+
+static void end_look(void *storage) { gd__storage_release(storage); }
+
+gd_tensor *gd__record_look(gd_tensor *t)
+{
+    gd_tensor *look = gd__alias(t);
+    if (!look) return NULL;
+    gd_storage *storage = look->storage;
+    look->storage = NULL;
+    if (gd__storage_over(look, storage->device, t->data, storage->read_only, end_look, storage)) {
+        gd__storage_release(storage);
+        return NULL;
+    }
+    return look;
+}
+
+/* A look that was made on the way is the memory that it looks at. */
+static gd_storage *looked_at(const gd_recording *r, gd_storage *storage)
+{
+    while (storage->foreign && storage->serial > r->serial && find_buffer(r, storage) < 0) {
+        const gd_foreign *f = (const gd_foreign *)storage;
+        if (f->release != end_look) break;
+        storage = f->user;
+    }
+    return storage;
+}
+
 /* The buffer of a storage, from its first use on; -1: no memory. */
 static int buffer_of(gd_recording *r, gd_storage *storage)
 {
+    storage = looked_at(r, storage);
     int k = find_buffer(r, storage);
     if (k >= 0) return k;
     bool captured = storage->serial <= r->serial;
@@ -223,17 +258,28 @@ static bool writes_elsewhere(gd_recording *r, const gd_call *call, const gd_oper
     return false;
 }
 
-static void note_call(gd_recording *r, const gd_call *c, const gd_operand *look)
+/* What it does: a kernel, or a loop. */
+static void note_work(gd_recorded *call, const gd_call *c, struct gd_scan_call *scan)
 {
-    gd_recorded *call = add_call(r);
-    if (!call) return;
+    if (scan) {
+        call->kind = GD_CALL_SCAN;
+        call->scan = gd__scan_retain(scan);
+        return;
+    }
     call->kind = GD_CALL_KERNEL;
     call->op = c->op;
     call->attrs.ni = c->attrs->ni;
     call->attrs.nf = c->attrs->nf;
     memcpy(call->attrs.i, c->attrs->i, (size_t)c->attrs->ni * sizeof *c->attrs->i);
     memcpy(call->attrs.f, c->attrs->f, (size_t)c->attrs->nf * sizeof *c->attrs->f);
-    bool moving = c->op == GD_OP_random;
+}
+
+static void note_call(gd_recording *r, const gd_call *c, const gd_operand *look, struct gd_scan_call *scan)
+{
+    gd_recorded *call = add_call(r);
+    if (!call) return;
+    note_work(call, c, scan);
+    bool moving = !scan && c->op == GD_OP_random;
     for (int i = 0; i < c->nin + c->nout; i++) {
         if (!add_operand(r, &look[i])) return;
         moving = moving || r->buffer[look[i].buffer].moving;
@@ -247,28 +293,61 @@ static void note_call(gd_recording *r, const gd_call *c, const gd_operand *look)
         b->by_host = false;
         b->data = 0;
     }
-    if (c->op == GD_OP_random) (void)note_random(r, call);
+    if (!scan && c->op == GD_OP_random) (void)note_random(r, call);
 }
 
 #define MOST_DIRECT 16
 
+/* By what was there before the recording: with a recording outside of it, that one sees the call, too. */
+static gd_status run_real(gd_recording *r, gd_device *device, const gd_call *call)
+{
+    if (!r->outer) return r->real->run(device, call);
+    gd_ctx *ctx = r->ctx;
+    ctx->recorder = &r->outer->hooks;
+    device->backend = r->real;
+    gd_status status = r->real->run(device, call);
+    device->backend = &r->backend;
+    ctx->recorder = &r->hooks;
+    return status;
+}
+
 static gd_status run(gd_device *device, const gd_call *call)
 {
     gd_recording *r = (gd_recording *)device->ctx->recorder;
-    if (r->depth || r->refused || r->no_memory) return r->real->run(device, call);
+    if (r->depth || r->refused || r->no_memory) return run_real(r, device, call);
     gd_operand few[MOST_DIRECT], *look = few;
     size_t bytes = (size_t)(call->nin + call->nout) * sizeof *look;
     if (call->nin + call->nout > MOST_DIRECT && !(look = gd__quiet_alloc(r->ctx, bytes))) {
         r->no_memory = true;
-        return r->real->run(device, call);
+        return run_real(r, device, call);
     }
     bool seen = note_inputs(r, call, look) && !writes_elsewhere(r, call, look);
     r->depth++;
-    gd_status status = r->real->run(device, call);
+    gd_status status = run_real(r, device, call);
     r->depth--;
-    if (seen && !status) note_call(r, call, look);
+    if (seen && !status) note_call(r, call, look, NULL);
     if (status) say_why_not(r, "%s fails", gd__ops[call->op].name);
     if (look != few) gd__free(r->ctx, look, bytes);
+    return status;
+}
+
+gd_status gd__record_scan(struct gd_scan_call *scan, gd_tensor *const *in, int nin, gd_tensor *const *out,
+                          int nout)
+{
+    gd_ctx *ctx = out[0]->head.ctx;
+    gd_recording *r = (gd_recording *)ctx->recorder;
+    if (!r || r->depth || r->refused || r->no_memory) return gd__scan_run(scan, in, out);
+    gd_call call = {.nin = nin, .nout = nout, .in = in, .out = out};
+    size_t bytes = (size_t)(nin + nout) * sizeof(gd_operand);
+    gd_operand *look = gd__quiet_alloc(ctx, bytes);
+    bool seen = look && note_inputs(r, &call, look) && !writes_elsewhere(r, &call, look);
+    r->no_memory = r->no_memory || !look;
+    r->depth++;
+    gd_status status = gd__scan_run(scan, in, out);
+    r->depth--;
+    if (seen && !status) note_call(r, &call, look, scan);
+    if (status) say_why_not(r, "%s fails", "a loop");
+    gd__free(ctx, look, bytes);
     return status;
 }
 
@@ -277,8 +356,10 @@ static gd_status run(gd_device *device, const gd_call *call)
 static void host_reads(gd_recorder *hooks, const gd_tensor *t, const char *what)
 {
     gd_recording *r = (gd_recording *)hooks;
+    if (r->outer && !r->depth) host_reads(&r->outer->hooks, t, what);
     if (r->depth || r->refused || r->no_memory || !t->storage || !t->numel) return;
-    int buffer = t->storage->serial > r->serial ? find_buffer(r, t->storage) : buffer_of(r, t->storage);
+    gd_storage *storage = looked_at(r, t->storage);
+    int buffer = storage->serial > r->serial ? find_buffer(r, storage) : buffer_of(r, storage);
     if (buffer < 0) return; /* made by the host, and no kernel has seen it */
     gd_buffer *b = &r->buffer[buffer];
     if (b->origin == GD_ORIGIN_INPUT)
@@ -297,6 +378,7 @@ static void host_reads(gd_recorder *hooks, const gd_tensor *t, const char *what)
 static void host_writes(gd_recorder *hooks, const gd_tensor *t, const char *what)
 {
     gd_recording *r = (gd_recording *)hooks;
+    if (r->outer && !r->depth) host_writes(&r->outer->hooks, t, what);
     if (r->depth || r->refused || r->no_memory || !t->storage) return;
     int buffer = buffer_of(r, t->storage);
     if (buffer < 0) return;
@@ -312,6 +394,7 @@ static void host_writes(gd_recorder *hooks, const gd_tensor *t, const char *what
 static void host_input(gd_recorder *hooks, const gd_tensor *t, const void *data)
 {
     gd_recording *r = (gd_recording *)hooks;
+    if (r->outer && !r->depth) host_input(&r->outer->hooks, t, data);
     if (r->depth || r->refused || r->no_memory || !t->numel) return;
     int buffer = buffer_of(r, t->storage);
     gd_recorded *call = buffer < 0 ? NULL : add_call(r);
@@ -332,6 +415,7 @@ static void host_input(gd_recorder *hooks, const gd_tensor *t, const void *data)
 static void host_refuses(gd_recorder *hooks, const char *why)
 {
     gd_recording *r = (gd_recording *)hooks;
+    if (r->outer && !r->depth) host_refuses(&r->outer->hooks, why);
     if (!r->depth) say_why_not(r, "%s", why);
 }
 
@@ -356,8 +440,13 @@ static void add_inputs(gd_recording *r, gd_tensor *const *inputs, int count)
 
 gd_recording *gd__record_begin(gd_ctx *ctx, gd_tensor *const *inputs, int count)
 {
+    return ctx->recorder ? NULL : gd__record_inside(ctx, inputs, count);
+}
+
+gd_recording *gd__record_inside(gd_ctx *ctx, gd_tensor *const *inputs, int count)
+{
     gd_device *cpu = gd__cpu(ctx);
-    gd_recording *r = ctx->recorder || !cpu ? NULL : gd__quiet_alloc(ctx, sizeof *r);
+    gd_recording *r = cpu ? gd__quiet_alloc(ctx, sizeof *r) : NULL;
     if (!r) return NULL;
     *r = (gd_recording){.hooks = {host_reads, host_writes, host_input, host_refuses},
                         .ctx = ctx,
@@ -366,6 +455,7 @@ gd_recording *gd__record_begin(gd_ctx *ctx, gd_tensor *const *inputs, int count)
                         .rng = ctx->rng,
                         .backend = *cpu->backend,
                         .real = cpu->backend,
+                        .outer = (gd_recording *)ctx->recorder,
                         .active = true};
     r->backend.run = run;
     add_inputs(r, inputs, count);
@@ -399,7 +489,8 @@ void gd__record_end(gd_recording *r, gd_tensor *const *outputs, int count)
     gd_ctx *ctx = r->ctx;
     gd_device *cpu = ctx->cpu;
     cpu->backend = r->real;
-    ctx->recorder = NULL;
+    ctx->recorder = r->outer ? &r->outer->hooks : NULL;
+    r->outer = NULL;
     r->active = false;
     if (!count) return;
     if (ctx->rng.key != r->rng.key) say_why_not(r, "%s seeds the generator", "it");
@@ -453,13 +544,94 @@ bool gd__record_copies(gd_recording *r)
     return !r->no_memory;
 }
 
+/* An output that is all of its buffer, which is its own. */
+static bool is_apart(const gd_recording *r, int output)
+{
+    const gd_operand *o = &r->output[output];
+    const gd_buffer *b = &r->buffer[o->buffer];
+    int64_t dense[GD_MAX_DIMS];
+    gd__row_major(o->ndim, o->size, dense);
+    bool whole = b->origin == GD_ORIGIN_MADE && b->written && b->moving && !o->offset &&
+                 (size_t)o->numel * gd_dtype_size(o->dtype) == b->bytes;
+    for (int d = 0; d < o->ndim && whole; d++) whole = o->size[d] == 1 || o->stride[d] == dense[d];
+    for (int i = 0; i < r->outputs && whole; i++) whole = i == output || r->output[i].buffer != o->buffer;
+    return whole;
+}
+
+bool gd__record_apart(gd_recording *r)
+{
+    for (int i = 0; i < r->outputs && !r->no_memory; i++) {
+        if (is_apart(r, i)) continue;
+        gd_operand from = r->output[i];
+        gd_buffer b = {.origin = GD_ORIGIN_MADE,
+                       .moving = true,
+                       .written = true,
+                       .bytes = (size_t)from.numel * gd_dtype_size(from.dtype)};
+        if (!gd__record_reserve(r, &r->buffer, r->buffers, &r->buffer_room, sizeof b)) break;
+        r->buffer[r->buffers] = b;
+        gd_operand to = dense_like(&from, r->buffers++);
+        gd_recorded *call = add_call(r);
+        if (!call || !add_operand(r, &from) || !add_operand(r, &to)) break;
+        call->op = GD_OP_copy;
+        call->nin = call->nout = 1;
+        r->output[i] = to;
+    }
+    return !r->no_memory;
+}
+
+/* ---- going back ---- */
+
+bool gd__record_mark(gd_recording *r, gd_record_mark *mark)
+{
+    *mark = (gd_record_mark){.buffers = 0};
+    if (!r) return true;
+    mark->buffer = gd__quiet_alloc(r->ctx, (size_t)r->buffers * sizeof *r->buffer + 1);
+    if (!mark->buffer) return false;
+    if (r->buffers) memcpy(mark->buffer, r->buffer, (size_t)r->buffers * sizeof *r->buffer);
+    mark->buffers = r->buffers;
+    mark->operands = r->operands;
+    mark->calls = r->calls;
+    mark->refused = r->refused;
+    mark->no_memory = r->no_memory;
+    mark->guarded = r->guarded;
+    return true;
+}
+
+void gd__record_unmark(gd_recording *r, gd_record_mark *mark)
+{
+    if (r) gd__free(r->ctx, mark->buffer, (size_t)mark->buffers * sizeof *mark->buffer + 1);
+    mark->buffer = NULL;
+}
+
+static void forget_call(gd_recording *r, gd_recorded *call)
+{
+    gd__free(r->ctx, call->data, call->bytes);
+    if (call->scan) gd__scan_release(call->scan);
+}
+
+void gd__record_rewind(gd_recording *r, const gd_record_mark *mark)
+{
+    if (!r) return;
+    for (int k = mark->buffers; k < r->buffers; k++)
+        if (r->buffer[k].origin == GD_ORIGIN_CAPTURED) gd__storage_release(r->buffer[k].storage);
+    for (int i = mark->calls; i < r->calls; i++) forget_call(r, &r->call[i]);
+    if (mark->buffers) memcpy(r->buffer, mark->buffer, (size_t)mark->buffers * sizeof *r->buffer);
+    r->buffers = mark->buffers;
+    r->operands = mark->operands;
+    r->calls = mark->calls;
+    r->refused = mark->refused;
+    r->no_memory = mark->no_memory;
+    r->guarded = mark->guarded;
+    fill_places(r);
+}
+
 void gd__recording_free(gd_recording *r)
 {
     if (!r) return;
     gd_ctx *ctx = r->ctx;
     for (int k = 0; k < r->buffers; k++)
         if (r->buffer[k].origin == GD_ORIGIN_CAPTURED) gd__storage_release(r->buffer[k].storage);
-    for (int i = 0; i < r->calls; i++) gd__free(ctx, r->call[i].data, r->call[i].bytes);
+    for (int i = 0; i < r->calls; i++) forget_call(r, &r->call[i]);
     for (int i = 0; i < r->outputs && r->axes; i++)
         if (r->axes[i]) gd__axes_release(r->axes[i]);
     gd__free(ctx, r->axes, (size_t)r->outputs * sizeof(gd_axes *));

@@ -44,9 +44,12 @@ typedef struct gd_operand {
 
 typedef enum gd_call_kind {
     GD_CALL_KERNEL,
-    GD_CALL_DATA, /* bytes that the host made: the same in every run */
-    GD_CALL_INPUT /* bytes that are read again where the caller has them */
+    GD_CALL_DATA,  /* bytes that the host made: the same in every run */
+    GD_CALL_INPUT, /* bytes that are read again where the caller has them */
+    GD_CALL_SCAN   /* all steps of a loop, see trace/trace_scan.h */
 } gd_call_kind;
+
+struct gd_scan_call;
 
 typedef struct gd_recorded {
     gd_call_kind kind;
@@ -56,6 +59,7 @@ typedef struct gd_recorded {
     char *data;         /* owned */
     const void *source; /* of the caller's */
     size_t bytes;
+    struct gd_scan_call *scan; /* a reference */
 } gd_recorded;
 
 typedef struct gd_recording {
@@ -78,12 +82,16 @@ typedef struct gd_recording {
     uint64_t drawn; /* blocks of the stream that it used */
     gd_backend backend;
     const gd_backend *real;
+    struct gd_recording
+        *outer;       /* the recording that this one is inside of, which sees everything, too; NULL: none */
     char reason[240]; /* why it was refused */
 } gd_recording;
 
 /* From here on kernels of the context are written down.  Storages of inputs are given; NULL on no memory, with no error
  * recorded: recording is dropped, the function runs normally.  Inside a recording: NULL. */
 gd_recording *gd__record_begin(gd_ctx *ctx, gd_tensor *const *inputs, int count);
+/* The same inside of a recording, too. */
+gd_recording *gd__record_inside(gd_ctx *ctx, gd_tensor *const *inputs, int count);
 /* The function is back, with these outputs; count 0 where it failed. */
 void gd__record_end(gd_recording *r, gd_tensor *const *outputs, int count);
 void gd__recording_free(gd_recording *r); /* NULL is fine */
@@ -92,13 +100,35 @@ bool gd__record_outdated(const gd_recording *r);
 /* Whether two recordings are of the same work; where they are not, `why` says it. */
 bool gd__recordings_agree(const gd_recording *a, const gd_recording *b, char *why, size_t size);
 
+/* The same for steps of loops, whose captured tensors are operands of their calls. */
+bool gd__steps_agree(const gd_recording *a, const gd_recording *b, char *why, size_t size);
+
 /* Do tensors with so many axes have the same names and labels? */
 bool gd__axes_alike(const gd_axes *a, const gd_axes *b, int ndim);
+
+/* A tensor over the memory of t with a storage of its own, so that a recording tells an input from a captured tensor in the same
+ * memory; it has the axes of t and no history.  NULL: no memory. */
+gd_tensor *gd__record_look(gd_tensor *t);
+
+/* Where a recording is; gd__record_rewind forgets what came later.  Both do nothing where r is NULL. */
+typedef struct gd_record_mark {
+    gd_buffer *buffer; /* a copy; owned */
+    int buffers, operands, calls;
+    bool refused, no_memory, guarded;
+} gd_record_mark;
+bool gd__record_mark(gd_recording *r, gd_record_mark *mark); /* false: no memory */
+void gd__record_rewind(gd_recording *r, const gd_record_mark *mark);
+void gd__record_unmark(gd_recording *r, gd_record_mark *mark);
+/* Runs all steps of a loop as one call, which the current recording of the context notes. */
+GD_NODISCARD gd_status gd__record_scan(struct gd_scan_call *scan, gd_tensor *const *in, int nin,
+                                       gd_tensor *const *out, int nout);
 
 /* Room for one item more in an array of a recording, given as the address of its pointer; false: r->no_memory is set. */
 bool gd__record_reserve(gd_recording *r, void *array, int count, int *room, size_t item);
 /* The outputs that are no memory of the function's own are copied into some, at the end.  False: no memory. */
 bool gd__record_copies(gd_recording *r);
+/* Every output is copied into memory of its own, without gaps, in each run; so it can be made anywhere.  False: no memory. */
+bool gd__record_apart(gd_recording *r);
 
 /* Memory without an error where there is none. */
 void *gd__quiet_alloc(gd_ctx *ctx, size_t size);

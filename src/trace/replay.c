@@ -1,4 +1,5 @@
 /* Replays: kernels over memory that was planned once. */
+#include "trace/trace_scan.h"
 #include "trace/tape.h"
 #include "trace/trace_loop.h"
 
@@ -107,8 +108,7 @@ static void make_looks(gd_replay *p)
     p->at[r->buffers] = r->operands;
 }
 
-/* The bytes of a buffer are here from now on. */
-static void rebase(gd_replay *p, int buffer, char *base)
+void gd__replay_place(gd_replay *p, int buffer, char *base)
 {
     p->storage[buffer].data = p->base[buffer] = base;
     for (int i = p->at[buffer]; i < p->at[buffer + 1]; i++) {
@@ -123,11 +123,11 @@ static void place_looks(gd_replay *p)
     for (int b = 0; b < r->buffers; b++) {
         const gd_buffer *buffer = &r->buffer[b];
         if (buffer->origin == GD_ORIGIN_CAPTURED)
-            rebase(p, b, buffer->storage->data);
+            gd__replay_place(p, b, buffer->storage->data);
         else if (buffer->origin == GD_ORIGIN_MADE && !p->memory[b] && p->place[b] < p->arena_bytes)
-            rebase(p, b, p->arena + p->place[b]);
+            gd__replay_place(p, b, p->arena + p->place[b]);
         else if (buffer->origin == GD_ORIGIN_MADE && !buffer->bytes)
-            rebase(
+            gd__replay_place(
                 p, b,
                 (char *)p
                     ->storage); /* nothing is read there, but kernels may hand it to memcpy, which takes no NULL */
@@ -190,7 +190,7 @@ static gd_status renew(gd_replay *p, int buffer)
     gd__release(p->memory[buffer]);
     p->memory[buffer] = memory;
     p->version[buffer] = gd__version(memory);
-    rebase(p, buffer, memory->data);
+    gd__replay_place(p, buffer, memory->data);
     return GD_OK;
 }
 
@@ -236,6 +236,8 @@ gd_replay *gd__replay_new(gd_recording *r, gd_trace_compile compile)
     *p = (gd_replay){.ctx = r->ctx, .r = r, .compile = compile};
     gd_status before = gd_error(p->ctx);
     bool made = make_lists(p);
+    for (int i = 0; i < r->calls; i++)
+        if (r->call[i].scan) gd__scan_compile(r->call[i].scan, compile);
     if (made) make_looks(p);
     for (int b = 0; b < r->buffers && made; b++) p->holders[b] = 1;
     for (int i = 0; i < r->outputs && made; i++) p->holders[r->output[i].buffer]++;
@@ -278,6 +280,8 @@ static gd_status run_calls(gd_replay *p, const int *calls, int count)
         const gd_recorded *c = &p->r->call[calls[i]];
         if (c->kind == GD_CALL_KERNEL)
             status = run_kernel(p, c);
+        else if (c->kind == GD_CALL_SCAN)
+            status = gd__scan_run(c->scan, p->list + c->first, p->list + c->first + c->nin);
         else
             memcpy(p->look[c->first].data, c->kind == GD_CALL_DATA ? c->data : c->source, c->bytes);
     }
@@ -298,7 +302,8 @@ static inline void look_around(gd_replay *p, gd_tensor *const *inputs)
     for (int i = 0; i < p->watches; i++) {
         gd_watch *w = &p->watched[i];
         char *base = w->input < 0 ? w->storage->data : inputs[w->input]->data - w->offset;
-        if (base != p->storage[w->buffer].data || base != p->base[w->buffer]) rebase(p, w->buffer, base);
+        if (base != p->storage[w->buffer].data || base != p->base[w->buffer])
+            gd__replay_place(p, w->buffer, base);
         if (w->input < 0 && w->version != w->storage->version) note_change(p, w);
     }
 }
@@ -312,7 +317,9 @@ static void touch_results(gd_replay *p)
     }
 }
 
-static gd_status run_body(gd_replay *p)
+gd_status gd__replay_prologue(gd_replay *p) { return run_calls(p, p->prologue, p->prologues); }
+
+gd_status gd__replay_body(gd_replay *p)
 {
     gd_status status = GD_OK;
     for (int i = 0; i < p->units && !status; i++) {
@@ -335,10 +342,10 @@ gd_status gd__replay_run(gd_replay *p, gd_tensor *const *inputs)
     if (p->stale) return GD_OK;
     gd_status status = look_at_results(p);
     if (!status && !p->ready) {
-        status = run_calls(p, p->prologue, p->prologues);
+        status = gd__replay_prologue(p);
         p->ready = !status;
     }
-    if (!status) status = run_body(p);
+    if (!status) status = gd__replay_body(p);
     if (status) return status;
     p->ctx->rng.counter += p->r->drawn;
     touch_results(p);

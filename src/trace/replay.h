@@ -100,6 +100,11 @@ gd_replay *gd__replay_new(gd_recording *r, gd_trace_compile compile);
 void gd__replay_free(gd_replay *p);
 /* Fills p->result.  p->stale: nothing was done. */
 GD_NODISCARD gd_status gd__replay_run(gd_replay *p, gd_tensor *const *inputs);
+/* The bytes of a buffer are here from now on. */
+void gd__replay_place(gd_replay *p, int buffer, char *base);
+/* The two parts of a run, for a caller who places inputs, captured tensors and results himself. */
+GD_NODISCARD gd_status gd__replay_prologue(gd_replay *p);
+GD_NODISCARD gd_status gd__replay_body(gd_replay *p);
 /* After a run that went well: the next may take the short way, with `in` for the inputs.  NULL: there is none, because the body is
  * more than a tape, data are captured, or results are held. */
 gd_shortcut *gd__replay_shortcut(gd_replay *p, int inputs, gd_short_input *in);

@@ -108,4 +108,23 @@ void gd__tape_interpret(const gd_tape *tape, char *const *base);
  * gives the bits of the interpreter for what is in memory. */
 void gd__tape_compile(gd_tape *tape, char *const *base, bool cached);
 
+/* A tape that runs again and again, as a step of a loop. */
+typedef struct gd_tape_move {
+    int buffer;
+    ptrdiff_t by; /* its memory is so many bytes further on in each round */
+} gd_tape_move;
+
+typedef struct gd_tape_rounds {
+    const gd_tape_move *move;
+    int moves, carries;
+    const int *from,
+        *to; /* carries: buffers that a round reads what the one before has written to the other */
+} gd_tape_rounds;
+
+typedef int (*gd_tape_rounds_fn)(char *const *base, void *slot, const void *kernel, const double *setting,
+                                 long long rounds);
+
+/* All rounds as one function; NULL: it cannot be compiled, or with `cached` was not.  No error is recorded. */
+gd_tape_rounds_fn gd__tape_compile_rounds(gd_tape *tape, const gd_tape_rounds *rounds, bool cached);
+
 #endif

@@ -16,6 +16,7 @@ typedef struct emitter {
     gd_text *out;
     int32_t *last; /* the last part that reads each value */
     int part, kernels;
+    const gd_tape_rounds *rounds; /* NULL: one run */
 } emitter;
 
 static const char prelude[] =
@@ -41,7 +42,7 @@ static void put_functions(gd_text *out)
 
 static int part_of(int32_t value) { return value / PART; }
 
-static bool is_local(const emitter *e, int32_t value) { return part_of(value) == e->part; }
+static bool is_local(const emitter *e, int32_t value) { return e->rounds || part_of(value) == e->part; }
 
 /* A value as an operand: a variable of this part, a number, or a slot. */
 static void put_value(emitter *e, int32_t k)
@@ -85,6 +86,15 @@ static void put_math(emitter *e, const gd_tape_value *v)
     gd__text_put(e->out, ");\n");
 }
 
+static void put_place(emitter *e, const char *constant, const char *type, int buffer, int offset)
+{
+    bool moves = false;
+    for (int i = 0; e->rounds && i < e->rounds->moves; i++)
+        moves = moves || e->rounds->move[i].buffer == buffer;
+    gd__text_put(e->out, moves ? "*(%s%s *)(b%d + %d)" : "*(%s%s *)(p[%d] + %d)", constant, type, buffer,
+                 offset);
+}
+
 static void put_definition(emitter *e, int32_t k)
 {
     const gd_tape_value *v = &e->t->value[k];
@@ -101,16 +111,18 @@ static void put_definition(emitter *e, int32_t k)
     if (v->op == GD_TAPE_NUMBER) {
         put_number(e, v->as.f[0]);
         gd__text_put(e->out, ";\n");
-    } else if (v->op == GD_TAPE_LOAD)
-        gd__text_put(e->out, "*(const %s *)(p[%d] + %d);\n", type, (int)v->a, (int)v->b);
-    else
+    } else if (v->op == GD_TAPE_LOAD) {
+        put_place(e, "const ", type, v->a, v->b);
+        gd__text_put(e->out, ";\n");
+    } else
         put_math(e, v);
 }
 
 static void put_store(emitter *e, const gd_tape_store *s)
 {
-    gd__text_put(e->out, "    *(%s *)(p[%d] + %d) = ", type_word[e->t->value[s->value].type], (int)s->buffer,
-                 (int)s->offset);
+    gd__text_put(e->out, "    ");
+    put_place(e, "", type_word[e->t->value[s->value].type], s->buffer, s->offset);
+    gd__text_put(e->out, " = ");
     put_value(e, s->value);
     gd__text_put(e->out, ";\n");
 }
@@ -179,6 +191,90 @@ static void put_source(const gd_tape *t, gd_text *out, int32_t *last)
     gd__text_put(out, "int gd_kernel%s\n{\n", arguments);
     for (int part = 0; part < all; part++) gd__text_put(out, "    part%d(p, w, k, s);\n", part);
     gd__text_put(out, "    return 0;\n}\n");
+}
+
+/* ---- rounds ---- */
+
+#define MOST_ROUNDED 2000 /* operations of a round */
+
+/* The store that the next round reads in the place of a load; -1: none. */
+static int carried_by(const emitter *e, const gd_tape_value *load)
+{
+    for (int c = 0; c < e->rounds->carries; c++)
+        for (int i = 0; i < e->t->stores && load->a == e->rounds->from[c]; i++) {
+            const gd_tape_store *s = &e->t->store[i];
+            if (s->buffer == e->rounds->to[c] && s->offset == load->b &&
+                e->t->value[s->value].type == load->type)
+                return i;
+        }
+    return -1;
+}
+
+static bool is_moved(const emitter *e, int buffer)
+{
+    for (int i = 0; i < e->rounds->moves; i++)
+        if (e->rounds->move[i].buffer == buffer) return true;
+    return false;
+}
+
+/* What stays the same for all rounds, and what comes from the round before, are variables outside of the loop. */
+static void put_before(emitter *e)
+{
+    for (int i = 0; i < e->rounds->moves; i++)
+        gd__text_put(e->out, "    char *b%d = p[%d];\n", e->rounds->move[i].buffer,
+                     e->rounds->move[i].buffer);
+    for (int32_t k = 0; k < e->t->values; k++) {
+        const gd_tape_value *v = &e->t->value[k];
+        if (v->op != GD_TAPE_LOAD || (carried_by(e, v) < 0 && is_moved(e, v->a))) continue;
+        gd__text_put(e->out, "    %s c%d = ", type_word[v->type], (int)k);
+        put_place(e, "const ", type_word[v->type], v->a, v->b);
+        gd__text_put(e->out, ";\n");
+    }
+}
+
+/* Loads of memory that nothing but the loop writes may be done once; what the loop writes there it carries on. */
+static void put_round(emitter *e)
+{
+    const gd_tape *t = e->t;
+    for (int32_t k = 0; k < t->values; k++) {
+        const gd_tape_value *v = &t->value[k];
+        bool outside = v->op == GD_TAPE_LOAD && (carried_by(e, v) >= 0 || !is_moved(e, v->a));
+        if (outside)
+            gd__text_put(e->out, "    %s v%d = c%d;\n", type_word[v->type], (int)k, (int)k);
+        else
+            put_definition(e, k);
+    }
+    for (int i = 0; i < t->stores; i++)
+        if (is_moved(e, t->store[i].buffer)) put_store(e, &t->store[i]);
+    for (int32_t k = 0; k < t->values; k++) {
+        int store = t->value[k].op == GD_TAPE_LOAD ? carried_by(e, &t->value[k]) : -1;
+        if (store < 0) continue;
+        gd__text_put(e->out, "    c%d = ", (int)k);
+        put_value(e, t->store[store].value);
+        gd__text_put(e->out, ";\n");
+    }
+    for (int i = 0; i < e->rounds->moves; i++)
+        gd__text_put(e->out, "    b%d += %lld;\n", e->rounds->move[i].buffer,
+                     (long long)e->rounds->move[i].by);
+}
+
+/* Stores to places that do not move are those of the last round. */
+static void put_rounds(const gd_tape *t, gd_text *out, const gd_tape_rounds *rounds)
+{
+    emitter e = {.t = t, .out = out, .rounds = rounds};
+    put_functions(out);
+    gd__text_put(
+        out, "int gd_kernel(char *const *p, slot *w, kernel const *k, const double *s, long long n)\n{\n");
+    put_before(&e);
+    gd__text_put(out, "    for (long long t = 0; t < n; t++) {\n");
+    put_round(&e);
+    for (int i = 0; i < t->stores; i++) {
+        if (is_moved(&e, t->store[i].buffer)) continue;
+        gd__text_put(out, "    if (t == n - 1) {\n");
+        put_store(&e, &t->store[i]);
+        gd__text_put(out, "    }\n");
+    }
+    gd__text_put(out, "    }\n    return 0;\n}\n");
 }
 
 /* ---- kernels that are called ---- */
@@ -257,4 +353,19 @@ void gd__tape_compile(gd_tape *t, char *const *base, bool stored)
     gd__text_free(&source);
     gd__free(t->ctx, last, bytes);
     if (!before && gd_error(t->ctx)) gd_clear_error(t->ctx);
+}
+
+gd_tape_rounds_fn gd__tape_compile_rounds(gd_tape *t, const gd_tape_rounds *rounds, bool stored)
+{
+    gd_status before = gd_error(t->ctx);
+    gd_text source = {.ctx = t->ctx};
+    gd_tape_rounds_fn fn = NULL;
+    if (t->values <= MOST_ROUNDED && (t->kernel || list_kernels(t))) {
+        put_rounds(t, &source, rounds);
+        void *symbol = source.failed ? NULL : gd__compiled_text(t->ctx, source.data, stored);
+        memcpy(&fn, &symbol, sizeof fn);
+    }
+    gd__text_free(&source);
+    if (!before && gd_error(t->ctx)) gd_clear_error(t->ctx);
+    return fn;
 }

@@ -3,8 +3,25 @@
 
 #include <string.h>
 
+/* A product and the sum that is all it is for, in one step.  Both are rounded. */
+#define FUSED(X)            \
+    X(MUL_ADD, x *y + z)    \
+    X(MUL_SUB, x *y - z)    \
+    X(SUB_MUL, z - x * y)   \
+    X(SCALED_ADD, x *i + z) \
+    X(SCALED_SUB, x *i - z) \
+    X(SUB_SCALED, z - x * i)
+
 enum {
-    STEP_LOAD_8 = 2 * GD_TAPE_MATHS,
+#define FUSED_ENUM(name, expression) FUSED_##name,
+    FUSED(FUSED_ENUM)
+#undef FUSED_ENUM
+        FUSED_STEPS
+};
+
+enum {
+    STEP_FUSED = 2 * GD_TAPE_MATHS,
+    STEP_LOAD_8 = STEP_FUSED + 2 * FUSED_STEPS,
     STEP_LOAD_4,
     STEP_LOAD_1,
     STEP_STORE_8,
@@ -28,6 +45,8 @@ enum {
     }
 #define DOUBLE(name, operator, expression) MATH(name, expression, double, f64_)
 #define SINGLE(name, operator, expression) MATH(name, expression, float, f32_)
+#define FUSED_DOUBLE(name, expression)     MATH(name, expression, double, f64_)
+#define FUSED_SINGLE(name, expression)     MATH(name, expression, float, f32_)
 #define LOAD(size)                         memcpy(&AT(s->to, char), base[s->x] + (int32_t)s->y, size)
 #define STORE(size)                        memcpy(base[s->x] + (int32_t)s->y, &AT(s->to, char), size)
 #define NEXT                               goto *(++s)->go
@@ -41,7 +60,9 @@ static int execute(const gd_tape_step *s, gd_tape_slot *slot, char *const *base)
     static const void *const label[STEPS] = {
 #define F64(name, operator, expression) [GD_TAPE_##name] = &&f64_##name,
 #define F32(name, operator, expression) [GD_TAPE_MATHS + GD_TAPE_##name] = &&f32_##name,
-        GD_TAPE_OPS(F64) GD_TAPE_OPS(F32)[STEP_LOAD_8] = &&load_8,
+#define FUSED64(name, expression)       [STEP_FUSED + FUSED_##name] = &&f64_##name,
+#define FUSED32(name, expression)       [STEP_FUSED + FUSED_STEPS + FUSED_##name] = &&f32_##name,
+        GD_TAPE_OPS(F64) GD_TAPE_OPS(F32) FUSED(FUSED64) FUSED(FUSED32)[STEP_LOAD_8] = &&load_8,
         [STEP_LOAD_4] = &&load_4,
         [STEP_LOAD_1] = &&load_1,
         [STEP_STORE_8] = &&store_8,
@@ -56,6 +77,8 @@ static int execute(const gd_tape_step *s, gd_tape_slot *slot, char *const *base)
     goto * s->go;
     GD_TAPE_OPS(DOUBLE)
     GD_TAPE_OPS(SINGLE)
+    FUSED(FUSED_DOUBLE)
+    FUSED(FUSED_SINGLE)
 load_8:
     LOAD(8);
     NEXT;
@@ -110,29 +133,90 @@ static void put_number(gd_tape *t, int k)
         t->slot[k].f64 = v->as.f[0];
 }
 
+/* The product that a value is for, among its operands; -1: none.  uses: of each value. */
+static int32_t product_in(const gd_tape *t, int32_t operand, const int32_t *uses)
+{
+    const gd_tape_value *v = operand < 0 ? NULL : &t->value[operand];
+    bool product = v && (v->op == GD_TAPE_MUL || v->op == GD_TAPE_SQUARE || v->op == GD_TAPE_MUL_NUMBER);
+    return product && uses[operand] == 1 ? operand : -1;
+}
+
+/* The product that the step of a sum does, too; -1: none. */
+static int32_t product_of(const gd_tape *t, int32_t k, const int32_t *uses)
+{
+    const gd_tape_value *v = &t->value[k];
+    if (v->op != GD_TAPE_ADD && v->op != GD_TAPE_SUB) return -1;
+    int32_t first = product_in(t, v->a, uses);
+    return first >= 0 ? first : product_in(t, v->b, uses);
+}
+
+static void count_uses(const gd_tape *t, int32_t *uses)
+{
+    memset(uses, 0, (size_t)t->values * sizeof *uses);
+    for (int k = 0; k < t->values; k++) {
+        const gd_tape_value *v = &t->value[k];
+        if (v->op == GD_TAPE_LOAD) continue;
+        if (v->a >= 0) uses[v->a]++;
+        if (v->b >= 0) uses[v->b]++;
+        if (v->c >= 0) uses[v->c]++;
+    }
+    for (int i = 0; i < t->stores; i++) uses[t->store[i].value]++;
+}
+
+/* -1 as the uses of a product: its sum does it. */
+static void mark_fused(const gd_tape *t, int32_t *uses)
+{
+    for (int32_t k = 0; k < t->values; k++) {
+        int32_t product = product_of(t, k, uses);
+        if (product >= 0) uses[product] = -1 - k;
+    }
+}
+
+static gd_tape_step *put_step(const gd_tape *t, gd_tape_step *s, int32_t k, const int32_t *uses,
+                              const void *const *label)
+{
+    const gd_tape_value *v = &t->value[k];
+    bool loads = v->op == GD_TAPE_LOAD;
+    *s = (gd_tape_step){.go = label[step_of(v)], .to = slot_at(k), .as.i = v->as.f[0]};
+    if (v->op == GD_TAPE_KERNEL) s->as.value = v;
+    s->x = loads ? (uint32_t)v->a : slot_at(v->a);
+    s->y = loads ? (uint32_t)v->b : slot_at(v->b);
+    s->z = loads ? 0 : slot_at(v->c);
+    if (v->op != GD_TAPE_ADD && v->op != GD_TAPE_SUB) return s + 1;
+    bool first = uses[v->a] == -1 - k, second = !first && uses[v->b] == -1 - k;
+    if (!first && !second) return s + 1;
+    const gd_tape_value *product = &t->value[first ? v->a : v->b];
+    int how = v->op == GD_TAPE_ADD ? FUSED_MUL_ADD : first ? FUSED_MUL_SUB : FUSED_SUB_MUL;
+    if (product->op == GD_TAPE_MUL_NUMBER) how += FUSED_SCALED_ADD - FUSED_MUL_ADD;
+    if (v->type == GD_TAPE_F32) how += FUSED_STEPS;
+    s->go = label[STEP_FUSED + how];
+    s->as.i = product->as.f[0];
+    s->x = slot_at(product->a);
+    s->y = slot_at(product->op == GD_TAPE_SQUARE ? product->a : product->b);
+    s->z = slot_at(first ? v->b : v->a);
+    return s + 1;
+}
+
 bool gd__tape_prepare(gd_tape *t)
 {
     gd_tape_slot found;
     (void)execute(NULL, &found, NULL);
     const void *const *label = found.label;
+    size_t bytes = (size_t)t->values * sizeof(int32_t) + 1;
     t->slot = gd__quiet_alloc(t->ctx, (size_t)t->values * sizeof *t->slot);
     t->step = gd__quiet_alloc(t->ctx, (size_t)(t->values + t->stores + 1) * sizeof *t->step);
-    if (!t->slot || !t->step) return false;
+    int32_t *uses = t->slot && t->step ? gd__quiet_alloc(t->ctx, bytes) : NULL;
+    if (!uses) return false;
+    count_uses(t, uses);
+    mark_fused(t, uses);
     gd_tape_step *s = t->step;
     for (int k = 0; k < t->values; k++) {
-        const gd_tape_value *v = &t->value[k];
-        bool loads = v->op == GD_TAPE_LOAD;
-        if (v->op == GD_TAPE_NUMBER) {
+        if (t->value[k].op == GD_TAPE_NUMBER)
             put_number(t, k); /* stays there */
-            continue;
-        }
-        *s = (gd_tape_step){.go = label[step_of(v)], .to = slot_at(k), .as.i = v->as.f[0]};
-        if (v->op == GD_TAPE_KERNEL) s->as.value = v;
-        s->x = loads ? (uint32_t)v->a : slot_at(v->a);
-        s->y = loads ? (uint32_t)v->b : slot_at(v->b);
-        s->z = loads ? 0 : slot_at(v->c);
-        s++;
+        else if (uses[k] >= 0)
+            s = put_step(t, s, k, uses, label);
     }
+    gd__free(t->ctx, uses, bytes);
     for (int i = 0; i < t->stores; i++) {
         const gd_tape_store *store = &t->store[i];
         uint8_t type = t->value[store->value].type;

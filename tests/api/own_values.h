@@ -369,6 +369,22 @@ static gd_tensor *doubled(void *user, gd_tensor *stack, const int *entry, int en
     return gd_mul_scalar(stack, 2);
 }
 
+static gd_status sine(void *user, gd_tensor *const *state, gd_tensor *const *x, gd_tensor **next,
+                      gd_tensor **y)
+{
+    (void)x;
+    next[0] = gd_sin(gd_mul(state[0], user));
+    y[0] = gd_square(next[0]);
+    return GD_OK;
+}
+static void own_gd_scan(void)
+{
+    gd_tensor *last[1], *ys[1];
+    gd_scan_body body = {.step = sine, .user = T, .states = 1, .ys = 1};
+    got.failed = gd_scan(C, &body, &T, NULL, 6, last, ys) != GD_OK;
+    note(TENSOR, last[0]);
+    note(TENSOR, ys[0]);
+}
 static void own_gd_map_stacked(void)
 {
     gd_tensor *t = T;

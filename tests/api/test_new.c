@@ -178,6 +178,7 @@ static const own_call own_calls[] = {
     {"gd_covariance", own_gd_covariance},
     {"gd_distances", own_gd_distances},
     {"gd_map_stacked", own_gd_map_stacked},
+    {"gd_scan", own_gd_scan},
     {"gd_linop_scaled", own_gd_linop_scaled},
     {"gd_linop_shifted", own_gd_linop_shifted},
     {"gd_linop_composed", own_gd_linop_composed},

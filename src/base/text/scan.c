@@ -29,7 +29,7 @@ static bool same(const char *text, size_t length, const char *word)
 
 /* ---- errors ---- */
 
-const char *gd__scan_where(const gd_scan *s, size_t at, char out[GD_WHERE_SIZE])
+const char *gd__scan_where(const gd_text_scan *s, size_t at, char out[GD_WHERE_SIZE])
 {
     size_t column = 1;
     for (size_t i = 0; i < at; i++)
@@ -38,7 +38,7 @@ const char *gd__scan_where(const gd_scan *s, size_t at, char out[GD_WHERE_SIZE])
     return out;
 }
 
-gd_status gd__scan_fail(gd_scan *s, size_t at, const char *format, ...)
+gd_status gd__scan_fail(gd_text_scan *s, size_t at, const char *format, ...)
 {
     char where[GD_WHERE_SIZE], text[512];
     va_list args;
@@ -48,7 +48,7 @@ gd_status gd__scan_fail(gd_scan *s, size_t at, const char *format, ...)
     return gd_fail(s->ctx, GD_PARSE, "%s%s", gd__scan_where(s, at, where), text);
 }
 
-gd_status gd__scan_expected(gd_scan *s, const char *what)
+gd_status gd__scan_expected(gd_text_scan *s, const char *what)
 {
     if (!gd__scan_peek(s)) return gd__scan_fail(s, s->at, "expected %s, but the text ends", what);
     /* a whole word or a whole character */
@@ -61,28 +61,28 @@ gd_status gd__scan_expected(gd_scan *s, const char *what)
 
 /* ---- reading ---- */
 
-gd_status gd__scan_begin(gd_scan *s, gd_ctx *ctx, const char *what, const char *text)
+gd_status gd__scan_begin(gd_text_scan *s, gd_ctx *ctx, const char *what, const char *text)
 {
-    *s = (gd_scan){.ctx = ctx, .what = what, .text = text};
+    *s = (gd_text_scan){.ctx = ctx, .what = what, .text = text};
     if (!text) return gd_fail(ctx, GD_ARGUMENT, "%s: no text", what);
     if (strnlen(text, GD_SCAN_MAX_TEXT + 1) <= GD_SCAN_MAX_TEXT) return GD_OK;
     return gd_fail(ctx, GD_PARSE, "%s: longer than %d bytes", what, GD_SCAN_MAX_TEXT);
 }
 
-char gd__scan_peek(gd_scan *s)
+char gd__scan_peek(gd_text_scan *s)
 {
     while (is_space(s->text[s->at])) s->at++;
     return s->text[s->at];
 }
 
-bool gd__scan_take(gd_scan *s, char c)
+bool gd__scan_take(gd_text_scan *s, char c)
 {
     if (gd__scan_peek(s) != c) return false;
     s->at++;
     return true;
 }
 
-gd_status gd__scan_open(gd_scan *s)
+gd_status gd__scan_open(gd_text_scan *s)
 {
     if (s->depth >= GD_SCAN_MAX_DEPTH)
         return gd__scan_fail(s, s->at, "nested deeper than %d levels", GD_SCAN_MAX_DEPTH);
@@ -91,7 +91,7 @@ gd_status gd__scan_open(gd_scan *s)
     return GD_OK;
 }
 
-gd_status gd__scan_close(gd_scan *s, char close, size_t open)
+gd_status gd__scan_close(gd_text_scan *s, char close, size_t open)
 {
     char next = gd__scan_peek(s), expected[] = {'\'', ',', '\'', ' ', 'o', 'r', ' ', '\'', close, '\'', 0};
     if (next == close) {
@@ -110,19 +110,19 @@ static size_t number_word(const char *text)
     return same(text, n, "inf") || same(text, n, "nan") ? n : 0;
 }
 
-bool gd__scan_is_name(gd_scan *s)
+bool gd__scan_is_name(gd_text_scan *s)
 {
     char c = gd__scan_peek(s);
     return is_letter(c) && !number_word(s->text + s->at);
 }
 
-bool gd__scan_is_number(gd_scan *s)
+bool gd__scan_is_number(gd_text_scan *s)
 {
     char c = gd__scan_peek(s);
     return is_digit(c) || c == '.' || c == '-' || c == '+' || number_word(s->text + s->at);
 }
 
-gd_status gd__scan_name(gd_scan *s, char name[GD_NAME_SIZE])
+gd_status gd__scan_name(gd_text_scan *s, char name[GD_NAME_SIZE])
 {
     if (!is_letter(gd__scan_peek(s))) return gd__scan_expected(s, "a name");
     size_t length = gd__name_length(s->text + s->at);
@@ -135,7 +135,7 @@ gd_status gd__scan_name(gd_scan *s, char name[GD_NAME_SIZE])
     return GD_OK;
 }
 
-bool gd__scan_is_assignment(gd_scan *s)
+bool gd__scan_is_assignment(gd_text_scan *s)
 {
     if (!is_letter(gd__scan_peek(s))) return false;
     const char *next = s->text + s->at + gd__name_length(s->text + s->at);
@@ -144,7 +144,7 @@ bool gd__scan_is_assignment(gd_scan *s)
 }
 
 /* A number without a fraction bar. */
-static gd_status scan_plain_number(gd_scan *s, double *value)
+static gd_status scan_plain_number(gd_text_scan *s, double *value)
 {
     char c = gd__scan_peek(s);
     size_t begin = s->at, sign = c == '-' || c == '+';
@@ -170,7 +170,7 @@ static gd_status scan_plain_number(gd_scan *s, double *value)
     return GD_OK;
 }
 
-gd_status gd__scan_number(gd_scan *s, double *value)
+gd_status gd__scan_number(gd_text_scan *s, double *value)
 {
     gd_status status = scan_plain_number(s, value);
     if (status || gd__scan_peek(s) != '/') return status;
@@ -185,7 +185,7 @@ gd_status gd__scan_number(gd_scan *s, double *value)
 /* The character that a backslash and c stand for; 0 if nothing. */
 static char escaped(char c) { return c == 'n' ? '\n' : c == 't' ? '\t' : c == '"' || c == '\\' ? c : 0; }
 
-gd_status gd__scan_string(gd_scan *s, char **out, size_t *size)
+gd_status gd__scan_string(gd_text_scan *s, char **out, size_t *size)
 {
     if (gd__scan_peek(s) != '"') return gd__scan_expected(s, "a string");
     size_t begin = s->at, end = begin + 1, length = 0;

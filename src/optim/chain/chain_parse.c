@@ -83,8 +83,8 @@ static gd_link *links_join(gd_ctx *ctx, links *l)
 
 /* ---- values ---- */
 
-static gd_status parse_chain(gd_scan *s, links *out);
-static gd_status parse_link(gd_scan *s, links *out);
+static gd_status parse_chain(gd_text_scan *s, links *out);
+static gd_status parse_link(gd_text_scan *s, links *out);
 
 /* What an argument was; owns all of it. */
 typedef struct value {
@@ -118,7 +118,7 @@ static gd_status list_add(gd_ctx *ctx, value *v, double number)
 }
 
 /* The numbers of a list after its bracket at `open`. */
-static gd_status parse_list(gd_scan *s, size_t open, value *v)
+static gd_status parse_list(gd_text_scan *s, size_t open, value *v)
 {
     v->setting.kind = GD_SET_LIST;
     if (gd__scan_peek(s) == ']') return gd__scan_close(s, ']', open);
@@ -132,7 +132,7 @@ static gd_status parse_list(gd_scan *s, size_t open, value *v)
 }
 
 /* One link, or the chain after an opening bracket. */
-static gd_status parse_child(gd_scan *s, gd_status (*parse)(gd_scan *, links *), value *v)
+static gd_status parse_child(gd_text_scan *s, gd_status (*parse)(gd_text_scan *, links *), value *v)
 {
     links list = {0};
     gd_status status = parse(s, &list);
@@ -145,7 +145,7 @@ static gd_status parse_child(gd_scan *s, gd_status (*parse)(gd_scan *, links *),
     return status;
 }
 
-static gd_status parse_bracket(gd_scan *s, const gd_field *field, value *v)
+static gd_status parse_bracket(gd_text_scan *s, const gd_field *field, value *v)
 {
     size_t open = s->at;
     gd_status status = gd__scan_open(s);
@@ -164,7 +164,7 @@ static gd_status parse_bracket(gd_scan *s, const gd_field *field, value *v)
 }
 
 /* A word that is a schedule, for a number: a link of that name goes first where the field takes both. */
-static bool means_schedule(gd_scan *s, const gd_field *field, const char *word)
+static bool means_schedule(gd_text_scan *s, const gd_field *field, const char *word)
 {
     if (!(field->kinds & GD_SET_REAL)) return false;
     if (field->kinds & GD_SET_CHAIN) return !gd__find_class(s->ctx, word) && gd__is_schedule(word);
@@ -172,7 +172,7 @@ static bool means_schedule(gd_scan *s, const gd_field *field, const char *word)
 }
 
 /* true, false, none, a schedule; else a link. */
-static gd_status parse_word(gd_scan *s, const char *owner, const gd_field *field, value *v)
+static gd_status parse_word(gd_text_scan *s, const char *owner, const gd_field *field, value *v)
 {
     size_t begin = s->at;
     char word[GD_NAME_SIZE];
@@ -197,7 +197,7 @@ static gd_status parse_word(gd_scan *s, const char *owner, const gd_field *field
     return parse_child(s, parse_link, v);
 }
 
-static gd_status parse_value(gd_scan *s, const char *owner, const gd_field *field, value *v)
+static gd_status parse_value(gd_text_scan *s, const char *owner, const gd_field *field, value *v)
 {
     char next = gd__scan_peek(s);
     if (gd__scan_is_number(s)) {
@@ -225,7 +225,7 @@ typedef struct call {
     bool named;     /* there was one by name */
 } call;
 
-static gd_status set_value(gd_scan *s, call *c, const gd_field *field, value *v)
+static gd_status set_value(gd_text_scan *s, call *c, const gd_field *field, value *v)
 {
     gd_link *child = v->child;
     v->child = NULL; /* consumed below */
@@ -235,7 +235,7 @@ static gd_status set_value(gd_scan *s, call *c, const gd_field *field, value *v)
 }
 
 /* A name that is no setting of the class; it may be a link, which adam(lr=0.1) has elsewhere as a setting. */
-static gd_status unknown_setting(gd_scan *s, size_t begin, const gd_link_class *cls, const char *name)
+static gd_status unknown_setting(gd_text_scan *s, size_t begin, const gd_link_class *cls, const char *name)
 {
     char where[GD_WHERE_SIZE];
     double number;
@@ -253,7 +253,7 @@ static gd_status unknown_setting(gd_scan *s, size_t begin, const gd_link_class *
 }
 
 /* Reads `name =` and returns its field. */
-static gd_status named_field(gd_scan *s, call *c, int *field)
+static gd_status named_field(gd_text_scan *s, call *c, int *field)
 {
     size_t begin = s->at;
     char name[GD_NAME_SIZE];
@@ -273,7 +273,7 @@ static gd_status named_field(gd_scan *s, call *c, int *field)
 }
 
 /* The field of a value by position. */
-static gd_status next_field(gd_scan *s, call *c, int *field)
+static gd_status next_field(gd_text_scan *s, call *c, int *field)
 {
     int count = c->cls->field_count;
     *field = c->next;
@@ -286,7 +286,7 @@ static gd_status next_field(gd_scan *s, call *c, int *field)
     return GD_OK;
 }
 
-static gd_status parse_argument(gd_scan *s, call *c)
+static gd_status parse_argument(gd_text_scan *s, call *c)
 {
     int index = -1;
     gd_status status = gd__scan_is_assignment(s) ? named_field(s, c, &index) : next_field(s, c, &index);
@@ -304,7 +304,7 @@ static gd_status parse_argument(gd_scan *s, call *c)
     return status;
 }
 
-static gd_status parse_arguments(gd_scan *s, call *c)
+static gd_status parse_arguments(gd_text_scan *s, call *c)
 {
     if (gd__scan_peek(s) != '(') return GD_OK;
     size_t open = s->at;
@@ -319,13 +319,13 @@ static gd_status parse_arguments(gd_scan *s, call *c)
 /* ---- links and chains ---- */
 
 /* A name of a different library. */
-static gd_status known_elsewhere(gd_scan *s, size_t at, size_t length, const char *chain)
+static gd_status known_elsewhere(gd_text_scan *s, size_t at, size_t length, const char *chain)
 {
     return gd__scan_fail(s, at, "link '%.*s' unknown: write %s", (int)(length < 60 ? length : 60),
                          s->text + at, chain);
 }
 
-static gd_status unknown_link(gd_scan *s, size_t at, const char *name)
+static gd_status unknown_link(gd_text_scan *s, size_t at, const char *name)
 {
     char chain[GD_ELSEWHERE_SIZE];
     size_t length;
@@ -338,7 +338,7 @@ static gd_status unknown_link(gd_scan *s, size_t at, const char *name)
 }
 
 /* The class's own check; what it records gets the place in front. */
-static gd_status check_together(gd_scan *s, size_t at, const call *c)
+static gd_status check_together(gd_text_scan *s, size_t at, const call *c)
 {
     bool clean = gd_error(s->ctx) == GD_OK;
     gd_status status = c->cls->check ? c->cls->check(c->link) : GD_OK;
@@ -350,11 +350,11 @@ static gd_status check_together(gd_scan *s, size_t at, const call *c)
 }
 
 /* The links of a preset. */
-static gd_status add_expanded(gd_scan *s, size_t at, const gd_link *settings, links *out)
+static gd_status add_expanded(gd_text_scan *s, size_t at, const gd_link *settings, links *out)
 {
     gd_text text = {.ctx = s->ctx};
     gd__preset_expand(settings, &text);
-    gd_scan inner;
+    gd_text_scan inner;
     gd_status status = text.failed ? GD_NOMEM
                                    : gd__scan_begin(&inner, s->ctx, settings->cls->name, text.data);
     inner.depth = s->depth + 1; /* a preset may contain a preset, but not endlessly */
@@ -367,7 +367,7 @@ static gd_status add_expanded(gd_scan *s, size_t at, const gd_link *settings, li
 }
 
 /* Behind the link that begins there neither '|' nor an end: `lr 0.1`, `lr = 0.1`, and names such as newton-cg. */
-static gd_status check_behind(gd_scan *s, size_t begin)
+static gd_status check_behind(gd_text_scan *s, size_t begin)
 {
     char next = gd__scan_peek(s), chain[GD_ELSEWHERE_SIZE];
     if (!next || strchr("|,])", next)) return GD_OK;
@@ -387,7 +387,7 @@ static gd_status check_behind(gd_scan *s, size_t begin)
     return GD_OK; /* whoever reads on says what it expected */
 }
 
-static gd_status parse_link(gd_scan *s, links *out)
+static gd_status parse_link(gd_text_scan *s, links *out)
 {
     (void)gd__scan_peek(s);
     size_t begin = s->at;
@@ -413,7 +413,7 @@ static gd_status parse_link(gd_scan *s, links *out)
     return status;
 }
 
-static gd_status parse_item(gd_scan *s, links *out)
+static gd_status parse_item(gd_text_scan *s, links *out)
 {
     if (gd__scan_peek(s) != '[') return parse_link(s, out);
     size_t open = s->at;
@@ -422,7 +422,7 @@ static gd_status parse_item(gd_scan *s, links *out)
     return status ? status : gd__scan_close(s, ']', open);
 }
 
-static gd_status parse_chain(gd_scan *s, links *out)
+static gd_status parse_chain(gd_text_scan *s, links *out)
 {
     gd_status status;
     do status = parse_item(s, out);
@@ -433,7 +433,7 @@ static gd_status parse_chain(gd_scan *s, links *out)
 gd_link *gd_chain(gd_ctx *ctx, const char *text)
 {
     if (!ctx) return NULL;
-    gd_scan s;
+    gd_text_scan s;
     links list = {0};
     gd_status status = gd__scan_begin(&s, ctx, "chain", text);
     if (!status) status = parse_chain(&s, &list);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A schedule stays the caller's. */
-static gd_status read_word(gd_scan *s, gd_schedule *schedule, gd_setting *value)
+static gd_status read_word(gd_text_scan *s, gd_schedule *schedule, gd_setting *value)
 {
     size_t at = s->at;
     char word[GD_NAME_SIZE];
@@ -27,7 +27,7 @@ gd_status gd__settings_parse(gd_ctx *ctx, const char *text,
                              gd_status (*fn)(void *user, const char *key, const gd_setting *value),
                              void *user)
 {
-    gd_scan s;
+    gd_text_scan s;
     gd_status status = gd__scan_begin(&s, ctx, "group", text);
     while (!status && gd__scan_peek(&s)) {
         char key[GD_NAME_SIZE], *string = NULL;

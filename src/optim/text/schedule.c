@@ -430,7 +430,7 @@ typedef struct call {
     gd_schedule *out;
 } call;
 
-static gd_status parse_milestones(gd_scan *s, gd_schedule *out)
+static gd_status parse_milestones(gd_text_scan *s, gd_schedule *out)
 {
     size_t open = s->at;
     if (gd__scan_peek(s) != '[') return gd__scan_expected(s, "a list of steps");
@@ -446,7 +446,7 @@ static gd_status parse_milestones(gd_scan *s, gd_schedule *out)
 }
 
 /* The field of the next argument, its `name =` taken. */
-static gd_status find_field(gd_scan *s, call *c, int *field)
+static gd_status find_field(gd_text_scan *s, call *c, int *field)
 {
     size_t begin = s->at;
     *field = c->next;
@@ -484,7 +484,7 @@ static double *place(const call *c, int field)
 }
 
 /* The schedule after a warm-up; steps and start may come before and after it. */
-static gd_status parse_after(gd_scan *s, gd_schedule *out)
+static gd_status parse_after(gd_text_scan *s, gd_schedule *out)
 {
     size_t begin = s->at;
     gd_schedule after = {.kind = GD_SCHEDULE_INVALID};
@@ -496,7 +496,7 @@ static gd_status parse_after(gd_scan *s, gd_schedule *out)
     return status;
 }
 
-static gd_status parse_argument(gd_scan *s, call *c)
+static gd_status parse_argument(gd_text_scan *s, call *c)
 {
     int index;
     (void)gd__scan_peek(s);
@@ -522,7 +522,7 @@ static gd_status parse_argument(gd_scan *s, call *c)
 }
 
 /* What was not given takes its default. */
-static gd_status fill_in(gd_scan *s, size_t at, call *c)
+static gd_status fill_in(gd_text_scan *s, size_t at, call *c)
 {
     for (int i = 0; i < c->row->count; i++) {
         const gd_field *field = &c->row->fields[i];
@@ -542,7 +542,7 @@ bool gd__is_schedule(const char *name)
     return false;
 }
 
-static const row *find_row(gd_scan *s, size_t at, const char *name)
+static const row *find_row(gd_text_scan *s, size_t at, const char *name)
 {
     gd_suggest nearest = gd__suggest(name, strlen(name));
     for (int i = 0; i < ROWS; i++) {
@@ -554,7 +554,7 @@ static const row *find_row(gd_scan *s, size_t at, const char *name)
     return NULL;
 }
 
-static gd_status parse_call(gd_scan *s, gd_schedule *out)
+static gd_status parse_call(gd_text_scan *s, gd_schedule *out)
 {
     size_t begin = s->at;
     char name[GD_NAME_SIZE];
@@ -573,7 +573,7 @@ static gd_status parse_call(gd_scan *s, gd_schedule *out)
     return status ? status : fill_in(s, begin, &c);
 }
 
-gd_status gd__scan_schedule(gd_scan *s, gd_schedule *out)
+gd_status gd__scan_schedule(gd_text_scan *s, gd_schedule *out)
 {
     *out = (gd_schedule){.kind = GD_SCHEDULE_CONSTANT};
     (void)gd__scan_peek(s);
@@ -589,21 +589,21 @@ gd_status gd__scan_schedule(gd_scan *s, gd_schedule *out)
                               &value);
 }
 
-gd_status gd__scan_scheduled(gd_scan *s, gd_schedule *schedule, gd_setting *out)
+gd_status gd__scan_scheduled(gd_text_scan *s, gd_schedule *schedule, gd_setting *out)
 {
     gd_status status = gd__scan_schedule(s, schedule);
     *out = (gd_setting){.kind = GD_SET_REAL, .real = gd_schedule_value(schedule, 0), .schedule = schedule};
     return status;
 }
 
-bool gd__scan_is_schedule(gd_scan *s, const char *word)
+bool gd__scan_is_schedule(gd_text_scan *s, const char *word)
 {
     return gd__is_schedule(word) || gd__scan_peek(s) == '(';
 }
 
 gd_status gd_schedule_parse(gd_ctx *ctx, const char *text, gd_schedule *out)
 {
-    gd_scan s;
+    gd_text_scan s;
     gd_schedule read;
     gd_status status = gd__scan_begin(&s, ctx, "schedule", text);
     if (!status) status = gd__scan_schedule(&s, &read);

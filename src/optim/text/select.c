@@ -14,7 +14,7 @@
 #define WORD_SIZE 256
 
 typedef struct selecting {
-    gd_scan scan;
+    gd_text_scan scan;
     const char *name;
     const gd_tensor *t; /* NULL: only the text is checked */
 } selecting;
@@ -22,7 +22,7 @@ typedef struct selecting {
 static bool ends_word(char c) { return !c || c == ' ' || c == '\t' || c == '\n' || c == ','; }
 
 /* A glob, or the operand of an operator: to the next space or comma that is not in a set or behind a backslash. */
-static gd_status take_word(gd_scan *s, const char *what, char word[WORD_SIZE])
+static gd_status take_word(gd_text_scan *s, const char *what, char word[WORD_SIZE])
 {
     if (ends_word(gd__scan_peek(s))) return gd__scan_expected(s, what);
     size_t begin = s->at, end = begin;
@@ -43,7 +43,7 @@ static gd_status take_word(gd_scan *s, const char *what, char word[WORD_SIZE])
 }
 
 /* Takes a word of the language if it is next. */
-static bool take_keyword(gd_scan *s, const char *keyword)
+static bool take_keyword(gd_text_scan *s, const char *keyword)
 {
     size_t n = strlen(keyword);
     (void)gd__scan_peek(s);
@@ -53,7 +53,7 @@ static bool take_keyword(gd_scan *s, const char *keyword)
 }
 
 /* Takes one of < <= > >= = == != and gives the signs of a difference that it accepts as bits: 1 below, 2 equal, 4 above. */
-static unsigned take_comparison(gd_scan *s)
+static unsigned take_comparison(gd_text_scan *s)
 {
     char c = gd__scan_peek(s);
     bool equal = c && s->text[s->at + 1] == '=';
@@ -64,7 +64,7 @@ static unsigned take_comparison(gd_scan *s)
 }
 
 /* A key of a comparison, and the comparison; 0, and nothing taken, where there is none: it is a glob. */
-static unsigned take_key(gd_scan *s, const char *key)
+static unsigned take_key(gd_text_scan *s, const char *key)
 {
     size_t at = s->at, n = strlen(key);
     (void)gd__scan_peek(s);
@@ -121,7 +121,7 @@ static gd_status compare_axis(selecting *w, unsigned accepted, bool labels, bool
 
 static gd_status select_one(selecting *w, bool *yes)
 {
-    gd_scan *s = &w->scan;
+    gd_text_scan *s = &w->scan;
     char word[WORD_SIZE];
     unsigned accepted;
     bool negated = false;

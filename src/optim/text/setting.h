@@ -33,11 +33,11 @@ gd_status gd__schedule_fits(gd_ctx *ctx, const char *where, const char *owner, c
                             const gd_schedule *schedule);
 /* Is it a schedule's name?  Reads the one that is next, prints one. */
 bool gd__is_schedule(const char *name);
-gd_status gd__scan_schedule(gd_scan *s, gd_schedule *out);
+gd_status gd__scan_schedule(gd_text_scan *s, gd_schedule *out);
 /* The same for a setting, whose schedule stays the caller's. */
-gd_status gd__scan_scheduled(gd_scan *s, gd_schedule *schedule, gd_setting *out);
+gd_status gd__scan_scheduled(gd_text_scan *s, gd_schedule *schedule, gd_setting *out);
 /* Behind a word for a number: is it one, or a call, whose reader knows what was meant by cosin(1, 0, 9)? */
-bool gd__scan_is_schedule(gd_scan *s, const char *word);
+bool gd__scan_is_schedule(gd_text_scan *s, const char *word);
 void gd__schedule_print(gd_print *p, const gd_schedule *schedule);
 /* The number that a setting with a schedule has at a step; whole: it must be whole.  False: it is what it was. */
 bool gd__setting_advance(gd_setting *setting, int64_t step, bool whole);

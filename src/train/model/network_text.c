@@ -27,7 +27,7 @@ static const setting settings[] = {
 #define SETTINGS (sizeof settings / sizeof *settings)
 
 typedef struct reader {
-    gd_scan s;
+    gd_text_scan s;
     gd_network_spec *out;
     bool conv;
     bool given[SETTINGS];
