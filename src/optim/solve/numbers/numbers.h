@@ -19,8 +19,11 @@ typedef struct gd_damped {
     gd_ctx *ctx;
     int64_t m, n, entries;
     bool sparse, factored; /* factored: by L D L^T, else by LSMR */
+    bool
+        reduced; /* steps are solved by Schur's complement; there is an L only after gd__damped_needs_factor */
     gd_csr j;
     gd_sparse_factor ldl;
+    gd_schur schur;
     double *room; /* dense: [m, n + 1] by columns; LSMR: its own; L: the right side [n] */
     size_t room_bytes;
     double *triangle, *turned; /* dense: R with its right side [n, n + 1], and turned against the damping */
@@ -32,6 +35,8 @@ typedef struct gd_damped {
 
 GD_NODISCARD gd_status gd__damped_begin(gd_ctx *ctx, const gd_lsq_problem *problem, gd_damped *out);
 void gd__damped_end(gd_damped *a);
+/* Where Schur's complement was enough for steps: makes L, if it is not too large. */
+GD_NODISCARD gd_status gd__damped_needs_factor(gd_damped *a);
 /* value: the elements of J; fixed: columns that stay 0, NULL: none; all borrowed until the last solve. */
 GD_NODISCARD gd_status gd__damped_set(gd_damped *a, const double *value, const double *scale, const double *r,
                                       const bool *fixed);

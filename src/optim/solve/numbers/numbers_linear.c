@@ -1,4 +1,5 @@
-/* Damped linear least squares: dense by QR, sparse by L D L^T of the normal equations with one refinement, or by LSMR. */
+/* Damped linear least squares: dense by QR; sparse by Schur's complement or L D L^T of the normal equations with one refinement, or by
+ * LSMR. */
 #include "gradus/autograd.h"
 #include "optim/solve/numbers/numbers.h"
 #include "optim/vector/linear_model.h"
@@ -11,13 +12,26 @@
 #define SMALL_WORK   2e6   /* m n^2 up to which the plain QR here is faster than that of tensors */
 #define TINY         1e-13 /* pivots of a matrix with ones on its diagonal */
 
+static gd_status begin_factor(gd_damped *a)
+{
+    gd_status status = gd__sparse_begin(a->ctx, &a->j, MOST_ENTRIES, MOST_WORK, &a->ldl, &a->factored);
+    if (!status && !a->factored) gd__sparse_end(&a->ldl);
+    return status;
+}
+
+gd_status gd__damped_needs_factor(gd_damped *a)
+{
+    return a->reduced && !a->factored && !a->ldl.ctx ? begin_factor(a) : GD_OK;
+}
+
 static gd_status begin_sparse(gd_damped *a, const gd_lsq_problem *problem)
 {
     a->j = (gd_csr){.m = a->m, .n = a->n, .start = problem->row_start, .column = problem->column};
     gd_status status = gd__csr_begin(a->ctx, &a->j);
-    if (!status) status = gd__sparse_begin(a->ctx, &a->j, MOST_ENTRIES, MOST_WORK, &a->ldl, &a->factored);
-    if (!status && !a->factored) gd__sparse_end(&a->ldl);
-    a->room_bytes = sizeof(double) * (size_t)(a->factored ? a->m + 2 * a->n : 2 * a->m + 6 * a->n);
+    if (!status) status = gd__schur_begin(a->ctx, &a->j, &a->schur, &a->reduced);
+    if (!status && !a->reduced) status = begin_factor(a);
+    a->room_bytes = sizeof(double) *
+                    (size_t)(a->factored || a->reduced ? a->m + 2 * a->n : 2 * a->m + 6 * a->n);
     return status;
 }
 
@@ -48,6 +62,7 @@ void gd__damped_end(gd_damped *a)
     if (a->sparse) {
         gd__csr_end(a->ctx, &a->j);
         gd__sparse_end(&a->ldl);
+        gd__schur_end(&a->schur);
     }
     if (a->room) gd__free(a->ctx, a->room, a->room_bytes);
     if (a->triangle) gd__free(a->ctx, a->triangle, a->triangle_bytes);
@@ -206,11 +221,15 @@ static void remainder_of(gd_damped *a, double lambda, const double *s, double *m
 static int64_t solve_factored(gd_damped *a, double lambda, double *s)
 {
     double *ms = a->room, *ns = ms + a->m, *left = ns + a->n;
-    int64_t lost = gd__sparse_factor(&a->ldl, lambda, TINY);
+    int64_t lost = a->reduced ? gd__schur_factor(&a->schur, lambda, TINY)
+                              : gd__sparse_factor(&a->ldl, lambda, TINY);
     memset(s, 0, (size_t)a->n * sizeof *s);
     for (int turns = 0; turns < 2; turns++) {
         remainder_of(a, lambda, s, ms, ns, left);
-        gd__sparse_solve(&a->ldl, left);
+        if (a->reduced)
+            gd__schur_solve(&a->schur, left);
+        else
+            gd__sparse_solve(&a->ldl, left);
         for (int64_t i = 0; i < a->n; i++) s[i] += left[i];
     }
     return lost;
@@ -221,6 +240,7 @@ gd_status gd__damped_set(gd_damped *a, const double *value, const double *scale,
 {
     a->value = value, a->scale = scale, a->r = r, a->fixed = fixed;
     if (!a->sparse) return decompose(a);
+    if (a->reduced) return gd__schur_normal(&a->schur, &a->j, value, scale, fixed);
     if (a->factored) gd__sparse_normal(&a->ldl, &a->j, value, scale, NULL, fixed);
     return GD_OK;
 }
@@ -228,7 +248,7 @@ gd_status gd__damped_set(gd_damped *a, const double *value, const double *scale,
 int64_t gd__damped_solve(gd_damped *a, double lambda, double *s)
 {
     if (!a->sparse) return solve_dense(a, lambda, s);
-    if (a->factored) return solve_factored(a, lambda, s);
+    if (a->reduced || a->factored) return solve_factored(a, lambda, s);
     gd__lsmr(&a->j, a->value, a->scale, a->fixed, a->r, sqrt(lambda), a->tol, 20 * a->n + 100, a->room, s);
     return 0;
 }

@@ -63,7 +63,9 @@ static gd_status factor(spread *s, bool *definite)
         *definite = root(p, s->a);
         return GD_OK;
     }
-    gd_status status = gd__damped_set(&p->a, p->j, p->scale, p->r, p->fixed);
+    gd_status status = gd__damped_needs_factor(&p->a);
+    if (!status && (!p->a.reduced || !p->a.factored))
+        status = gd__damped_set(&p->a, p->j, p->scale, p->r, p->fixed);
     if (status || !p->a.factored) return status;
     gd__sparse_normal(&p->a.ldl, &p->a.j, p->j, p->scale, s->a, p->fixed);
     *definite = gd__sparse_factor(&p->a.ldl, 0, FLAT_LDL) == 0;
@@ -376,14 +378,26 @@ static gd_status make_inverse(spread *s)
     return GD_OK;
 }
 
+/* True if Schur's complement, which steps were solved by, shows that all is determined. */
+static gd_status is_regular(gd_numbers *p, bool *regular)
+{
+    if (!p->a.reduced) return GD_OK;
+    gd_status status = gd__damped_set(&p->a, p->j, p->scale, p->r, p->fixed);
+    *regular = !status && gd__schur_factor(&p->a.schur, 0, FLAT_LDL) == 0;
+    return status;
+}
+
 static gd_status describe_fit(spread *s, gd_lsq_result *out)
 {
     gd_numbers *p = s->p;
-    bool robust = p->loss_scale > 0, hc3 = p->options->errors == GD_LSQ_HC3, definite = true;
-    gd_status status = factor(s, &definite);
+    bool robust = p->loss_scale > 0, hc3 = p->options->errors == GD_LSQ_HC3, definite = true, known = false;
+    gd_status status = p->options->covariance ? GD_OK : is_regular(p, &known);
+    if (!status && !known) status = factor(s, &definite);
     if (status) return status;
     s->rank = out->free;
-    if (!p->a.sparse)
+    if (known)
+        ; /* there is no L to look at, and nothing to find */
+    else if (!p->a.sparse)
         find_flat_dense(s);
     else if (p->a.factored)
         find_flat_sparse(s);

@@ -67,6 +67,40 @@ void gd__sparse_null(const gd_sparse_factor *l, int32_t k, double *out);
 /* The elements of the inverse where L has some (Takahashi, Fagan & Chin 1973): z [entries], z_diagonal [n], in L's order. */
 void gd__sparse_inverse(gd_sparse_factor *l, double *z, double *z_diagonal);
 
+/* A block of columns that is eliminated. */
+typedef struct gd_schur_block {
+    int32_t first, size; /* its columns, in gd_schur.column */
+    int32_t lead;        /* one of them: all have the same rows */
+    int32_t nears;       /* columns of the rest that share rows with it */
+    int64_t near, w;     /* where they are in gd_schur.near, and the block's part of W */
+} gd_schur_block;
+
+/* The normal matrix of columns of which many fall into small blocks that share no row: see schur.c. */
+typedef struct gd_schur {
+    gd_ctx *ctx;
+    int32_t n, blocks, eliminated, rest; /* columns, blocks, columns in blocks, others */
+    int32_t *place, *column;             /* [n] */
+    gd_schur_block *block;
+    int64_t nears, widths, alones, rows_alone;
+    int32_t *near;
+    int64_t *alone; /* rows without a column in a block */
+    double *w;      /* W by blocks, [size, nears] each */
+    double *h;      /* the blocks, then their factors */
+    double *s;      /* [rest, rest], lower triangles: the rest, then the factor of Schur's complement */
+    int32_t *local; /* [rest] */
+    double *room;
+    size_t room_numbers;
+} gd_schur;
+
+/* Finds the blocks.  *fits false: there are none, or the rest is too large; then nothing is held.  NOMEM. */
+GD_NODISCARD gd_status gd__schur_begin(gd_ctx *ctx, const gd_csr *j, gd_schur *out, bool *fits);
+void gd__schur_end(gd_schur *s);
+/* As gd__sparse_normal, gd__sparse_factor and gd__sparse_solve. */
+GD_NODISCARD gd_status gd__schur_normal(gd_schur *s, const gd_csr *j, const double *value,
+                                        const double *scale, const bool *fixed);
+int64_t gd__schur_factor(gd_schur *s, double shift, double tiny);
+void gd__schur_solve(const gd_schur *s, double *x);
+
 /* min |A s + r|^2 + damp^2 |s|^2 by LSMR (Fong & Saunders 2011), A = J / scale without the fixed columns, until its gradient has fallen
  * to `tol` of that at 0.  room: 2 m + 6 n numbers.  Returns the products that it took. */
 int64_t gd__lsmr(const gd_csr *j, const double *value, const double *scale, const bool *fixed,
