@@ -80,6 +80,15 @@ mkdir "$copy/src/base/double" && : >"$copy/src/base/double/shape.c"
 rm -r "$copy/src/base/double"
 "$root/tools/check_names" "$copy" >/dev/null || { echo "check_names fails on the tree as it is"; failures=$((failures + 1)); }
 refuses_name
+# check_uses refuses a public function that nobody calls, and a second declaration is no use
+mkdir -p "$copy/python" "$copy/tools"
+cp -r "$root/examples" "$root/docs" "$copy/" && cp -r "$root/python/src" "$root/python/gradus" "$copy/python/" &&
+    cp "$root"/tools/gen_* "$root/tools/header_docs.py" "$copy/tools/" || exit 1
+"$root/tools/check_uses" "$copy" >/dev/null || { echo "check_uses fails on the tree as it is"; failures=$((failures + 1)); }
+sed -i 's/^int gd_var_count(/int gd_var_unused(const gd_var *var); \/* nobody calls it *\/\n&/' "$copy/include/gradus/var.h"
+"$root/tools/check_uses" "$copy" | grep -q 'gd_var_unused is used by tests only' ||
+    { echo "check_uses accepts a function that nobody calls"; failures=$((failures + 1)); }
+cp "$root/include/gradus/var.h" "$copy/include/gradus/var.h"
 # check_names refuses options in messages of the library, and settings that no spec has
 printf 'const char *said = "--speed: too high";\n' >>"$copy/src/file/npy.c"
 printf 'const char *meant = "{speed_of_light}: too high";\n' >>"$copy/src/program/program.c"
