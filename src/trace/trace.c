@@ -62,6 +62,7 @@ gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, g
     bool last = set->count && gd__trace_fits(set->entry[0], what, inputs, count);
     gd_trace_entry *e = last ? set->entry[0] : entry_for(set, what, inputs, count);
     if (!e) return NULL;
+    e->what.user = what->user; /* may be of the caller's stack: it need not outlive this call */
     if (set->off && e->state == GD_TRACE_NEW) {
         e->state = GD_TRACE_REFUSED;
         (void)snprintf(e->reason, sizeof e->reason, "GRADUS_TRACE=off");
