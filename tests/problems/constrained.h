@@ -3,11 +3,13 @@
  *
  * Minima: several starts of two other programs, then Newton's method with the active set fixed; the published ones agree in all
  * their digits.  Multipliers: of those that are to be 0, then of those that are to be at most 0, with the gradient of f = - sum of
- * multiplier times gradient of constraint.  `evals`: SLSQP's. */
+ * multiplier times gradient of constraint.  `evals`: SLSQP's; `ipopt`: IPOPT's. */
 #ifndef GD_PROBLEMS_CONSTRAINED_H
 #define GD_PROBLEMS_CONSTRAINED_H
 
-#define CONSTRAINTS_MOST 8
+#include <stddef.h>
+
+#define CONSTRAINTS_MOST 29
 
 typedef struct constrained_problem {
     const char *name;
@@ -15,7 +17,7 @@ typedef struct constrained_problem {
     const char *start, *low, *high, *expression;
     const char *equal[CONSTRAINTS_MOST + 1], *below[CONSTRAINTS_MOST + 1]; /* NULL ends them */
     double minimum, multipliers[2 * CONSTRAINTS_MOST];
-    int evals;
+    int evals, ipopt;
 } constrained_problem;
 
 static const constrained_problem constrained_problems[] = {

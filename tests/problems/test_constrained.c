@@ -1,109 +1,6 @@
-/* augmented_lagrangian on twenty problems of Hock and Schittkowski. */
-#include "expr/expr_internal.h"
-#include "gradus/autograd.h"
-#include "gradus/optim.h"
-#include "gradus/solve.h"
-#include "problems/bounds.h"
-#include "problems/constrained.h"
+/* nlp and augmented_lagrangian on twenty problems of Hock and Schittkowski, and on degenerate ones. */
+#include "problems/constrained_run.h"
 #include "problems/degenerate.h"
-#include "support/support.h"
-
-#define N 10
-
-typedef struct instance {
-    const constrained_problem *p;
-    gd_expr *f, *equal[CONSTRAINTS_MOST], *below[CONSTRAINTS_MOST];
-    int equals, belows;
-    gd_tensor *x;
-    double low[N], high[N];
-    int calls, reached;
-} instance;
-
-static gd_tensor *stacked(instance *i, gd_expr *const *list, int count)
-{
-    gd_tensor *value[CONSTRAINTS_MOST];
-    for (int k = 0; k < count; k++) value[k] = gd_expr_eval(list[k], &i->x, GD_F64);
-    return gd_stack(value, count, 0, NULL);
-}
-
-static gd_tensor *equal(void *user)
-{
-    return stacked(user, ((instance *)user)->equal, ((instance *)user)->equals);
-}
-static gd_tensor *below(void *user)
-{
-    return stacked(user, ((instance *)user)->below, ((instance *)user)->belows);
-}
-
-static double violation(gd_ctx *ctx, instance *i)
-{
-    double most = 0, v[CONSTRAINTS_MOST];
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
-    if (i->equals) assert_int_equal(gd_read_f64(equal(i), v, i->equals), GD_OK);
-    for (int k = 0; k < i->equals; k++) most = fmax(most, fabs(v[k]));
-    if (i->belows) assert_int_equal(gd_read_f64(below(i), v, i->belows), GD_OK);
-    for (int k = 0; k < i->belows; k++) most = fmax(most, v[k]);
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
-    return most;
-}
-
-static bool at_minimum(const constrained_problem *p, double f)
-{
-    return f <= p->minimum + (p->minimum == 0 ? 1e-8 : 1e-6 * fmax(1, fabs(p->minimum)));
-}
-
-static gd_tensor *loss(void *user)
-{
-    instance *i = user;
-    gd_tensor *f = gd_expr_eval(i->f, &i->x, GD_F64);
-    i->calls++;
-    if (f && !i->reached && at_minimum(i->p, gd_item(f)) && violation(gd_tensor_ctx(f), i) <= 1e-6)
-        i->reached = i->calls;
-    return f;
-}
-
-static gd_expr *parsed(gd_ctx *ctx, const char *text)
-{
-    gd_expr *e = gd_expr_parse(ctx, text, &(gd_expr_options){.names = (const char *[]){"x"}, .count = 1});
-    assert_no_error(ctx);
-    return e;
-}
-
-static void open_instance(gd_ctx *ctx, const constrained_problem *p, instance *i)
-{
-    double x[N];
-    *i = (instance){.p = p, .f = parsed(ctx, p->expression)};
-    for (; p->equal[i->equals]; i->equals++) i->equal[i->equals] = parsed(ctx, p->equal[i->equals]);
-    for (; p->below[i->belows]; i->belows++) i->below[i->belows] = parsed(ctx, p->below[i->belows]);
-    bound_fill(p->start, 0, p->n, x);
-    bound_fill(p->low, -INFINITY, p->n, i->low);
-    bound_fill(p->high, INFINITY, p->n, i->high);
-    i->x = gd_require_grad(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){p->n}, x));
-}
-
-static void close_instance(instance *i)
-{
-    gd_expr_free(i->f);
-    for (int k = 0; k < i->equals; k++) gd_expr_free(i->equal[k]);
-    for (int k = 0; k < i->belows; k++) gd_expr_free(i->below[k]);
-}
-
-static gd_optimizer *optimizer_for(gd_ctx *ctx, instance *i, const char *inner)
-{
-    char text[300];
-    bool nlp = strstr(inner, "nlp") != NULL;
-    snprintf(text, sizeof text, nlp ? "box | %s" : "augmented_lagrangian([box | %s])", inner);
-    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, text));
-    assert_no_error(ctx);
-    assert_int_equal(gd_optimizer_add(o, "x", i->x), GD_OK);
-    gd_link *chain = gd_optimizer_chain(o);
-    gd_link *box = gd_link_child_at(nlp ? chain : gd_link_child(chain, "inner"), 0);
-    assert_int_equal(gd_link_set_for(box, i->x, "low", gd_setting_list(i->low, i->p->n)), GD_OK);
-    assert_int_equal(gd_link_set_for(box, i->x, "high", gd_setting_list(i->high, i->p->n)), GD_OK);
-    return o;
-}
 
 /* The largest difference of a multiplier from the one listed, by its size. */
 static double multiplier_error(gd_optimizer *o, const instance *i)
@@ -143,7 +40,7 @@ static void run_one(const constrained_problem *p, const char *inner, score *s)
     double worst = violation(ctx, &i), error = multiplier_error(o, &i);
     bool good = i.reached && at_minimum(p, r.loss) &&
                 r.loss >= p->minimum - 1e-5 * fmax(1, fabs(p->minimum)) && worst <= 1e-6 && error <= 1e-3 &&
-                r.converged;
+                r.converged && kkt_here(&i) <= 1e-5;
     assert_true(fabs(worst - r.violation) <= 1e-12 * fmax(1, worst));
     s->solved += good;
     s->reached += i.reached;
@@ -196,22 +93,6 @@ static void all_twenty_are_solved_with_their_multipliers(void **state)
 }
 
 /* ---- from anywhere ---- */
-
-/* Five starts a problem: every element moved by up to its size, at least 1. */
-static void move_start(instance *i, int number)
-{
-    uint64_t seed = 88172645463325252u + 1000003u * (uint64_t)number;
-    double x[N];
-    assert_int_equal(gd_read_f64(i->x, x, i->p->n), GD_OK);
-    for (int k = 0; k < i->p->n; k++) {
-        for (int r = 0; r < 4; r++) seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
-        double u = 2 * (double)(seed >> 11) / 9007199254740992.0 - 1;
-        x[k] = fmin(fmax(x[k] + u * fmax(1, fabs(x[k])), i->low[k]), i->high[k]);
-    }
-    gd_no_grad_begin(gd_tensor_ctx(i->x));
-    assert_int_equal(gd_write_f64(i->x, x, i->p->n), GD_OK);
-    gd_no_grad_end(gd_tensor_ctx(i->x));
-}
 
 static double slope_of_loss(instance *i)
 {
@@ -281,6 +162,8 @@ static void run_degenerate(const degenerate_problem *d, int *wrong)
     if (fabs(r.loss - d->other) < fabs(r.loss - m)) m = d->other;
     bool right = d->ends >> r.reason & 1;
     if (r.converged) right = right && worst <= 1e-8 && fabs(r.loss - m) <= 1e-6 * fmax(1, fabs(m));
+    if (r.converged && !(kkt_here(&i) <= 1e-5))
+        right = false, print_message("no KKT point: %.2g\n", kkt_here(&i));
     if (r.reason == GD_STOP_INFEASIBLE) right = right && worst > 1e-7;
     if (r.reason == GD_STOP_UNBOUNDED) right = right && r.loss < -1e6;
     if (!right || getenv("GD_VERBOSE"))
