@@ -41,7 +41,7 @@ static void losses_are_what_they_say(void **state)
                                       "squares:1", "poisson:2", "quantile:0.5x"};
     for (int i = 0; i < COUNT_OF(bad); i++) {
         assert_int_equal(gd__loss_parse(ctx, bad[i], &loss), GD_PARSE);
-        assert_non_null(strstr(gd_error_text(ctx), "--loss: "));
+        assert_non_null(strstr(gd_error_text(ctx), "loss: "));
         gd_clear_error(ctx);
     }
     gd_scope_end(ctx);

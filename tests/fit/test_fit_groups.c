@@ -134,7 +134,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_null(gd_fit_by(ctx, &spec, (const char *const[]){"sit", NULL}));
     expect_error(ctx, GD_ARGUMENT, "no column 'sit'");
     assert_null(gd_fit_by(ctx, &spec, NULL));
-    expect_error(ctx, GD_ARGUMENT, ".by: one to 8 columns");
+    expect_error(ctx, GD_ARGUMENT, "by: one to 8 columns");
     spec.errors = "hc4";
     assert_null(gd_fit_by(ctx, &spec, (const char *const[]){"set", NULL}));
     expect_error(ctx, GD_ARGUMENT, "'hc4' is neither usual nor hc3");

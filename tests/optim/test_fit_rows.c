@@ -171,7 +171,7 @@ static void traced_ranges_give_the_same_bits_and_are_called_in_the_first_ranges(
         for (int point = 0; point < 3; point++) assert_memory_equal(got[0][point], got[1][point], bytes);
         /* of 41 ranges, 3 points and 5 passes; a thread calls it three times for every pass and number of rows */
         assert_int_equal(calls[0], 41 * 3 * 5);
-        assert_true(calls[1] <= 2 * 5 * 2 * 3);
+        if (calls[1] > 2 * 5 * 2 * 3) fail_msg("%d calls", calls[1]);
     }
 }
 

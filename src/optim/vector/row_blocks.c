@@ -18,8 +18,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define QR_NUMBERS    4096 /* of a block that are turned into its triangle at a time */
-#define MOST_RECORDED 8    /* four kinds of passes, over whole blocks and the last one */
+#define QR_NUMBERS 4096 /* of a block that are turned into its triangle at a time */
+/* Kinds of passes. */
+enum { LOSS, TRIANGLE, SECOND, CURVATURE, PRODUCT, KINDS };
+
+#define MOST_RECORDED (2 * KINDS) /* over whole blocks, and over the last one */
 
 /* What a thread has of its own. */
 typedef struct member {
@@ -574,8 +577,6 @@ static gd_status take_curvature(const pass *p, member *w, gd_tensor *const *out,
 }
 
 /* ---- passes ---- */
-
-enum { LOSS, TRIANGLE, SECOND, CURVATURE, PRODUCT };
 
 gd_status gd__blocks_loss(gd_blocks *b, double *loss)
 {

@@ -27,7 +27,7 @@ typedef struct gd_loss {
     double number; /* of huber and quantile */
 } gd_loss;
 
-/* PARSE: "--loss: ..." */
+/* PARSE: "loss: ..." as the caller spells it */
 GD_NODISCARD gd_status gd__loss_parse(gd_ctx *ctx, const char *text, gd_loss *out);
 /* The text that reads back as it. */
 void gd__loss_print(gd_text *out, const gd_loss *loss);
