@@ -113,6 +113,16 @@ static void close_curve(curve *c)
     gd_ctx_free(c->ctx);
 }
 
+double bench_fit_rows(int threads, bool traced)
+{
+    curve c;
+    open_decay(&c, threads);
+    c.rows.traced = traced;
+    double seconds = bench_time(fit, &c);
+    close_curve(&c);
+    return seconds;
+}
+
 /* Seconds over a million rows and over few, by SciPy and by lmfit; 0: it is not there. */
 typedef struct other_times {
     double rows, few, lmfit_rows, lmfit_few;

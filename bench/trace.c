@@ -2,6 +2,8 @@
  * (GRADUS_TORCH_PYTHON).  "At most" is what the library promises. */
 #include "bench.h"
 #include "trace_cases.h"
+#include "trace_models.h"
+#include "trace_work.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,24 +11,42 @@
 
 /* ---- instructions ---- */
 
-static void report_count(const char *name, const char *text, long repeats, double most)
-{
-    double count = bench_instructions(name, repeats);
-    if (count > 0)
-        bench_report((report){.name = text, .value = count, .unit = "instructions", .limit = most});
-}
-
 #define AROUND 12 /* instructions of the loop that calls the replay */
+
+typedef struct counted {
+    const char *name, *text;
+    long repeats;
+    double most;
+    const char *peer, *against;
+} counted;
+
+static const counted counts[] = {
+    {"valley", "rosenbrock, value + gradient, compiled", 5000, 100 + AROUND, NULL, NULL},
+    {"valley-interpreted", "rosenbrock, value + gradient, interpreted", 5000, 300 + AROUND, NULL, NULL},
+    {"scan", "200 Runge-Kutta steps + gradient by scan, compiled", 20, 60e3, NULL, NULL},
+    {"scan-interpreted", "200 Runge-Kutta steps + gradient by scan, interpreted", 20, 350e3, NULL, NULL},
+    {"rollout-interpreted", "the same, unrolled, interpreted", 20, 350e3, NULL, NULL},
+    {"adam", "step of adam on rosenbrock, traced", 400, 3e3, NULL, NULL},
+    {"lbfgs", "step of lbfgs | strong_wolfe, traced", 400, 25e3, NULL, NULL},
+    {"fit-many", "fit, 20 x 3, errors, traced, of many", 100, 200e3, "gsl-fit", "GSL:"},
+    {"fit-callbacks", "fit, 20 x 3, errors, callbacks", 100, 200e3, "minpack-fit", "MINPACK, no errors:"},
+};
 
 static void report_counts(void)
 {
-    report_count("valley", "rosenbrock, value + gradient, compiled", 5000, 100 + AROUND);
-    report_count("valley-interpreted", "rosenbrock, value + gradient, interpreted", 5000, 300 + AROUND);
-    report_count("scan", "200 Runge-Kutta steps + gradient by scan, compiled", 20, 60e3);
-    report_count("scan-interpreted", "200 Runge-Kutta steps + gradient by scan, interpreted", 20, 350e3);
-    report_count("rollout-interpreted", "200 Runge-Kutta steps + gradient, unrolled, interpreted", 20, 350e3);
-    report_count("adam", "step of adam on rosenbrock, traced", 400, 3e3);
-    report_count("lbfgs", "step of lbfgs | strong_wolfe, traced", 400, 25e3);
+    if (!(bench_instructions("valley", 1000) > 0)) bench_note("instructions are not counted:", "no valgrind");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const counted *c = &counts[i];
+        double count = bench_instructions(c->name, c->repeats);
+        if (!(count > 0)) continue;
+        double other = c->peer ? bench_instructions(c->peer, c->repeats) : 0;
+        bench_report((report){.name = c->text,
+                              .value = count,
+                              .unit = "instructions",
+                              .limit = c->most,
+                              .against = other > 0 ? c->against : NULL,
+                              .other = other});
+    }
 }
 
 /* ---- times ---- */
@@ -48,7 +68,7 @@ static void run_product(void *arg)
     (void)!gd_traced_hvp(s->f, &s->x, 1, &s->v, &s->grad);
 }
 
-#define MOST_PEERS 8
+#define MOST_PEERS 48
 
 typedef struct peers {
     char name[MOST_PEERS][40];
@@ -56,13 +76,16 @@ typedef struct peers {
     int count;
 } peers;
 
-static void ask_jax(peers *p)
+/* The lines of a script: a name and a time each.  Whoever is not there gets a sentence. */
+static void ask(peers *p, const char *script, const char *who)
 {
-    FILE *out = bench_python("trace_jax.py", bench_threads());
-    if (!out) return;
-    while (p->count < MOST_PEERS && fscanf(out, "%39s %lf", p->name[p->count], &p->time[p->count]) == 2)
+    int before = p->count;
+    FILE *out = bench_python(script, bench_threads());
+    while (out && p->count < MOST_PEERS &&
+           fscanf(out, "%39s %lf", p->name[p->count], &p->time[p->count]) == 2)
         p->count++;
-    (void)pclose(out);
+    if (out) (void)pclose(out);
+    if (p->count == before) bench_note("not compared with, because Python does not have it:", who);
 }
 
 static double peer_time(const peers *p, const char *name)
@@ -89,7 +112,7 @@ static void end_subject(subject *s)
 }
 
 /* Of the fastest call, as trace_jax.py takes it: other work on the machine makes medians of two programs no ratio. */
-static double fastest(bench_fn run, subject *s)
+static double fastest(bench_fn run, void *s)
 {
     double best = 1e30, end;
     for (int i = 0; i < 5; i++) run(s);
@@ -103,16 +126,17 @@ static double fastest(bench_fn run, subject *s)
     return best;
 }
 
-/* ratio: JAX's time over ours must be at least this. */
-static void report_beside(const peers *p, const char *text, const char *name, double seconds, double ratio)
+/* Our time may be at most so many times the peer's; 0: no limit. */
+static void report_beside(const peers *p, const char *text, const char *who, const char *name, double seconds,
+                          double at_most)
 {
     double other = peer_time(p, name);
     bench_report((report){.name = text,
                           .value = 1e3 * seconds,
                           .unit = "ms",
-                          .against = other > 0 ? "jax.jit:" : NULL,
+                          .against = other > 0 ? who : NULL,
                           .other = other,
-                          .ratio_limit = other > 0 ? ratio : 0});
+                          .ratio_limit = other > 0 && at_most > 0 ? 1 / at_most : 0});
 }
 
 static void report_chained(gd_ctx *ctx, const peers *p)
@@ -123,10 +147,10 @@ static void report_chained(gd_ctx *ctx, const peers *p)
         subject s = subject_of(ctx, bench_chained, GD_F64, sizes[i]);
         (void)snprintf(text, sizeof text, "chained rosenbrock, gradient, n = %lld", (long long)sizes[i]);
         (void)snprintf(name, sizeof name, "chained-%lld", (long long)sizes[i]);
-        report_beside(p, text, name, fastest(run_gradient, &s), 2);
+        report_beside(p, text, "jax.jit:", name, fastest(run_gradient, &s), 0.5);
         if (sizes[i] == 1000000)
-            report_beside(p, "its Hessian product, n = 1000000", "product-1000000", fastest(run_product, &s),
-                          1);
+            report_beside(p, "its Hessian product, n = 1000000", "jax.jit:", "product-1000000",
+                          fastest(run_product, &s), 1);
         end_subject(&s);
     }
 }
@@ -164,14 +188,99 @@ static void report_ten(gd_ctx *ctx)
     end_subject(&s);
 }
 
+static void report_models(gd_ctx *ctx, const peers *p)
+{
+    for (const bench_model *m = bench_models; m->name; m++) {
+        model_run run;
+        char eager[48];
+        bench_model_open(&run, ctx, m);
+        double seconds = fastest(bench_model_gradient, &run);
+        report_beside(p, m->text, m->network ? "torch.compile:" : "jax.jit:", m->name, seconds, m->at_most);
+        (void)snprintf(eager, sizeof eager, "%s-eager", m->name);
+        if (m->network) report_beside(p, "the same", "PyTorch:", eager, seconds, 1);
+        bench_check(ctx);
+        bench_model_close(&run);
+    }
+}
+
+static void report_transformer(gd_ctx *ctx, const peers *p)
+{
+    bench_training run;
+    bench_training_open(&run, ctx);
+    double seconds = fastest(bench_training_step, &run);
+    report_beside(p, "transformer, training step", "torch.compile:", "transformer", seconds, 0.9);
+    report_beside(p, "the same", "PyTorch:", "transformer-eager", seconds, 0.9);
+    bench_check(ctx);
+    bench_training_close(&run);
+}
+
+static void report_logistic(gd_ctx *ctx, const peers *p)
+{
+    bench_logistic run;
+    bench_logistic_open(&run, ctx);
+    double whole = fastest(bench_logistic_fit, &run), evaluation = fastest(bench_logistic_gradient, &run);
+    report_beside(p, "logistic regression, 1e5 x 100, L-BFGS", "scikit-learn's lbfgs:", "sklearn", whole, 1);
+    report_beside(p, "the same", "jax.jit, the same chain by Optax:", "logistic-chain", whole, 1);
+    report_beside(p, "one value and gradient of it", "jax.jit:", "logistic", evaluation, 1);
+    bench_check(ctx);
+    bench_logistic_close(&run);
+}
+
+static void report_fits(void)
+{
+    int threads = bench_threads();
+    bench_report((report){.name = "fit, 1e6 rows, 6 parameters",
+                          .value = 1e3 * bench_fit_rows(threads, true),
+                          .unit = "ms",
+                          .limit = 150});
+    double many, single;
+    bench_lanes(&many, &single);
+    bench_report((report){.name = "1e4 fits of 20 points",
+                          .value = 1e3 * many,
+                          .unit = "ms",
+                          .against = "one by one:",
+                          .other = 1e3 * single,
+                          .ratio_limit = 4});
+}
+
+static void report_first(const char *text, double milliseconds, double most)
+{
+    bench_report((report){.name = text, .value = milliseconds, .unit = "ms", .limit = most});
+}
+
+static void report_first_calls(void)
+{
+    bench_first first;
+    bench_first_calls(&first);
+    report_first("50 operators on numbers, first call, cold", 1e3 * first.numbers[0], 250);
+    report_first("the same from the cache", 1e3 * first.numbers[1], 3);
+    report_first("50 operators on 1e5 elements, cold", 1e3 * first.vectors[0], 250);
+    report_first("the same from the cache", 1e3 * first.vectors[1], 3);
+    bench_report((report){.name = "24000 operators, the slowest of 20 calls",
+                          .value = 1e3 * first.usable,
+                          .unit = "ms",
+                          .against = "with operators:",
+                          .other = 1e3 * first.eager});
+    report_first("24000 operators, compiled", 1e3 * first.compiled, 4000);
+}
+
 void bench_trace(void)
 {
     peers p = {.count = 0};
     report_counts();
-    ask_jax(&p);
+    ask(&p, "trace_jax.py", "JAX");
+    ask(&p, "trace_torch.py", "PyTorch");
+    ask(&p, "scipy_logistic.py", "scikit-learn");
     gd_ctx *ctx = bench_context(bench_threads());
     report_chained(ctx, &p);
     report_ten(ctx);
+    report_models(ctx, &p);
+    report_transformer(ctx, &p);
+    report_logistic(ctx, &p);
     bench_check(ctx);
     gd_ctx_free(ctx);
+    report_fits();
+    report_first_calls();
+    if (*bench_missing_peers())
+        bench_note("not compared with, for they were not there at build time:", bench_missing_peers());
 }

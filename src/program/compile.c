@@ -197,6 +197,18 @@ static const char *const flags[] = {
 #endif
 };
 #define FLAGS (sizeof flags / sizeof *flags)
+/* The compiler asks the processor itself, so it knows nothing of an emulator that this process runs in (valgrind) or of a system
+ * that does not save these registers. */
+#define NARROW "-mno-avx512f"
+
+static bool is_narrow(void)
+{
+#ifdef __x86_64__
+    return !__builtin_cpu_supports("avx512f");
+#else
+    return false;
+#endif
+}
 
 /* What -march=native looks at. */
 static void add_cpu(gd_digest *d)
@@ -261,6 +273,7 @@ static bool find_compiler(const gd_ctx *ctx, kernels *all)
     int64_t facts[] = {(int64_t)s.st_dev, (int64_t)s.st_ino, s.st_size, written.tv_sec, written.tv_nsec};
     gd__digest_add(&all->identity, facts, sizeof facts);
     for (size_t i = 0; i < FLAGS; i++) gd__digest_text(&all->identity, flags[i]);
+    if (is_narrow()) gd__digest_text(&all->identity, NARROW);
     add_cpu(&all->identity);
     all->broken = false;
     return true;
@@ -320,6 +333,7 @@ static bool run_compiler(kernels *all, char *source, char *object)
     char *arguments[FLAGS + 8] = {all->compiler};
     size_t n = 1;
     for (size_t i = 0; i < FLAGS; i++) arguments[n++] = (char *)(uintptr_t)flags[i];
+    if (is_narrow()) arguments[n++] = (char *)(uintptr_t)NARROW;
     arguments[n++] = (char[]){"-o"};
     arguments[n++] = object;
     arguments[n++] = source;
