@@ -32,15 +32,15 @@ static void mistakes_are_pointed_at(void **state)
     static const struct {
         const char *text, *error;
     } cases[] = {
-        {"", "--until: column 1: loss, loss_change, grad_norm, step_norm, kkt, evals or seconds expected"},
+        {"", ".until: column 1: loss, loss_change, grad_norm, step_norm, kkt, evals or seconds expected"},
         {"los<1",
-         "--until: column 1: loss, loss_change, grad_norm, step_norm, kkt, evals or seconds expected, did you mean 'loss'?"},
-        {"loss", "--until: column 5: '<' or '>' expected"},
-        {"loss=1", "--until: column 5: '<' or '>' expected"},
-        {"loss<", "--until: column 6: a number expected"},
-        {"loss<1 2", "--until: column 8: ',' expected"},
-        {"loss<1,", "--until: column 8: loss, loss_change"},
-        {"loss<1e-3x", "--until: column 10: ',' expected"},
+         ".until: column 1: loss, loss_change, grad_norm, step_norm, kkt, evals or seconds expected, did you mean 'loss'?"},
+        {"loss", ".until: column 5: '<' or '>' expected"},
+        {"loss=1", ".until: column 5: '<' or '>' expected"},
+        {"loss<", ".until: column 6: a number expected"},
+        {"loss<1 2", ".until: column 8: ',' expected"},
+        {"loss<1,", ".until: column 8: loss, loss_change"},
+        {"loss<1e-3x", ".until: column 10: ',' expected"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gd_until u = {0};

@@ -150,7 +150,7 @@ static void columns_are_found_by_name(void **state)
     assert_int_equal(gd__csv_column(csv, "y"), -1);
     assert_error(
         ctx, GD_ARGUMENT,
-        "data.csv: no column 'y', the columns are 1, 2 (numbers: --no-header if the first line is data)");
+        "data.csv: no column 'y', the columns are 1, 2 (numbers: .no_header if the first line is data)");
     gd__csv_free(csv);
 }
 
@@ -183,7 +183,7 @@ static void cells_that_are_no_numbers_are_named(void **state)
         {"inf", "data.csv: line 7, column 'x': 'inf' is not finite"},
         {"1e999", "data.csv: line 7, column 'x': '1e999' is not finite"},
         {"\"1,5\"",
-         "data.csv: line 7, column 'x': '1,5' is not a number (--decimal comma if this is a decimal comma)"},
+         "data.csv: line 7, column 'x': '1,5' is not a number (.decimal comma if this is a decimal comma)"},
         {"0x12", "data.csv: line 7, column 'x': '0x12' is not a number"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[128];

@@ -347,7 +347,7 @@ static void tables_are_unpacked_no_further_than_the_limit(void **state)
     small->input_limit = 500000;
     assert_null(gd__value_load(small, "v", path, NULL));
     assert_non_null(
-        strstr(gd_error_text(small), "bomb.csv: has more than 500000 bytes; --max-bytes allows more"));
+        strstr(gd_error_text(small), "bomb.csv: has more than 500000 bytes; .max_bytes allows more"));
     gd_clear_error(small);
     char command[300];
     snprintf(command, sizeof command, "gzip %s", path);
@@ -356,7 +356,7 @@ static void tables_are_unpacked_no_further_than_the_limit(void **state)
     assert_null(gd__value_load(small, "v", path, NULL));
     if (!strstr(gd_error_text(small), "without zlib"))
         assert_non_null(
-            strstr(gd_error_text(small), "unpacks to more than 500000 bytes; --max-bytes allows more"));
+            strstr(gd_error_text(small), "unpacks to more than 500000 bytes; .max_bytes allows more"));
     assert_int_equal(gd_error(small), GD_FORMAT);
     unlink(path);
     rmdir(place);
