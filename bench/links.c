@@ -1,4 +1,4 @@
-/* A row a link: a step of it over twenty million numbers against loops that only move the bytes of its passes, as gd_explain
+/* A row per link: a step of it over twenty million numbers against loops that only move the bytes of its passes, as gd_explain
  * counts them; where it takes exponentials, logarithms, powers or random numbers, against loops that move the bytes and call the
  * same vector functions as often, piece by piece.  Links that evaluate, factorise or decide have no such floor and no row. */
 #include "bench.h"
@@ -23,7 +23,7 @@ static const struct function {
     {"= exp_f32(", GD_I_exp}, {"= log_f32(", GD_I_log}, {"= tanh_f32(", GD_I_tanh}, {"pow_wide(", GD_I_pow}};
 #define FUNCTIONS (int)(sizeof functions / sizeof *functions)
 
-/* One pass: streams of 4 bytes, calls of functions, and random numbers an element. */
+/* One pass: streams of 4 bytes, calls of functions, and random numbers per element. */
 typedef struct pass_of {
     int reads, writes, calls[FUNCTIONS], randoms;
     long numbers; /* in a stream */

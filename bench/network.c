@@ -54,7 +54,7 @@ static network make(gd_ctx *ctx)
     return n;
 }
 
-/* Microseconds a step as torch_mlp.py prints them, or 0. */
+/* Microseconds per step as torch_mlp.py prints them, or 0. */
 static double torch_time(void)
 {
     char line[128] = "";

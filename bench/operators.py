@@ -109,8 +109,8 @@ def indexing():
     values = [unit(1000), unit(MILLION)]
     yield "scatter_add", (lambda x, v, i: gd.scatter_add(x, 0, i, v), lambda x, v, i: torch.scatter_add(x, 0, i, v)), values, [many], ordered
     # runs of three are collected before they are added
-    stretch = [unit(MILLION, 3), unit(MILLION, 1)]
-    yield "column + rows of 3", same(lambda a, b: a + b), stretch, [], {"limit": 6}
+    column = [unit(MILLION, 3), unit(MILLION, 1)]
+    yield "column + rows of 3", same(lambda a, b: a + b), column, [], {"limit": 6}
 
 
 def measured(calls, quick):

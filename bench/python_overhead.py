@@ -16,7 +16,7 @@ def best(fn):
 
 
 def python_time(statement, names):
-    """Nanoseconds a call, less those of an empty loop."""
+    """Nanoseconds per call, less those of an empty loop."""
     timer, empty = timeit.Timer(statement, globals=names), timeit.Timer("pass")
     return (best(lambda: timer.timeit(CALLS)) - best(lambda: empty.timeit(CALLS))) / CALLS * 1e9
 

@@ -122,10 +122,10 @@ def main():
         ours, host, theirs, in_c = compare(sizes, device, rounds)
         each = 1e6 * (host if name == "1000 x 1" else host - in_c) / len(sizes)
         c = f", C {in_c * 1e3:.3f} ms" if in_c else ""
-        print(f"{device} {name:<12} gradus {ours * 1e3:8.3f} ms (host {each:.3f} us a parameter{c})"
+        print(f"{device} {name:<12} gradus {ours * 1e3:8.3f} ms (host {each:.3f} us per parameter{c})"
               f"   torch fused, clipped {theirs * 1e3:8.3f} ms   ratio {theirs / ours:.2f}")
         if name != "GPT-2" and each > 0.6:
-            missed.append(f"{name}: host {each:.2f} us a parameter, 0.6 at most")
+            missed.append(f"{name}: host {each:.2f} us per parameter, 0.6 at most")
         if name == "1000 x 1000" and theirs / ours < 8:
             missed.append(f"{name}: {theirs / ours:.2f} x torch, 8 at least")
         if name == "GPT-2" and theirs / ours < (0.9 * 24 / 16 if device == "cpu" else 0.9 * 2.12 / 0.96):

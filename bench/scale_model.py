@@ -2,7 +2,7 @@
 """scale_model.py [--from WORLD.json] [--trace FOLDER]: seconds of a training step with 1 to 1024 processes.
 
 The model, for P parameters in f32 (P4 = 4 P bytes), a batch of R rows, n processes, messages that take L seconds and B bytes a
-second, F operations a second and O seconds of optimizer a parameter:
+second, F operations per second and O seconds of optimizer per parameter:
 
     computing    6 P R / (n F)                                        forward and backward
     agreeing     (n-1) L for each bucket of 25 MB                     all hear from all; of more than 64 rank 0, which answers: twice that

@@ -42,7 +42,7 @@ static void newton_step(void *arg)
     if (status) bench_check(gd_tensor_ctx(j->p));
 }
 
-/* Microseconds a step as torch_newton.py prints them; false where there is no PyTorch. */
+/* Microseconds per step as torch_newton.py prints them; false where there is no PyTorch. */
 static bool torch_times(double *rows, double *batched)
 {
     char line[128] = "";

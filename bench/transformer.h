@@ -1,4 +1,4 @@
-/* The character transformer of examples/chars.c as the benchmarks train it, on the CPU or a GPU; its twin is torch_transformer.py. */
+/* The character transformer of examples/chars.c as the benchmarks train it, on the CPU or a GPU; torch_transformer.py is the same in PyTorch. */
 #ifndef GD_BENCH_TRANSFORMER_H
 #define GD_BENCH_TRANSFORMER_H
 

@@ -130,7 +130,7 @@ static void compare_sums(void)
     }
 }
 
-/* Microseconds a step by torch_ddp.py, or 0. */
+/* Microseconds per step by torch_ddp.py, or 0. */
 static double torch_time(void)
 {
     char line[128] = "";

@@ -97,7 +97,7 @@ static gd_status sync_device(gd_device *device)
     return check_trouble(device);
 }
 
-/* cuBLAS and cuSOLVER have been told where to queue when they were made. */
+/* cuBLAS and cuSOLVER got their stream when they were created. */
 static gd_status tell_libraries(gd_device *device, CUstream stream)
 {
     cuda_state *s = cuda_of(device);

@@ -15,7 +15,7 @@ MORE_THAN_A_FIT = ("It ends where MINPACK does. Of the instructions that gradus 
 SEARCHES = ("It is the same kind of method with another first step and another search along the line, which suits some of the problems better and others "
             "worse. A search that tries a longer first step where the gradient is small would save evaluations on the well-scaled ones.")
 AROUND = ("Evaluations are as many; the time is what lies around them. Where the function takes 4 us, as those of few numbers do, gradus takes 5 to 6 us of its own an "
-          "evaluation and liblbfgs less than 1 (from 1000 numbers on gradus is ahead). Counted by callgrind, of 71 thousand instructions a step the pairs of "
+          "evaluation and liblbfgs less than 1 (from 1000 numbers on gradus is ahead). Counted by callgrind, of 71 thousand instructions per step the pairs of "
           "L-BFGS are a third, points that were evaluated and are looked for a sixth, settings, scopes and tensors of one number the rest. A step of a "
           "search replayed as steps of plain chains are would change it.")
 

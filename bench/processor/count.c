@@ -1,4 +1,4 @@
-/* How many instructions an element operators and steps take on 64-bit ARM, beside the shortest loops we know (floor.c), as tables of
+/* How many instructions per element operators and steps take on 64-bit ARM, beside the shortest loops we know (floor.c), as tables of
  * docs/processors.md.  Run by qemu-aarch64 with plugin.c, which counts: ./dev cross count. */
 #include "floor.h"
 

@@ -1,7 +1,7 @@
 /* What bench/world.c measures in several processes: started by an MPI launcher, prints numbers for it from rank 0.
  *
  *     mpirun -n 2 gradus_bench_ranks sums 25000000       seconds of an exact sum of that many f32, and of MPI_Allreduce in place
- *     mpirun -n 2 gradus_bench_ranks wires               seconds a message of nothing takes, bytes a second of long ones, seconds of
+ *     mpirun -n 2 gradus_bench_ranks wires               seconds a message of nothing takes, bytes per second of long ones, seconds of
  *                                                        an exact sum of one number and of MPI_Allreduce of one
  *     mpirun -n 2 gradus_bench_ranks steps               seconds of a training step, state whole, state shared, gradients shared
  *     mpirun -n 2 gradus_bench_ranks adam 8000000        the same of an optimizer's step over that many parameters in 32 tensors

@@ -190,8 +190,8 @@ GD_NODISCARD gd_status gd_fit_compare(gd_fit *a, gd_fit *b, gd_fit_comparison *o
 /* Writes a fit as .safetensors, for gd_fit_load, `gradus predict` and `gradus compare`.  Atomic.  Also after a run
  * that failed.  VALUE: the model is a function, or no point was found; IO. */
 GD_NODISCARD gd_status gd_fit_save(gd_fit *fit, const char *path);
-/* Reads a saved fit: gd_fit_get, gd_fit_covariance, gd_fit_predict, gd_fit_compare and gd_fit_save work as before.  New: gd_fit_free.  NULL with IO or
- * FORMAT recorded. */
+/* Reads a saved fit: estimates, covariance, fitted values and residuals, gd_fit_predict, gd_fit_compare and gd_fit_save work as before; the
+ * table is not in the file, so reports and pictures are VALUE.  New: gd_fit_free.  NULL with IO or FORMAT recorded. */
 gd_fit *gd_fit_load(gd_ctx *ctx, const char *path);
 /* Writes the fitted function as C, Python or LaTeX: .c, .py or .tex.  ARGUMENT: a different ending, or a model that has no such form. */
 GD_NODISCARD gd_status gd_fit_export(gd_fit *fit, const char *path);

@@ -448,7 +448,7 @@ def take(x: Any, indices: Any, /, *, axis: Any = None) -> Tensor:
 
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: Any = -1) -> Tensor:
-    """x at places of one axis, with the other axes as they are; sizes of 1 stretch."""
+    """x at places of one axis, with the other axes as they are; sizes of 1 are broadcast."""
     x, at = _t(x), _t(indices)
     k = _axis(x, axis, "take_along_axis")
     if at.ndim != x.ndim:
@@ -478,10 +478,10 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Tensor:
-    """x with sizes of 1 stretched to the shape, and new axes in front."""
+    """x broadcast to the shape, with new axes in front."""
     x, shape = _t(x), _shape(shape)
     if broadcast_shapes(x.shape, shape) != tuple(shape):
-        raise _core.ShapeError(f"broadcast_to: {x.shape} does not stretch to {tuple(shape)}")
+        raise _core.ShapeError(f"broadcast_to: {x.shape} cannot be broadcast to {tuple(shape)}")
     while x.ndim < len(shape):
         x = _core.unsqueeze(x, 0)
     return _core.expand(x, shape) if shape else x

@@ -1,6 +1,8 @@
 """fit: a model, text or function, fitted to a table in this process."""
 from __future__ import annotations
 
+from collections import namedtuple
+
 from . import _core
 from ._core import Tensor
 from ._solve import Result, _as_tensor
@@ -8,7 +10,7 @@ from ._tensor import tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Sequence
+    from typing import Any, Callable, NamedTuple, Sequence
 
 
 class Picture:
@@ -26,6 +28,29 @@ class Picture:
 
     def __repr__(self) -> str:
         return f"<Picture, {len(self.svg)} bytes of SVG>"
+
+
+if TYPE_CHECKING:
+
+    class Comparison(NamedTuple):
+        """Two fits of the same rows."""
+
+        f: float
+        p: float
+        nested: bool
+        why: str | None
+        aicc: float
+        other_aicc: float
+        evidence_ratio: float
+else:
+    Comparison = namedtuple("Comparison", "f p nested why aicc other_aicc evidence_ratio")
+    Comparison.__doc__ = """Two fits of the same rows.
+
+    f, p              F-test of the smaller inside the larger model; NaN: not nested
+    nested            all parameters of the smaller are parameters of the larger, and the larger fits no worse
+    why               why there is no F-test; None: there is one
+    aicc, other_aicc  of the fit whose compare was called, and of the other; smaller is better
+    evidence_ratio    how much more likely the better one is by AICc"""
 
 
 class Fit(Result):
@@ -99,6 +124,28 @@ class Fit(Result):
         """The model at the rows of a table [rows, 5]: value, ends of the confidence band, ends of the prediction band, by label."""
         found: Tensor = _told(lambda: self._fitted().predict(_predicted(table)))
         return found
+
+    def residuals(self) -> Tensor:
+        """y less the model at the fitted rows; for errors in x the distances from its curve."""
+        found: Tensor = _told(lambda: self._fitted().rows(1))
+        return found
+
+    def fitted(self) -> Tensor:
+        """The model at the fitted rows."""
+        found: Tensor = _told(lambda: self._fitted().rows(0))
+        return found
+
+    def standardized(self) -> Tensor:
+        """Residuals divided by their standard deviation; NaN if that is not known."""
+        found: Tensor = _told(lambda: self._fitted().rows(2))
+        return found
+
+    def compare(self, other: Fit) -> Comparison:
+        """This fit and a second one of the same rows: F-test and AICc, as `gradus compare` prints them.  ValueError: different rows, or a
+        fit without a likelihood."""
+        if not isinstance(other, Fit):
+            raise TypeError(f"compare: a Fit, not {type(other).__name__}")
+        return Comparison(*_told(lambda: self._fitted().compare(other._fitted())))
 
     def save(self, path: Any) -> None:
         """Writes the fit as .safetensors, for `gradus predict` and `gradus compare`."""

@@ -188,7 +188,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
     def step(self, closure: Callable[..., Any] | None = None, loss: Any = None, *, residuals: Callable[[], torch.Tensor] | None = None,
              **numbers: float) -> Any:
         """One step; with a closure the loss of its first evaluation, with residuals the sum of their squares there.  Without either
-        links may be told the loss of the gradients, and links of one's own always numbers by name (TypeError where the chain has none)."""
+        links take the loss of the gradients, and links of one's own numbers by name (TypeError if the chain has none)."""
         if (closure is not None) + (loss is not None) + (residuals is not None) > 1:
             raise TypeError("gradus.torch: a step has a closure, or residuals, or the loss of gradients that are there; not two of them")
         if isinstance(loss, torch.Tensor) and loss.numel() != 1:
@@ -200,7 +200,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
             return _hooked_step(self, closure, loss, **numbers) if loss is not None else _hooked_step(self, closure, **numbers)
         return self._step(closure, loss, numbers)
 
-    setattr(step, "hooked", True)  # torch would wrap it, which costs 8 us a step
+    setattr(step, "hooked", True)  # torch would wrap it, which costs 8 us per step
 
     def _step(self, closure: Callable[..., Any] | None, loss: Any, numbers: dict[str, float]) -> Any:
         held: list[torch.Tensor] = []

@@ -253,7 +253,7 @@ typedef enum gd_py_kind {
     GD_PY_TEXT,
     GD_PY_TEXT_OR_NONE,
     GD_PY_SHAPE, /* any number of sizes */
-    GD_PY_ORDER, /* a number an axis */
+    GD_PY_ORDER, /* a number per axis */
     GD_PY_SIZES, /* a size an axis */
     GD_PY_TENSORS,
     GD_PY_DTYPE,

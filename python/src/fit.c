@@ -373,6 +373,39 @@ static PyObject *fit_predict(PyObject *o, PyObject *table)
     return result;
 }
 
+/* Fitted values, residuals or standardized residuals of the rows. */
+static PyObject *fit_rows(PyObject *o, PyObject *what)
+{
+    py_fit *self = (py_fit *)o;
+    gd_tensor *(*const rows[])(gd_fit *) = {gd_fit_fitted, gd_fit_residuals, gd_fit_standardized};
+    long which = PyLong_AsLong(what);
+    if (which < 0 || which > 2 || !is_usable(self))
+        return PyErr_Occurred() ? NULL : (PyErr_SetNone(PyExc_IndexError), NULL);
+    gd_tensor *found = rows[which](self->fit);
+    Py_CLEAR(self->last);
+    if (!found) return PyErr_Occurred() ? NULL : gd_py_raise(self->head.owner);
+    PyObject *result = gd_py_new_tensor(self->head.owner, found);
+    if (result && !gd_py_done(self->head.owner)) Py_CLEAR(result);
+    return result;
+}
+
+/* compare(other): (F, p, nested, why, aicc, the other's aicc, evidence ratio) */
+static PyObject *fit_compare(PyObject *o, PyObject *other)
+{
+    py_fit *self = (py_fit *)o, *second = (py_fit *)other;
+    gd_fit_comparison c;
+    if (Py_TYPE(other) != Py_TYPE(o)) return PyErr_Format(PyExc_TypeError, "compare: a fit, not %R", other);
+    if (!is_usable(self) || !is_usable(second)) return NULL;
+    if (self->head.owner != second->head.owner)
+        return PyErr_Format(PyExc_ValueError, "compare: the fits are of different contexts");
+    gd_status status = gd_fit_compare(self->fit, second->fit, &c);
+    Py_CLEAR(self->last);
+    Py_CLEAR(second->last);
+    if (status) return PyErr_Occurred() ? NULL : gd_py_raise(self->head.owner);
+    return Py_BuildValue("(ddNzddd)", c.f, c.p, PyBool_FromLong(c.nested), c.why, c.aicc[0], c.aicc[1],
+                         c.evidence_ratio);
+}
+
 /* ("out" | "export" | "residuals", path) */
 static PyObject *fit_write(PyObject *o, PyObject *args)
 {
@@ -395,6 +428,8 @@ static PyObject *fit_write(PyObject *o, PyObject *args)
 static PyMethodDef fit_methods[] = {{"report", fit_report, METH_O, NULL},
                                     {"svg", fit_svg, METH_VARARGS, NULL},
                                     {"predict", fit_predict, METH_O, NULL},
+                                    {"rows", fit_rows, METH_O, NULL},
+                                    {"compare", fit_compare, METH_O, NULL},
                                     {"write", fit_write, METH_VARARGS, NULL},
                                     {NULL, NULL, 0, NULL}};
 

@@ -11,7 +11,7 @@ static double nanoseconds(void)
     return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
-/* _time_c(what, object, count): nanoseconds a call of add, exp, mul_scalar or sum on a tensor with itself, or of a step. */
+/* _time_c(what, object, count): nanoseconds per call of add, exp, mul_scalar or sum on a tensor with itself, or of a step. */
 static PyObject *time_c(PyObject *module, PyObject *args)
 {
     const char *what;

@@ -5,7 +5,7 @@
 #include "gradus/tensor.h"
 
 /* into[i] is [elements of all outputs together, elements of input i]: its rows become the derivatives of the outputs'
- * elements.  In one pass over the graph of each output where most of them are zero, else in batches, else in one pass a row.
+ * elements.  In one pass over the graph of each output where most of them are zero, else in batches, else in one pass per row.
  * The graph stays.
  * GD_SPARSE: in the first way or not at all; then NOT_IMPLEMENTED, without an error, and into holds anything. */
 enum { GD_SPARSE = 1 };

@@ -92,7 +92,7 @@ typedef struct gd_meter {
 gd_meter gd__meter_start(int64_t total);
 /* Shows work on a meter of its own, what is worked on in front.  meter: zeroed, borrowed. */
 gd_observer gd__meter_observer(gd_meter *meter);
-/* Shows "step 120/500  loss 0.0123  340 steps/s  1.1 s left", after the first second and at most ten times a second.  unit:
+/* Shows "step 120/500  loss 0.0123  340 steps/s  1.1 s left", after the first second and at most ten times per second.  unit:
  * "step", "epoch".  loss NAN: "120/500 rows  340 rows/s  1.1 s left", unit: "rows", "MB". */
 void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss);
 /* The same as before, at a later time: from inside of what is counted.  NULL is fine. */

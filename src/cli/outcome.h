@@ -7,7 +7,7 @@
 typedef struct gd_slow_save {
     double begun; /* the step */
     bool saved;   /* something is in the file */
-    bool failed;  /* and was told */
+    bool failed;  /* and a warning was printed */
 } gd_slow_save;
 
 /* After a step: has it taken so long?  The next one begins. */

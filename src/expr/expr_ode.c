@@ -502,17 +502,16 @@ static gd_status begin(flow *w, bool *hopeless)
     return status;
 }
 
-/* Steps that get nowhere cost as much as those that arrive: where so many steps in a row come less than this part of the way that was
- * left, as before a pole, the solution is given up long before the last step that would be allowed.  A fit takes that as a point not
- * to go to. */
-#define STRETCH 1000
-#define ARRIVES 0.01
+/* Before a pole, steps become too short to reach the end of the interval.  If this many steps in a row cover less than this fraction
+ * of the remaining interval, the solution is given up, long before the limit of steps.  A fit avoids such a point. */
+#define STEPS_TO_JUDGE 1000
+#define LEAST_PROGRESS 0.01
 
 /* from: where the present row of steps began. */
 static bool gets_nowhere(const flow *w, double *from, int steps)
 {
-    if (steps % STRETCH != STRETCH - 1) return false;
-    bool stuck = fabs(w->t - *from) < ARRIVES * fabs(w->end - *from);
+    if (steps % STEPS_TO_JUDGE != STEPS_TO_JUDGE - 1) return false;
+    bool stuck = fabs(w->t - *from) < LEAST_PROGRESS * fabs(w->end - *from);
     *from = w->t;
     return stuck;
 }

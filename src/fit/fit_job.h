@@ -76,7 +76,7 @@ typedef struct gd_fit_watch {
     gd_observer asks; /* the same, for operators of the contexts that the fit computes in (gd_ctx_observe) */
     pthread_t thread; /* of the caller, on which alone it is asked */
     atomic_bool interrupted, ending; /* ending: the solver has heard of it */
-    const char *unit;                /* what was told last; NULL: nothing */
+    const char *unit;                /* of the last report; NULL: none */
     int64_t done, total;
     double loss;
 } gd_fit_watch;
@@ -284,6 +284,8 @@ GD_NODISCARD gd_status gd__fit_each_row(gd_fit *j, void *user,
 double gd__fit_standardized(const gd_fit *j, int64_t i, double fitted);
 /* The model at the fitted rows, without history.  New. */
 gd_tensor *gd__fit_fitted(gd_fit *j);
+/* Adds fitted values and residuals to the archive of a fit that is done. */
+GD_NODISCARD gd_status gd__fit_put_rows(gd_fit *j, gd_archive *archive);
 /* sqrt(g' C g), C [n, n]; elements that g does not depend on may have any covariance. */
 double gd__fit_error(const double *covariance, int64_t n, const double *g);
 /* Standard errors of values [rows] with history, by the covariance of all elements of the parameters. */

@@ -14,7 +14,7 @@ const char *gd__fit_stop_text(const gd_fit *j)
     return flat ? j->fit.says : gd_stop_text(j->fit.solve.reason);
 }
 
-/* ---- results, one row an element of a parameter ---- */
+/* ---- results, one row per element of a parameter ---- */
 
 typedef struct row {
     char name[96];

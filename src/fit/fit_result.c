@@ -156,7 +156,9 @@ gd_tensor *gd_fit_correlation(gd_fit *fit) { return matrix(fit, gd__fit_correlat
 
 /* ---- rows ---- */
 
-typedef enum of_row { FITTED, RESIDUAL, STANDARDIZED } of_row;
+typedef enum of_row { FITTED, RESIDUAL, STANDARDIZED, ROW_KINDS } of_row;
+
+static const char *const row_names[] = {"fit.fitted", "fit.residuals", "fit.standardized"};
 
 typedef struct rows {
     of_row what;
@@ -173,8 +175,17 @@ static void take_row(gd_fit *j, void *user, int64_t line, int64_t i, double fitt
                                       : gd__fit_standardized(j, i, fitted);
 }
 
+/* The rows of a fit that was loaded: files of gd_fit_save have them. */
+static gd_tensor *saved_rows(gd_fit *j, of_row what)
+{
+    gd_tensor *t = gd_archive_find(j->texts.archive, row_names[what]);
+    if (t && gd_tensor_dtype(t) == GD_F64 && gd_ndim(t) == 1) return gd_copy(t);
+    return gd__refuse(j->ctx, GD_VALUE, "fit: %.200s has no '%s'", j->texts.path, row_names[what]);
+}
+
 static gd_tensor *of_rows(gd_fit *j, of_row what)
 {
+    if (j && j->state == GD_FIT_LOADED && !gd_error(j->ctx)) return saved_rows(j, what);
     if (gd__fit_check_done(j)) return NULL;
     int64_t count = gd_numel(j->y);
     gd_tensor *t = gd_empty(j->ctx, GD_F64, 1, &count);
@@ -187,6 +198,18 @@ static gd_tensor *of_rows(gd_fit *j, of_row what)
 gd_tensor *gd_fit_fitted(gd_fit *fit) { return of_rows(fit, FITTED); }
 gd_tensor *gd_fit_residuals(gd_fit *fit) { return of_rows(fit, RESIDUAL); }
 gd_tensor *gd_fit_standardized(gd_fit *fit) { return of_rows(fit, STANDARDIZED); }
+
+gd_status gd__fit_put_rows(gd_fit *j, gd_archive *archive)
+{
+    gd_status status = GD_OK;
+    gd_scope_begin(j->ctx);
+    for (int what = 0; what < ROW_KINDS && !status; what++) {
+        gd_tensor *t = of_rows(j, (of_row)what);
+        status = t ? gd_archive_put(archive, row_names[what], t) : gd_error(j->ctx);
+    }
+    gd_scope_end(j->ctx);
+    return status;
+}
 
 /* ---- text ---- */
 

@@ -1,4 +1,4 @@
-/* What gradus fit --out leaves: parameters, their spread, and what gradus compare and gradus predict need beside them. */
+/* The file of gradus fit --out: parameters, their spread, fitted rows, and the data of gradus compare and gradus predict. */
 #include "fit/fit_job.h"
 #include "gradus/file.h"
 
@@ -146,9 +146,9 @@ gd_status gd_fit_save(gd_fit *fit, const char *path)
     if (fit->state != GD_FIT_DONE && !isfinite(fit->reached))
         return gd_fail(fit->ctx, GD_VALUE, "fit: no point was found to save");
     gd_archive *archive = gd__fit_archive(fit);
-    gd_status status = archive              ? gd_archive_save(archive, path)
-                       : gd_error(fit->ctx) ? gd_error(fit->ctx)
-                                            : GD_NOMEM;
+    gd_status status = archive ? GD_OK : gd_error(fit->ctx) ? gd_error(fit->ctx) : GD_NOMEM;
+    if (!status && fit->state == GD_FIT_DONE) status = gd__fit_put_rows(fit, archive);
+    if (!status) status = gd_archive_save(archive, path);
     gd_archive_free(archive);
     return status;
 }

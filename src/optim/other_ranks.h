@@ -1,4 +1,4 @@
-/* What links, their state and lists of tensors ask of the other ranks of an optimizer that several processes share.
+/* Requests of links, their state and lists of tensors to the other ranks of a distributed optimizer.
  *
  * optim/ranks fills the one table there is.  An optimizer that is alone has none (gd_optimizer.shared.call is NULL); while functions of a link
  * run over what this rank owns, gd_ctx.own_lists leads to it.  Nothing else in link and vector knows that there are other ranks. */
@@ -18,13 +18,13 @@ typedef struct gd_ranks {
     gd_status (*slot_whole)(gd_link *link, struct gd_entry *entry, int slot);
     /* The same of a link-wide matrix of which each rank has some columns. */
     gd_status (*columns_whole)(gd_link *link, struct gd_global *global);
-    /* Numbers of all ranks come together: each has those of its own elements, and 0 elsewhere. */
+    /* Sums numbers over all ranks: each rank has those of its own elements, and 0 for the others. */
     gd_status (*join)(gd_optimizer *optimizer, double *numbers, int64_t count);
     /* Every rank gets the shards that others own of tensors like the parameters `keys`. */
     gd_status (*gather)(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *list, int count);
-    /* Shards of gradients that are under way are not wanted any more. */
+    /* Drops shards of gradients that are still being sent. */
     void (*forget)(gd_optimizer *optimizer);
-    /* This rank has failed: the others hear of it.  The status it is given. */
+    /* This rank has failed: reports it to the others.  Returns the given status. */
     gd_status (*agree)(gd_optimizer *optimizer, gd_status status);
 } gd_ranks;
 

@@ -17,7 +17,7 @@
  *
  *   tile_head                   as head; c is a tile
  *     lanes                     where a thread stands, l, and the column it begins with
- *     rows                      over the rows of the tile, a row a group; take and so on as above
+ *     rows                      over the rows of the tile, a row per group; take and so on as above
  *       join_row                what a row adds up to, into L.along
  *     join_column               what a column does, into L.along
  *   tail

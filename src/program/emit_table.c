@@ -180,12 +180,13 @@ static void put_joined(const gd_pass_walk *w)
     }
 }
 
-/* A piece begins with an even element, so that pairs of numbers are not torn; but for rows of tiles. */
+/* Random numbers are made in pairs.  A piece begins with an even element, so a pair belongs to one piece; rows of tiles may begin with
+ * an odd element and make each pair again for each of its elements. */
 static void put_randoms(const gd_pass_walk *w, const char *width)
 {
     gd_pass_walk wide = *w;
     wide.type = GD_ELEMENT_F64;
-    bool torn = w->pass->sums > 0;
+    bool single = w->pass->sums > 0;
     for (int r = 0; r < w->pass->randoms; r++) {
         const gd_instr *in = &w->p->instr[w->pass->random[r]];
         gd_stream s = gd__stream(w->p, in, 0, 0);
@@ -201,8 +202,8 @@ static void put_randoms(const gd_pass_walk *w, const char *width)
                      "                gd__philox_at((uint64_t)%s, (uint64_t)(c.start + i + k) / 2, "
                      "(uint64_t)%d << 32 | (uint32_t)(uint64_t)%s, word);\n"
                      "                gd__random_pair(%d, %s, word, pair);\n",
-                     w->d->unroll, width, torn ? 1 : 2, key, (int)(s.high >> 32), step, s.kind, scale);
-        if (torn)
+                     w->d->unroll, width, single ? 1 : 2, key, (int)(s.high >> 32), step, s.kind, scale);
+        if (single)
             gd__text_put(w->out, "                a%d[k] = (%s)pair[(c.start + i + k) & 1];\n",
                          (int)in->index, type);
         else

@@ -101,7 +101,7 @@ typedef struct gd_exec_set {
 
 /* The passes of a table that has its program and device, and kernels for them unless they are to be interpreted. */
 gd_status gd__exec_passes(gd_exec *x, bool interpret);
-/* Makes it fit to run over members of these sizes: chunks and room.  numel, and size (of the program's axes, a row a member;
+/* Makes it fit to run over members of these sizes: chunks and room.  numel, and size (of the program's axes, a row per member;
  * NULL where it has none), become the table's, also on failure. */
 gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel, int64_t *size);
 void gd__exec_free(gd_exec *x);

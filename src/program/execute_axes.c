@@ -6,7 +6,7 @@
  *
  *             columns reduced                    columns kept
  *   tile      some rows                          at most MOST_ROWS rows
- *   makes     a number a row, lane by lane       a number a column, row by row
+ *   makes     a number per row, lane by lane     a number per column, row by row
  *   joined    tile by tile along the row         block of rows by block of rows */
 #include "program/execute.h"
 #include "program/dialect.h"

@@ -69,7 +69,7 @@ void gd__program_free(gd_program *p)
     if (p) gd__free(p->ctx, p, sizeof *p);
 }
 
-/* ---- uniform instructions: once a tensor, in f64 ---- */
+/* ---- uniform instructions: once per tensor, in f64 ---- */
 
 /* Powers of step counts end in 0, and no result takes pow longer.  log(a) <= a - 1, and exp(-746) is nearer to 0 than to the
  * smallest number. */

@@ -2,7 +2,7 @@
  *
  * A program is a list of instructions in the order they were made; an operand is the number of an earlier instruction.
  * Instructions are of two kinds:
- *   uniform   the same for a whole tensor: settings, step counts, norms and arithmetic on them; run once a tensor in f64
+ *   uniform   the same for a whole tensor: settings, step counts, norms and arithmetic on them; run once per tensor in f64
  *   element   run for every element in the compute type (f64 for f64 tensors, else f32)
  *
  * Reductions cut a program into passes.  Pass k computes the reductions of level k and writes nothing; the last pass
@@ -64,7 +64,7 @@ typedef enum gd_opcode {
 
 typedef struct gd_instr {
     uint8_t op;
-    uint8_t uniform; /* 1: once a tensor, in f64 */
+    uint8_t uniform; /* 1: once per tensor, in f64 */
     uint8_t level;  /* passes that must have run before it is known; a reduction: one more than its operand */
     uint8_t extent; /* reductions: GD_EACH or GD_ALL */
     uint16_t
@@ -301,7 +301,7 @@ int gd__table_threads(const gd_program *p, const gd_pass *pass);
 void gd__emit_joins(const struct gd_dialect *d, gd_text *out);
 /* The uniform instructions whose values the host hands to that kernel, in order; their number. */
 int gd__table_common(const gd_program *p, const gd_pass *pass, int common, int32_t *list);
-/* The uniform inputs that differ between tensors: the columns of the table on the device, a row a tensor. */
+/* The uniform inputs that differ between tensors: the columns of the table on the device, a row per tensor. */
 int gd__table_inputs(const gd_program *p, int common, int32_t *list);
 
 typedef enum gd_executor { GD_EXEC_INTERPRETER, GD_EXEC_BUILT_IN, GD_EXEC_COMPILED } gd_executor;

@@ -4,7 +4,7 @@
  *   both have names              equal names meet wherever they stand, anonymous axes meet anonymous ones from the right
  *   one tensor put into a second by place, names equal or absent (assignment, cat, stack)
  *
- * A size of 1 stretches.  Labels of axes that meet are the same, in any order.  The operands are brought into one order by
+ * A size of 1 is broadcast.  Labels of axes that meet are the same, in any order.  The operands are brought into one order by
  * recorded views (permute, unsqueeze, label order), so that gradients find their way back by themselves. */
 #include "tensor/elementwise.h"
 #include "tensor/linalg.h"

@@ -57,7 +57,7 @@ typedef struct gd_op {
 extern const gd_op gd__ops[GD_OP_COUNT];
 
 #define GD_MAX_OUTPUTS 3  /* of a kernel */
-#define GD_MAX_ATTRS   16 /* two numbers an axis */
+#define GD_MAX_ATTRS   16 /* two numbers per axis */
 
 /* Settings of one operator call; only the first ni and nf are meant. */
 typedef struct gd_attrs {

@@ -272,7 +272,7 @@ static bool make_inbox(gd_exchange *k)
 /* ---- a few numbers, on the sheets ---- */
 
 /* Where a rank's shard of what is gathered lies. */
-static char *stretch_of(const gd_exchange *k, int r, size_t *bytes)
+static char *shard_of(const gd_exchange *k, int r, size_t *bytes)
 {
     size_t item = gd__item_size(k->host_out);
     int64_t each = k->host_out->numel / k->world->end.size;
@@ -286,7 +286,7 @@ static size_t payload_of(const gd_exchange *k, int rank)
 {
     size_t bytes = k->host ? (size_t)k->host->numel * gd__item_size(k->host) : 0;
     if (k->what.kind == GD_BROADCAST) return rank == k->what.root ? bytes : 0;
-    if (k->what.kind == GD_ALL_GATHER) return (void)stretch_of(k, rank, &bytes), bytes;
+    if (k->what.kind == GD_ALL_GATHER) return (void)shard_of(k, rank, &bytes), bytes;
     gd_tree tree;
     if (bytes > GD_PAYLOAD || microbatches_of(k) > GD_PAYLOAD * (int64_t)k->world->end.size)
         return GD_PAYLOAD + 1;
@@ -308,7 +308,7 @@ static void write_payload(gd_exchange *k)
     size_t bytes = payload_of(k, rank);
     char *to = k->mine.payload, *from = k->host ? k->host->data : NULL;
     if (!bytes) return;
-    if (k->what.kind == GD_ALL_GATHER && !from) from = stretch_of(k, rank, &bytes);
+    if (k->what.kind == GD_ALL_GATHER && !from) from = shard_of(k, rank, &bytes);
     if (!sums_up(k)) {
         memcpy(to, from, bytes);
         return;
@@ -325,7 +325,7 @@ static void read_payloads(gd_exchange *k)
     char *at = sums_up(k) && k->inbox ? k->inbox->data : k->host ? k->host->data : NULL;
     for (int r = 0; r < e->size; r++) {
         size_t bytes = payload_of(k, r);
-        if (k->what.kind == GD_ALL_GATHER) at = stretch_of(k, r, &bytes);
+        if (k->what.kind == GD_ALL_GATHER) at = shard_of(k, r, &bytes);
         if (r == e->rank || !bytes) continue;
         memcpy(at, k->sheet[r].payload, bytes);
         if (sums_up(k)) at += bytes;
@@ -560,14 +560,14 @@ static gd_status post_gather(gd_exchange *k)
     size_t bytes, length;
     gd_status status = GD_OK;
     if (k->stage != GD_FIRST) return GD_OK;
-    char *own = stretch_of(k, e->rank, &bytes);
+    char *own = shard_of(k, e->rank, &bytes);
     if (bytes && k->host) {
         gd_tensor to = piece_of(k->host_out, own, k->host->numel);
         gd_tensor from = piece_of(k->host, k->host->data, k->host->numel);
         status = gd__copy_into(&to, &from);
     }
     for (int r = 0; r < e->size && !status && !k->small; r++) {
-        char *at = stretch_of(k, r, &length);
+        char *at = shard_of(k, r, &length);
         status = gd__message(k, r, true, 0, own, bytes);
         if (!status) status = gd__message(k, r, false, 0, at, length);
     }

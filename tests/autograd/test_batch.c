@@ -128,7 +128,7 @@ typedef struct place {
     double tolerance;
 } place;
 
-/* One reverse pass a row: [elements of output, elements of all inputs]. */
+/* One reverse pass per row: [elements of output, elements of all inputs]. */
 static void one_by_one(gd_tensor *output, gd_tensor **inputs, int count, double *matrix)
 {
     gd_ctx *ctx = gd_tensor_ctx(output);
@@ -267,7 +267,7 @@ static void large_diagonals_are_not_made_dense(void **state)
     gd_tensor *y = gd_mul(gd_exp(gd_square(a)), gd_tanh(gd_sub(b, a)));
     gd_tensor *into = gd_zeros(ctx, GD_F64, 2, (int64_t[]){N - 1, N});
     assert_int_equal(gd__grad_batch(y, NULL, &p, 1, &into), GD_OK);
-    /* two entries a row, and nothing else */
+    /* two entries per row, and nothing else */
     gd_tensor *others = gd_cast(gd_ne(into, gd_zeros_like(into)), GD_F64);
     assert_true(gd_item(gd_sum(others, NULL, false)) == 2.0 * (N - 1));
     const double *x = gd_data(p), *d = gd_data(into);

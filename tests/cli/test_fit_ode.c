@@ -54,7 +54,7 @@ static pid_t start(const char *arguments)
     return child;
 }
 
-/* x'' = -k x for long: seconds an evaluation, more than a signal waits for the end of a step. */
+/* x'' = -k x for long: seconds per evaluation, more than a signal waits for the end of a step. */
 static void a_signal_is_heard_inside_an_evaluation(void **state)
 {
     (void)state;

@@ -300,7 +300,7 @@ static void arrays_tables_and_packed_files_agree(void **state)
     works("predict az.safetensors x.npy.gz --out az.out");
     assert_int_equal(system("tail -n +2 t.out >t1; tail -n +2 a.out >a1; tail -n +2 az.out >az1"), 0);
     assert_true(same_files("t1", "a1") && same_files("a1", "az1") && same_files("t.out", "tz.out"));
-    /* several numbers a row */
+    /* several numbers per row */
     works("train x.npy --target y.npy " RUN "two.safetensors --json");
     works("predict two.safetensors x.npy --target y.npy --score --json");
     assert_true(json_number("r2") > 0.999999);

@@ -156,7 +156,7 @@ static void four_ranks_hold_a_quarter_of_state_and_gradients(void **state)
            whole = bytes_beside(4, "--batch 8 --microbatch 2 --shard none");
     assert_true(one >= 12 && whole >= 12);
     if (four > 0.27 * one || four > 0.3 * 12)
-        fail_msg("%.2f bytes a parameter, one process has %.2f", four, one);
+        fail_msg("%.2f bytes per parameter, one process has %.2f", four, one);
 }
 
 int main(void)

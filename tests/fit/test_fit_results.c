@@ -219,7 +219,15 @@ static void predictions_have_the_bands_of_linear_regression(void **state)
     gd_fit_summary s, again;
     assert_true(!gd_fit_summarise(fit, &s) && !gd_fit_summarise(loaded, &again));
     assert_true(s.rss == again.rss && s.aicc == again.aicc && s.dof == again.dof && s.stop == again.stop);
-    assert_null(gd_fit_residuals(loaded));
+    gd_tensor *(*const rows[])(gd_fit *) = {gd_fit_fitted, gd_fit_residuals, gd_fit_standardized};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        gd_tensor *before = rows[k](fit), *after = rows[k](loaded);
+        assert_true(before && after && gd_numel(after) == 5);
+        assert_memory_equal(gd_data(before), gd_data(after), 5 * sizeof(double));
+        gd_release(before);
+        gd_release(after);
+    }
+    assert_int_equal(gd_fit_report(loaded, false, NULL, 0), -1);
     expect_error(ctx, GD_VALUE, "a fit that was loaded has no data");
     gd_table_free(table);
     gd_fit_free(fit);

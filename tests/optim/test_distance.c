@@ -329,7 +329,7 @@ static void mistakes_are_named(void **state)
     d.count = 1;
     assert_null(gd_distances(&d));
     assert_error(q.ctx, GD_SHAPE,
-                 "distances: column 0: its standard deviations are not one f64 number a row");
+                 "distances: column 0: its standard deviations are not one f64 number per row");
     d.x = NULL;
     assert_null(gd_distances(&d));
     assert_null(gd_distances(NULL));

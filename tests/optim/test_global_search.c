@@ -13,7 +13,7 @@
 /* ---- a function of three elements in two parameters ---- */
 
 typedef struct world {
-    gd_ctx *ctx, *twin; /* twin: the same stream of random numbers, for the reference */
+    gd_ctx *ctx, *same; /* same: the same stream of random numbers, for the reference */
     gd_tensor *p, *q;
     gd_optimizer *o;
     double (*f)(const double *x);
@@ -97,7 +97,7 @@ static void open_world(const char *chain, double (*f)(const double *x), const do
 {
     static const double usual[N] = {2, -1, 0.5};
     if (!start) start = usual;
-    w = (world){.ctx = seeded(), .twin = seeded(), .f = f};
+    w = (world){.ctx = seeded(), .same = seeded(), .f = f};
     for (int i = 0; i < N; i++) w.low[i] = -INFINITY, w.high[i] = INFINITY;
     w.p = gd_require_grad(gd_from_f64(w.ctx, GD_F64, 1, (int64_t[]){2}, start));
     w.q = gd_require_grad(gd_from_f64(w.ctx, GD_F64, 1, (int64_t[]){1}, start + 2));
@@ -113,7 +113,7 @@ static void close_world(void)
     gd_release(w.p);
     gd_release(w.q);
     gd_ctx_free(w.ctx);
-    gd_ctx_free(w.twin);
+    gd_ctx_free(w.same);
 }
 
 static gd_step_info go(void)
@@ -134,11 +134,11 @@ static double number(const char *name) { return gd_link_kept(gd_optimizer_chain(
 
 static void draw(gd_random_kind kind, int64_t count, double *out)
 {
-    gd_scope_begin(w.twin);
-    gd_tensor *t = kind == GD_RANDOM_NORMAL ? gd_randn(w.twin, GD_F64, 1, &count)
-                                            : gd_rand(w.twin, GD_F64, 1, &count);
+    gd_scope_begin(w.same);
+    gd_tensor *t = kind == GD_RANDOM_NORMAL ? gd_randn(w.same, GD_F64, 1, &count)
+                                            : gd_rand(w.same, GD_F64, 1, &count);
     OK(gd_read_f64(t, out, count));
-    gd_scope_end(w.twin);
+    gd_scope_end(w.same);
 }
 
 static void assert_near(const char *what, const double *got, const double *want, int count)

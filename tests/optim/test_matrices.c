@@ -393,7 +393,7 @@ static void named_parameters_of_the_shape_of_their_state_are_as_nameless_ones(vo
     }
 }
 
-/* Half floats: state and work are in f32, the parameter is rounded once a step. */
+/* Half floats: state and work are in f32, the parameter is rounded once per step. */
 static void half_floats_follow_f32(void **state)
 {
     gd_ctx *ctx = CTX(state);

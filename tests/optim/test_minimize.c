@@ -119,7 +119,7 @@ static void no_point_is_evaluated_twice(void **state)
     end_context(ctx, NULL);
 }
 
-/* With noise the same point is asked for again, once a step at least. */
+/* With noise the same point is asked for again, once per step at least. */
 static void a_noisy_objective_is_asked_again(void **state)
 {
     (void)state;

@@ -220,7 +220,7 @@ static void update_freq_keeps_the_hessian(void **state)
 static void warm_start_begins_at_the_solution_before(void **state)
 {
     (void)state;
-    /* one iteration a step on a quadratic, lr 0: the same system again and again */
+    /* one iteration per step on a quadratic, lr 0: the same system again and again */
     problem q = problem_open("newton_cg(maxiter=1, warm_start=true, reg=0) | lr(0)", quadratic, 3,
                              (double[]){3, -2, 5});
     problem_steps(&q, 1);

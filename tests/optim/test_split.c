@@ -353,7 +353,7 @@ static void groups_are_selected_and_select(void **state)
     close_model(&same);
 }
 
-/* A setting that a link reads once a step is that of the parameters it has: groups of others say nothing about it. */
+/* A setting that a link reads once per step is that of the parameters it has: groups of others say nothing about it. */
 static void settings_of_the_whole_step_are_those_of_the_part(void **state)
 {
     gd_ctx *ctx = CTX(state);

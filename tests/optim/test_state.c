@@ -21,7 +21,7 @@ static gd_status add_noise(const gd_transform *t)
 static const gd_field noise_fields[] = {GD_INT_OR_NONE("seed", 0, 1e15, "of the generator")};
 static const gd_link_class noise = {.name = "noise", GD_FIELDS(noise_fields), .apply_tensors = add_noise};
 
-/* A rule that keeps a number a parameter: the largest norm so far. */
+/* A rule that keeps a number per parameter: the largest norm so far. */
 static gd_value largest_rule(gd_rule *r, gd_value u)
 {
     gd_value most = gd_rule_max(r, gd_rule_scalar(r, "most"), gd_rule_norm(r, u, 2, GD_EACH));

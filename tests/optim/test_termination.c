@@ -24,7 +24,7 @@ static void counts_stop(void **state)
     (void)state;
     assert_int_equal(steps_until_stop("lr(0.1) | terminate_after_n_steps(7)", bowl, 1, one, 50), 7);
     assert_int_equal(steps_until_stop("lr(0.1) | terminate_never", bowl, 1, one, 50), 50);
-    /* strong_wolfe: at least two evaluations a step */
+    /* strong_wolfe: at least two evaluations per step */
     int steps = steps_until_stop("strong_wolfe | terminate_after_n_evaluations(10)", rosenbrock, 2,
                                  (double[]){-1.2, 1}, 50);
     assert_true(steps >= 1 && steps <= 5);

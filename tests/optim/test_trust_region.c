@@ -286,11 +286,11 @@ static void levenberg_marquardt_adds_the_reciprocal_of_the_radius(void **state)
 }
 
 /* Residuals in scaled parameters. */
-static double stretch = 1;
-static gd_tensor *stretched(gd_tensor *p)
+static double scale = 1;
+static gd_tensor *scaled(gd_tensor *p)
 {
     return rosenbrock_residuals(
-        gd_stack((gd_tensor *[]){gd_mul_scalar(item(p, 0), stretch), item(p, 1)}, 2, 0, NULL));
+        gd_stack((gd_tensor *[]){gd_mul_scalar(item(p, 0), scale), item(p, 1)}, 2, 0, NULL));
 }
 
 static void marquardt_scaling_makes_the_units_of_parameters_irrelevant(void **state)
@@ -298,14 +298,14 @@ static void marquardt_scaling_makes_the_units_of_parameters_irrelevant(void **st
     (void)state;
     double a[2], b[2];
     const char *chain = "levenberg_marquardt(gauss_newton, y=1)";
-    stretch = 1;
-    problem q = problem_open(chain, stretched, 2, (double[]){-1.2, 1});
-    stretch = 1e5;
-    problem r = problem_open(chain, stretched, 2, (double[]){-1.2e-5, 1});
+    scale = 1;
+    problem q = problem_open(chain, scaled, 2, (double[]){-1.2, 1});
+    scale = 1e5;
+    problem r = problem_open(chain, scaled, 2, (double[]){-1.2e-5, 1});
     for (int i = 0; i < 15; i++) {
-        stretch = 1;
+        scale = 1;
         problem_steps(&q, 1);
-        stretch = 1e5;
+        scale = 1e5;
         problem_steps(&r, 1);
         read_point(&q, a);
         read_point(&r, b);

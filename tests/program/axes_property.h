@@ -1,4 +1,4 @@
-/* Programs that tell axes apart, up to the limits: values a row, sums along axes, arrays without some axes, in tensors of any
+/* Programs that tell axes apart, up to the limits: values per row, sums along axes, arrays without some axes, in tensors of any
  * shape.  They run through the executor, as sums along axes are its own; the fuzzer and the replay of its corpus check that
  *   - every executor gives the same bits: interpreters of all instruction sets, kernels of the compiler, copies of a device
  *     whose memory the host may not touch;

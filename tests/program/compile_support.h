@@ -12,7 +12,7 @@ typedef struct place {
     char home[64];      /* all of this test's files */
     char cache[128];    /* FOLDER/cache folder: a space must not matter */
     char compiler[128]; /* a script around cc */
-    char log[128];      /* one line a run */
+    char log[128];      /* one line per run */
     gd_program *p;
     gd_pass pass;
 } place;

@@ -147,7 +147,7 @@ static void one_name_with_two_sizes_is_an_error(void **state)
     assert_error(ctx, GD_SHAPE, "add: axis 'batch' has 32 on the left and 16 on the right");
     assert_null(gd_lt(COUNTING("feature, batch", 4, 16), a));
     assert_error(ctx, GD_SHAPE, "lt: axis 'batch' has 16 on the left and 32 on the right");
-    /* a size of 1 stretches, with a name too: keep_dims */
+    /* a size of 1 is broadcast, with a name too: keep_dims */
     assert_axes(gd_mul(a, COUNTING("batch", 1)), "batch, feature", 32, 4);
     assert_axes(gd_sub(gd_mean(a, "feature", true), a), "batch, feature", 32, 4);
     assert_null(gd_add(COUNTING("row, col", 2, 3), COUNTING("_", 4)));

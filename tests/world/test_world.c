@@ -113,7 +113,7 @@ static gd_status uneven(gd_world *w, void *user)
     return GD_OK;
 }
 
-static void stretches_of_other_lengths_are_gathered_and_scattered(void **state)
+static void shards_of_different_lengths_are_gathered_and_scattered(void **state)
 {
     for (int i = 0; i < COUNT_OF(lengths); i++) {
         int64_t length = lengths[i];
@@ -637,7 +637,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(collectives_do_what_they_say),
         TEST(many_ranks_are_compared_by_the_first),
-        TEST(stretches_of_other_lengths_are_gathered_and_scattered),
+        TEST(shards_of_different_lengths_are_gathered_and_scattered),
         TEST(every_rank_gets_what_others_have_for_it),
         TEST(views_are_summed_in_place),
         TEST(collectives_overlap_and_are_waited_for_in_any_order),

@@ -413,7 +413,7 @@ template <int H> __device__ inline void layer_norm_grad_rows(const Args &A)
 }
 BY_LENGTH(layer_norm_grad)
 
-/* g, x, stats: sums over a chunk of rows of g y and of g, 32 columns a block.  i: rows, columns, 1, chunk, chunks, groups of
+/* g, x, stats: sums over a chunk of rows of g y and of g, 32 columns per block.  i: rows, columns, 1, chunk, chunks, groups of
  * columns; out[chunk][2][columns] */
 extern "C" __global__ void layer_norm_sums(const Args A)
 {
@@ -533,7 +533,7 @@ extern "C" __global__ void copy_strided(const Args A)
     }
 }
 
-/* Everything in order: four numbers a thread. */
+/* Everything in order: four numbers per thread. */
 extern "C" __global__ void copy_dense(const Args A)
 {
     struct alignas(sizeof(Memory<SRC>::type) * 4) From { Memory<SRC>::type v[4]; };

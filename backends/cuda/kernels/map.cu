@@ -26,7 +26,7 @@ __device__ inline O element(F a, M b, M c, const double *f)
     return store<OUT>((Compute<OUT>::type)(EXPR(x, y, z, f)));
 }
 
-/* Same shape, contiguous: WIDE elements a thread in 16-byte pieces of the widest operand. */
+/* Same shape, contiguous: WIDE elements per thread in 16-byte pieces of the widest operand. */
 #define WIDE (sizeof(M) == 2 && sizeof(O) == 2 ? 8 : 4)
 extern "C" __global__ void map_contiguous(const Args A)
 {
@@ -65,7 +65,7 @@ template <class T> __device__ inline Four<T> four(const T *p, i64 step, bool wid
     return out;
 }
 
-/* Two axes, the last a multiple of four: four neighbours of a row a thread. */
+/* Two axes, the last a multiple of four: four neighbours of a row per thread. */
 extern "C" __global__ void map_rows(const Args A)
 {
     unsigned columns = (unsigned)A.size[1];

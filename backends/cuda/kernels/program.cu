@@ -437,7 +437,7 @@ template <bool MAX> __device__ inline void column_join(double v, const Lanes &l,
     __syncthreads();
 }
 
-/* One number a block, always joined in the same order. */
+/* One number per block, always joined in the same order. */
 template <bool MAX> __device__ inline void block_join(double v, double *out)
 {
     __shared__ double room[32];

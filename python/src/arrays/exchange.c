@@ -126,7 +126,7 @@ PyObject *gd_py_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
     if (version && PyTuple_Check(version) && PyTuple_Size(version) > 0)
         major = PyLong_AsLong(PyTuple_GetItem(version, 0));
     if (PyErr_Occurred()) return NULL;
-    /* who cannot be told that memory is read-only gets other memory, unless that is refused too */
+    /* a consumer of the old protocol, which has no read-only flag, gets a copy unless it refuses copies */
     int copied = copy == Py_True || (major < 1 && copy != Py_False && gd_is_read_only(t));
     if (copied && !(shown = gd_copy(t))) return gd_py_raise(c);
     PyObject *capsule = capsule_of(c, shown, major > 0);

@@ -17,6 +17,7 @@ X = [0.0, 1.0, 2.0, 3.0, 4.0]
 Y = [1.1, 2.9, 5.2, 6.8, 9.1]
 LINE = {"x": X, "y": Y}
 A, B, SA, SB = 1.04, 1.99, 0.14628738838327807, 0.05972157622389644  # linear regression
+F_SLOPE, P_SLOPE = 50.54205607476629, 0.0057265261986234745  # F-test of y = b x inside y = a + b x
 T_95, T_90 = 3.1824463052837078, 2.3533634348018233  # Student's, 3 degrees of freedom
 
 
@@ -164,6 +165,25 @@ def test_files_of_a_fit(tmp_path):
     assert scope["f"](1.0) == pytest.approx(A + B)
     fit.save(tmp_path / "b.safetensors")
     assert gd.load(tmp_path / "b.safetensors")["a"].item() == pytest.approx(A)
+
+
+def test_rows_of_a_fit_are_tensors():
+    fit, x, y = line_fit(), np.array(X), np.array(Y)
+    assert np.allclose(fit.fitted(), A + B * x) and np.allclose(fit.residuals(), y - A - B * x)
+    assert np.allclose(fit.standardized(), fit.residuals().numpy() / fit.sigma)
+
+
+def test_nested_fits_are_compared_by_the_f_test():
+    small, large = gd.fit("b*x", LINE, params={"b": 1}), line_fit()
+    found = small.compare(large)
+    assert found.nested and found.why is None and found.f == pytest.approx(F_SLOPE)
+    assert (found.aicc, found.other_aicc) == pytest.approx((small.aicc, large.aicc))
+    assert found.evidence_ratio == pytest.approx(math.exp(abs(small.aicc - large.aicc) / 2))
+    assert found.p == pytest.approx(P_SLOPE)
+    with pytest.raises(ValueError, match="different data"):
+        large.compare(gd.fit("b*x", {"x": X[:4], "y": Y[:4]}, params={"b": 1}))
+    with pytest.raises(TypeError, match="compare: a Fit, not int"):
+        large.compare(1)  # type: ignore[arg-type]
 
 
 def test_a_copy_has_the_numbers_but_no_data():

@@ -27,7 +27,7 @@ def texts(*words, wide=False):
 
 
 def views(*words):
-    """The layout of "vu": 16 bytes a word, longer ones in a buffer of their own."""
+    """The layout of "vu": 16 bytes per word, longer ones in a buffer of their own."""
     rows, far = b"", b""
     for w in words:
         b = w.encode()

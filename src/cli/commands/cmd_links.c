@@ -94,7 +94,7 @@ static void example(gd_text *out, const gd_link_class *c)
         gd__text_put(out, "%s%s", c->name, c->preset ? "" : " | lr(0.01)");
 }
 
-/* "exp_avg, exp_avg_sq", with what is one number a tensor behind them. */
+/* "exp_avg, exp_avg_sq", with what is one number per tensor behind them. */
 static void state_of(gd_text *out, const gd_link_class *c)
 {
     for (int i = 0; i < c->slot_count; i++) gd__text_put(out, "%s%s", i ? ", " : "", c->slots[i].name);

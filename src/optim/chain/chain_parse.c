@@ -86,7 +86,7 @@ static gd_link *links_join(gd_ctx *ctx, links *l)
 static gd_status parse_chain(gd_text_scan *s, links *out);
 static gd_status parse_link(gd_text_scan *s, links *out);
 
-/* What an argument was; owns all of it. */
+/* A parsed argument, which owns its texts and links. */
 typedef struct value {
     gd_setting setting;
     gd_schedule schedule; /* that the setting points to, if it has one */

@@ -44,7 +44,7 @@ static void print_child(gd_print *p, const gd_link *child)
     if (brackets) gd__print_text(p, "]");
 }
 
-/* What has been printed of a link's arguments. */
+/* The arguments of a link that are printed already. */
 typedef struct arguments {
     gd_print *p;
     bool any, by_name;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* What is being expanded. */
+/* The preset that is being expanded. */
 typedef struct expansion {
     const gd_link *settings;
     const char *at;

@@ -138,7 +138,7 @@ static gd_status check_kind(gd_ctx *ctx, const gd_link_class *cls)
                            : "does nothing: it needs a rule, a tensor function, a step, a part or a preset");
 }
 
-/* What a field says about its kinds must agree. */
+/* The kinds, range and default of a field must agree. */
 static const char *field_fault(const gd_field *f)
 {
     const unsigned all = GD_SET_NONE | GD_SET_REAL | GD_SET_BOOL | GD_SET_STRING | GD_SET_LIST | GD_SET_CHAIN;

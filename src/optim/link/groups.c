@@ -145,7 +145,7 @@ static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_sett
 {
     key_check k = {.key = key, .value = value, .ctx = o->ctx};
     gd_status status = check_all(o, &k);
-    /* said once a key */
+    /* said once per key */
     int met = status || gd__groups_have(o, key) ? 0 : count_met(o->chain, key, false);
     if (met > 1) gd_warn(o->ctx, "group: %d links have a setting '%s'; all of them get it", met, key);
     return status;
@@ -246,7 +246,7 @@ static bool drop_key(gd_optimizer *o, gd_group *g, const char *key)
     return true;
 }
 
-/* What is set for all groups and would reach none is a mistake. */
+/* A setting for all groups that applies to no link is an error. */
 static gd_status check_reach(gd_optimizer *o, const char *what, const char *key)
 {
     for (int i = 0; i < o->count; i++)
@@ -462,7 +462,7 @@ static gd_status group_rooms(gd_optimizer *o, int more)
     return GD_OK;
 }
 
-/* What is said about the parameters that match. */
+/* Settings of the parameters that match. */
 typedef struct regrouping {
     gd_optimizer *o;
     const char *glob;

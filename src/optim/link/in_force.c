@@ -3,7 +3,7 @@
  *     link-local  >  the parameter's group  >  all groups  >  the link's own (chain text or default)
  *
  * A schedule writes the number of the step into its group before the links run, so readers do not see the schedule.  Links
- * that are rules have a setting a parameter.  The others mostly have one for the whole step: they read that of the first
+ * that are rules have a setting per parameter.  The others mostly have one for the whole step: they read that of the first
  * parameter, and parameters that disagree are refused by name, before the step has changed anything where the class says
  * how it reads, else when it reads. */
 #include "optim/link/owner.h"

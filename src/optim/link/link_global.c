@@ -1,4 +1,4 @@
-/* What links remember once, not for each parameter. */
+/* State of a link as a whole; link_state.c has the state per parameter. */
 #include "optim/link/owner.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "base/text/address_map.h"
 #include "tensor/tensor_internal.h"
 
-/* What a link keeps for one parameter. */
+/* The state of a link for one parameter. */
 typedef struct gd_entry {
     gd_tensor *param; /* the key; retained, so that the address stays its own */
     gd_dtype dtype;   /* of the parameter, when its state was made or last followed it */

@@ -1,4 +1,4 @@
-/* What links remember of a parameter; random numbers.  What they have once is in link_global.c. */
+/* State of links per parameter; random numbers.  State of a link as a whole is in link_global.c. */
 #include "base/narrow.h"
 #include "optim/link/owner.h"
 #include "optim/text/setting.h"
@@ -167,7 +167,7 @@ void gd__entries_free(gd_link *link)
 
 #define FEWEST_CODED 4096 /* elements: what smaller parameters would save is not worth their digits */
 
-/* What a link's own setting says; "": nothing. */
+/* The link's own setting; "": none. */
 static const char *form_for(const gd_link *link, const gd_tensor *key)
 {
     int field = gd__field_index(link->cls, "state");
@@ -576,7 +576,7 @@ gd_tensor **gd_link_scratch(gd_link *link, int count)
 
 /* ---- following parameters to other devices and dtypes ---- */
 
-/* What vectors of parameters of a dtype are computed in. */
+/* The dtype in which vectors of parameters of a dtype are computed. */
 static gd_dtype wide(gd_dtype dtype) { return dtype == GD_F64 ? GD_F64 : GD_F32; }
 
 /* The dtype of a slot after its parameter was cast: what it would be had it been made now.  State that a link keeps in a

@@ -95,7 +95,7 @@ typedef struct gd_asked {
     struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
 } gd_asked;
 
-/* What searches along a line know from step to step. */
+/* What line searches keep from step to step. */
 typedef struct gd_searching {
     bool careful;   /* flags that are left open count as set: searches go downhill, first steps are short */
     bool steepest;  /* and the next search is along the gradient: the last one failed */
@@ -165,7 +165,7 @@ static inline gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device)
 {
     return gd__own_copy(t, t->dtype, device);
 }
-/* What vectors of all parameters are computed in: f64 where one of them is f64, else f32. */
+/* The dtype in which vectors of all parameters are computed: f64 if one of them is f64, else f32. */
 gd_dtype gd__vectors_dtype(const gd_optimizer *optimizer);
 /* Brings state to the devices and dtypes that parameters have been moved to; it stays where it is when that fails. */
 gd_status gd__state_follow(gd_optimizer *optimizer);
@@ -205,7 +205,7 @@ static inline int64_t gd__schedule_step(const gd_optimizer *optimizer)
 {
     return optimizer->step - optimizer->held;
 }
-/* Before a step: schedules say their numbers, and settings that links have once a step are the same for all parameters. */
+/* Before a step: schedules say their numbers, and settings that links have once per step are the same for all parameters. */
 gd_status gd__settings_begin(gd_optimizer *optimizer);
 /* Is a field read, does some link read a setting, when programs are made? */
 bool gd__field_shapes(const gd_field *field);

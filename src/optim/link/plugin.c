@@ -81,7 +81,7 @@ static gd_status check_plugin(gd_ctx *ctx, const char *path, const gd_link_plugi
     return GD_OK;
 }
 
-/* What a class is refused for, with the plugin in front. */
+/* Why a class is refused, with the name of the plugin in front. */
 static gd_status blame_plugin(gd_ctx *ctx, const char *path, gd_status status)
 {
     char text[700];

@@ -147,7 +147,7 @@ static gd_status follow_below(gd_link *link, const gd_tensor *t)
     return status;
 }
 
-/* Another dtype or device. */
+/* A different dtype or device. */
 static gd_status replace(gd_link *link, gd_tensor **place, gd_tensor *like)
 {
     gd_tensor *old = *place, *now = gd__copy_on(like, like->storage->device);

@@ -8,7 +8,7 @@
     " bfgs dfp fletcher_vmm horisho sr1 ssvm new_ssm shor_r broyden_good broyden_bad mccormick pearson " \
     "greenstadt1 greenstadt2 icum thomas_optimal_method "
 
-/* Of rows with the same name the first that is for the link counts. */
+/* If several rows have the same name, the first one for the link counts. */
 static const struct row {
     const char *name;
     const char *of; /* families and links, with a blank before and behind each; NULL: all */

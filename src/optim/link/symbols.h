@@ -1,4 +1,4 @@
-/* What the letters in the formulas of links stand for.
+/* The meanings of the letters in the formulas of links.
  *
  *     gd_symbol symbol;
  *     for (int next = 0; gd__formula_symbol(cls, &next, &symbol);) ...       u: the update that comes in

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* What a method sees, and what is behind it. */
+/* The data of a method, and the internals behind them. */
 typedef struct inside {
     gd_dense seen;
     gd_layout layout;
@@ -259,7 +259,7 @@ static gd_status set_identity(gd_dense *d, double value)
     return status;
 }
 
-/* What the matrix is before the first pair. */
+/* The matrix before the first pair. */
 static double first_scale(const gd_dense *d)
 {
     const gd_setting *scale = gd_link_get(d->link, "init_scale", NULL);
@@ -285,7 +285,7 @@ static gd_tensor *make_matrix(gd_dense *d, const char *slot)
     return status ? NULL : gd_link_state(d->link, d->key, slot);
 }
 
-/* What is in a slot; *anew: it was made. */
+/* The tensor of a slot; *anew: it was just made. */
 static gd_tensor *matrix_in(gd_dense *d, const char *slot, bool *anew)
 {
     gd_tensor *m = gd_link_has_state(d->link, d->key, slot) ? gd_link_state(d->link, d->key, slot) : NULL;
@@ -374,7 +374,7 @@ static double largest(gd_dense *d, gd_tensor *x)
     return most ? gd_item(most) : NAN;
 }
 
-/* What the method does; what it makes on the way goes. */
+/* Calls the method and releases its intermediate tensors. */
 static gd_status asked(gd_dense *d, gd_dense_fn fn)
 {
     gd_scope_begin(layout_of(d)->ctx);
@@ -424,7 +424,7 @@ static int group_size(gd_link *link, gd_var *var)
     return gd_link_flag(link, "concat_params") ? gd_var_count(var) : 1;
 }
 
-/* So many matrices, and so many vectors. */
+/* The numbers of matrices and of vectors. */
 static int64_t bytes_of(const gd_link *link, gd_tensor *const *params, int count, int matrices, int vectors)
 {
     if (!link || !params || count < 1) return 0;

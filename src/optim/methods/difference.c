@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* What takes the place of a formula where there is room on one side only has the same order. */
+/* One-sided formulas, used if only one side has room, have the order of the central ones. */
 #define ONE_SIDED(k) &formulas[k]
 static const gd_difference formulas[] = {
     {"forward", 2, {0, 1}, {-1, 1}, 1, ONE_SIDED(0)},

@@ -1,4 +1,4 @@
-/* What line searches know of a matrix of curvature beside gradus/hessian.h. */
+/* Functions of Hessian approximations for line searches, besides those of gradus/hessian.h. */
 #ifndef GD_OPTIM_METHODS_HESSIAN_INTERNAL_H
 #define GD_OPTIM_METHODS_HESSIAN_INTERNAL_H
 

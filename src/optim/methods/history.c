@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What decides whether a pair is taken. */
+/* The numbers that decide whether a pair is accepted. */
 typedef struct gd_pair_rules {
     double ptol, gtol, sy_tol; /* NAN: none */
     bool ptol_restart, gtol_restart;
@@ -174,7 +174,7 @@ static void some_products(const piece_job *w, const int *row, int count)
 
 static double larger(double a, double b) { return b <= a || a != a ? a : b; }
 
-/* Of previous values, and of the update, this rank may have its shard. */
+/* This rank may have only its shard of the previous values and of the update. */
 static void *before_at(const dots_job *j, gd_tensor *const *list, const gd_span *s)
 {
     return j->h->shared ? gd__history_own_at(j->h, list, s) : gd__in_list(&j->h->layout, list, s);

@@ -1,4 +1,4 @@
-/* What history.c keeps and combines, for the part of it that works inside bounds (history_bounds.c). */
+/* Data of history.c that history_bounds.c, its part for bounds, uses too. */
 #ifndef GD_OPTIM_METHODS_HISTORY_H
 #define GD_OPTIM_METHODS_HISTORY_H
 

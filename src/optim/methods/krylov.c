@@ -63,7 +63,7 @@ static gd_tensor *product_of(inside *k, int64_t step, gd_tensor *p)
     return ap;
 }
 
-/* What a run works on: all owned. */
+/* The tensors of a run; all owned. */
 typedef struct walk {
     gd_tensor *x, *ax, *r, *p;
     double rr, radius;

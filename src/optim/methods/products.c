@@ -38,7 +38,7 @@ static gd_status refused(const gd_link *link, const gd_var *var)
 gd_status gd_link_expect_products(gd_link *link, gd_var *var)
 {
     if (!link || !var) return refused(link, var);
-    /* inner links that move the parameters, even there and back, would leave the history of another point behind */
+    /* inner links that move the parameters, even back again, would leave the history of a different point behind */
     if (evaluates(gd_link_child(link, "inner"))) return GD_OK;
     if (method_of(link, var) != GD_HVP_AUTOGRAD || !gd_var_has_closure(var)) return GD_OK;
     if (gd__var_keeps_products(var)) return gd__var_need_grad(var, true);

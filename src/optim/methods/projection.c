@@ -67,7 +67,7 @@ static gd_status evaluate_there(projected *p, bool backward, gd_tensor **loss, g
     return status;
 }
 
-/* The objective where the stand-ins are; the parameters come back bit for bit. */
+/* The objective at the point of the stand-ins; afterwards the parameters are restored bit for bit. */
 static gd_status see_through(void *user, gd_var *child, bool backward, gd_tensor **loss, gd_tensor **grads)
 {
     projected *p = user;
@@ -126,7 +126,7 @@ static gd_status open_projected(projected *p, unsigned what)
     return set_stand_ins(p, what & GD_PROJECT_PARAMS);
 }
 
-/* What the child sees of the step. */
+/* The step as the child sees it. */
 static gd_status give(projected *p, gd_var *child, unsigned what)
 {
     gd_var *var = p->var;
@@ -153,7 +153,7 @@ static bool moved(const projected *p)
     return false;
 }
 
-/* What has become of it is the var's. */
+/* The result belongs to the var. */
 static gd_status take_over(projected *p, gd_var *child)
 {
     gd_var *var = p->var;

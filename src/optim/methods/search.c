@@ -1,4 +1,4 @@
-/* What links share that look for the lowest of many minima; see gradus/search.h. */
+/* Code shared by the links of global search; see gradus/search.h. */
 #include "gradus/search.h"
 
 #include "base/ctx.h"
@@ -49,7 +49,7 @@ gd_status gd_search_refresh(gd_search *s)
     return status;
 }
 
-/* What was kept, of as many parameters; else nothing was. */
+/* The kept state if it is of as many parameters; else NULL. */
 static void read_kept(gd_search *s)
 {
     s->first = !gd_search_kept(s, "start", s->n, s->start) || !gd_search_kept(s, "best", s->n, s->best);
@@ -201,7 +201,7 @@ static int by_key(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
-/* What is spread over: bounds, or the neighbourhood of the start. */
+/* The region of the population: the bounds, or the neighbourhood of the start. */
 static void range_of(const gd_search *s, int64_t i, double *from, double *to)
 {
     double size = gd_search_scale(s, i), at = isfinite(s->start[i]) ? s->start[i] : 0;

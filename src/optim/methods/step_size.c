@@ -1,4 +1,4 @@
-/* What links that multiply the update by one number share. */
+/* Code shared by links that multiply the update by one number. */
 #include "gradus/link.h"
 
 gd_status gd_transform_scale(const gd_transform *t, double factor)

@@ -112,7 +112,7 @@ static gd_status bring_inside(gd_trust *t, trial *out)
     if (!same) return gd_error(gd_var_ctx(t->var));
     if (gd_item(same) == 0) {
         out->d = d;
-        t->hd = NULL; /* of another step */
+        t->hd = NULL; /* of an earlier step */
         t->less = 0;
     }
     return GD_OK;

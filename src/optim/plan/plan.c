@@ -234,7 +234,7 @@ static gd_status bind_entries(gd_ctx *ctx, gd_plan_group *g)
     return g->array_entry && g->uniform_entry ? GD_OK : GD_NOMEM;
 }
 
-/* What every run fills in a group. */
+/* The members of a group that every run fills. */
 static gd_status list_run_inputs(gd_plan *plan, gd_plan_group *g)
 {
     const gd_program *p = g->run->p;
@@ -254,7 +254,7 @@ static gd_status list_run_inputs(gd_plan *plan, gd_plan_group *g)
     return GD_OK;
 }
 
-/* What this rank runs of the members. */
+/* The elements of the members that this rank runs. */
 static gd_status own_members(const gd_run_args *args, gd_plan_group *g)
 {
     gd_exec *x = g->run;
@@ -300,7 +300,7 @@ static gd_param_signature signature(const gd_run_args *args, int i)
                                           (int)gd__contiguous(p) << 24};
 }
 
-/* Is what a program makes of an element another where the element lies elsewhere? */
+/* Does the result for an element depend on the element's position? */
 static bool tells_places(const gd_program *p)
 {
     bool tells = p->axes > 0;

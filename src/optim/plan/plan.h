@@ -25,7 +25,7 @@ typedef struct gd_run_input {
     bool ahead; /* a step count that this run raises */
 } gd_run_input;
 
-/* What makes a plan fit a parameter. */
+/* Properties of a parameter that must match for a plan to fit. */
 typedef struct gd_param_signature {
     const gd_tensor *param, *key;
     int64_t numel;
@@ -44,7 +44,7 @@ struct gd_plan {
     int pendings, holes, count;
     gd_sink sink;
     bool input_is_grad;
-    gd_link *child; /* the run makes the input of this child, which is no rule */
+    gd_link *child; /* the run computes the input of this child, which is not a rule */
     gd_param_signature *params;
     gd_counted *counted; /* whose step counts a run raises */
     int counts, every_runs, run_room;

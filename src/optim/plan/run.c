@@ -4,7 +4,7 @@
  *     settings                                           where the optimizer's `numbers` have moved on
  *     where state lies                                   where its `slots` have
  *     parameters, gradients, lists of links              unless they are those of leaves, and no leaf has changed
- *     everything                                         where the plan does not fit: that is another one (plan.c)
+ *     everything                                         if the plan does not fit: a different plan is used (plan.c)
  *
  * A step done for the first time, done again or captured differs from others in nothing else. */
 #include "optim/plan/plan.h"
@@ -118,7 +118,7 @@ static gd_status state_pointer(const gd_array *a, gd_entry *e, const gd_tensor *
     if (!same || slot->storage->device != param->storage->device) return stale_state(a, param, slot);
     bool feedback = a->rest || a->rest_of;
     if (slot->dtype != a->dtype || (a->dtype == GD_U8 && gd__is_fed_back(slot, param) != feedback)) {
-        bool fresh = e->fresh[a->slot]; /* another was chosen meanwhile */
+        bool fresh = e->fresh[a->slot]; /* a different dtype was chosen meanwhile */
         slot = gd__slot_in(a->owner, a->slot, slot, param, a->dtype, feedback);
         if (!slot) return gd_error(param->head.ctx);
         gd__entry_put(a->owner, e, a->slot, slot, fresh);
@@ -134,7 +134,7 @@ static gd_status state_pointer(const gd_array *a, gd_entry *e, const gd_tensor *
     return GD_OK;
 }
 
-/* Of elements from `first` on. */
+/* For elements from `first` on. */
 static char *where_whole_begins(char *data, int64_t first, gd_dtype dtype)
 {
     return (char *)((uintptr_t)data - (uintptr_t)first * (uintptr_t)gd_dtype_size(dtype));
@@ -155,7 +155,7 @@ static gd_status own_pointer(const gd_array *a, gd_entry *e, const gd_tensor *pa
     return status;
 }
 
-/* True if it was another one. */
+/* True if it has changed. */
 static bool put_pointer(char **place, char *data)
 {
     bool other = *place != data;
@@ -275,7 +275,7 @@ static gd_status refresh(const gd_run_args *args, gd_plan *plan)
 
 /* ---- running ---- */
 
-/* What other ranks make a part of, and all get. */
+/* Results that ranks compute in parts and that all ranks get. */
 static gd_tensor *const *shared_results(const gd_run_args *args, const gd_plan *plan)
 {
     bool update = args->output && (plan->child || args->sink == GD_SINK_UPDATE);
@@ -355,7 +355,7 @@ static gd_tensor *ordered(gd_tensor *t)
     return t;
 }
 
-/* Such a list in place of another; NULL stays. */
+/* Replaces a list by such a list; NULL stays NULL. */
 static gd_status in_order(gd_ctx *ctx, gd_tensor *const **list, int count)
 {
     if (!*list) return GD_OK;
@@ -388,7 +388,7 @@ static void end_copies(gd_ctx *ctx, gd_tensor *const *list, gd_tensor *const *of
 
 #define MOST_LISTS 16
 
-/* What a run has in place of its arguments where elements must be found in the order of their axes: copies, which go back. */
+/* Copies of the arguments in the order of their axes, for programs that need that order; results are copied back. */
 typedef struct in_order_run {
     gd_run_args args;
     gd_tensor *const *hole[MOST_LISTS];

@@ -1,4 +1,4 @@
-/* Matrices over all parameters, a column an element, as histories of L-BFGS are: each rank has those of the elements it owns.
+/* Matrices over all parameters, a column per element, as histories of L-BFGS are: each rank has those of the elements it owns.
  *
  *     whole    a0 a0 a1 a1 b0 b1 c2 c2      columns of parameters a, b, c; whose they are
  *     rank 1         a1 a1    b1            one after the other, the same number of rows */

@@ -49,7 +49,7 @@ static int least_loaded(const assigning *a)
     return least;
 }
 
-/* Of elements in the order of memory; those of another order than the axes' are copied for some programs. */
+/* Elements count in the order of memory; some programs copy tensors whose memory has a different order than their axes. */
 static bool goes_whole(const gd_param *p)
 {
     return p->undivided || p->tensor->numel <= GD_SHARE_BLOCK || !gd__contiguous(p->tensor);
@@ -62,7 +62,7 @@ static void give_whole(assigning *a, gd_param *p)
     a->load[owner] += p->tensor->numel;
 }
 
-/* As many blocks for each; what is left over for those who have least. */
+/* Equal numbers of blocks for all ranks; the remainder goes to the ranks that own the least. */
 static void give_blocks(assigning *a, gd_param *p)
 {
     int64_t numel = p->tensor->numel, blocks = (numel + GD_SHARE_BLOCK - 1) / GD_SHARE_BLOCK;
@@ -216,9 +216,9 @@ static gd_tensor *cut_out(gd_tensor *whole, const gd_tensor *param, int64_t from
     return status ? NULL : t;
 }
 
-/* What a slot that is there becomes, of the innermost scope; NULL: it does not fit, or that fails. */
-static gd_tensor *stretch_of(const gd_entry *e, int slot, gd_dtype dtype, const gd_tensor *param,
-                             unsigned without, int64_t from, int64_t count)
+/* This rank's shard of an existing slot, of the innermost scope; NULL: the slot does not fit, or an error is recorded. */
+static gd_tensor *shard_of_slot(const gd_entry *e, int slot, gd_dtype dtype, const gd_tensor *param,
+                                unsigned without, int64_t from, int64_t count)
 {
     gd_tensor *t = e->slot[slot];
     if (!e->sharded[slot] && !gd__is_coded_for(t, param) && !gd__shape_without(t, param, without))
@@ -239,7 +239,7 @@ gd_status gd__share_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, c
     bool fresh = !t || e->fresh[slot];
     gd_scope_begin(ctx);
     if (t)
-        t = stretch_of(e, slot, dtype, param, without, from, count);
+        t = shard_of_slot(e, slot, dtype, param, without, from, count);
     else if ((t = gd__new(param->storage->device, dtype, 1, &count)) && gd_fill(t, 0))
         t = NULL;
     if (t) {

@@ -19,13 +19,13 @@
 #define MOST   64        /* tensors of a bucket */
 #define LONG   (1 << 16) /* bytes of a shard that is worth a message of its own */
 
-/* Of the gradient of a parameter what is there of it: the sum over each subtree of this rank's microbatches, lying as the parameter. */
+/* This rank's part of a parameter's gradient: the sum over each subtree of its microbatches, with the strides of the parameter. */
 typedef struct portion {
     int param;       /* its number */
     gd_tensor *grad; /* the only one, owned; or */
-    gd_tensor **sum; /* as many as there are, owned, in somebody's list; NULL, both: they could not be made */
+    gd_tensor **sum; /* one per subtree, owned, in the caller's list; both NULL: they could not be made */
     int part, parts;
-    bool adds; /* to what is there already */
+    bool adds; /* to the shard of an earlier backward pass */
 } portion;
 
 typedef struct bucket {
@@ -42,20 +42,17 @@ struct gd_scatter {
     gd_ready ready;
     bucket waiting, flying[FLYING];
     int first, count;
-    int64_t bytes, most; /* that wait, and may */
+    int64_t bytes, most; /* in `waiting`, and at most */
     int64_t total;       /* microbatches: one for each rank, or those of a batch */
     int sums;            /* of a portion: subtrees of this rank */
-    bool batch;          /* all ranks start as many collectives, whatever fails */
-    bool lent;           /* gradients are not written before all have arrived */
-    gd_status failed;    /* ... which they hear of by them */
+    bool batch;          /* all ranks start the same number of collectives, even after an error */
+    bool lent;           /* nobody writes the gradients until all sums have arrived */
+    gd_status failed;    /* the error, which those collectives report to the other ranks */
     gd_tensor **list;
     int room;
 };
 
-static gd_scatter *scatter_of(const gd_optimizer *o)
-{
-    return o->shared.share->scatter ? o->shared.share->scatter : o->shared.share->adder;
-}
+static gd_scatter *scatter_of(const gd_optimizer *o) { return o->shared.share->scatter; }
 
 /* ---- where a portion lies ---- */
 
@@ -121,7 +118,7 @@ static void empty(gd_optimizer *o, bucket *b)
     *b = (bucket){0};
 }
 
-/* This rank's part of a sum goes where it is kept. */
+/* Copies or adds this rank's shard of a sum to own_grad. */
 static gd_status keep(gd_optimizer *o, const portion *q, gd_place sum)
 {
     int64_t from, to, first = o->param[q->param].cut[gd_world_rank(o->shared.share->world)];
@@ -158,7 +155,8 @@ static gd_status land(gd_optimizer *o)
     return status;
 }
 
-/* May a sum be read while it is under way?  It is whole, where messages find it, and nobody else's, or nobody writes it. */
+/* Can messages read the sums in place, without packing?  They can if the bucket has one whole tensor on the device of the messages
+ * that nothing else refers to, or that is not written meanwhile. */
 static bool can_read(const gd_scatter *s, const bucket *b)
 {
     const portion *q = &b->item[0];
@@ -171,7 +169,7 @@ static bool can_read(const gd_scatter *s, const bucket *b)
     return true;
 }
 
-/* The k-th sums, where they are or packed rank by rank; owned. */
+/* The k-th sums, in place or packed rank by rank; owned. */
 static gd_tensor *sums_of(const gd_optimizer *o, const bucket *b, int k, int64_t numel, bool read)
 {
     gd_tensor *all;
@@ -185,7 +183,7 @@ static gd_tensor *sums_of(const gd_optimizer *o, const bucket *b, int k, int64_t
     return NULL;
 }
 
-/* Where this rank's shard of the sum goes: where it is kept, or on its way there; owned. */
+/* Memory for this rank's shard of the sum: own_grad itself, or a buffer; owned. */
 static gd_tensor *room_for_own(const gd_optimizer *o, const bucket *b, int64_t own)
 {
     const portion *q = &b->item[0];
@@ -231,7 +229,7 @@ static bool is_there(const bucket *b)
     return true;
 }
 
-/* Portions that stay the caller's.  A rank that cannot take part starts the collective all the same, which tells the others. */
+/* Starts the collective of a bucket, whose portions stay the caller's.  A rank that has failed starts it too, to report its error. */
 static gd_status fly(gd_optimizer *o, const bucket *from)
 {
     gd_scatter *s = scatter_of(o);
@@ -263,7 +261,7 @@ static int64_t bytes_of(const gd_optimizer *o, int param, gd_dtype dtype)
     return o->param[param].tensor->numel * (int64_t)gd_dtype_size(dtype);
 }
 
-/* One tensor by itself, in portions where it is more than a bucket. */
+/* One tensor alone, in portions if it is larger than a bucket. */
 static gd_status fly_portions(gd_optimizer *o, portion q, gd_dtype dtype)
 {
     gd_scatter *s = scatter_of(o);
@@ -284,7 +282,7 @@ static gd_status fly_waiting(gd_optimizer *o)
     return status;
 }
 
-/* Portions fly in the order in which they come.  Consumed. */
+/* Portions are sent in the order of the calls.  Consumed. */
 static gd_status give(gd_optimizer *o, portion q, gd_dtype dtype)
 {
     gd_scatter *s = scatter_of(o);
@@ -304,7 +302,7 @@ static gd_status give(gd_optimizer *o, portion q, gd_dtype dtype)
     return GD_OK;
 }
 
-/* ---- a gradient is there ---- */
+/* ---- a gradient is complete ---- */
 
 gd_tensor *gd__partial_of(gd_tensor *grad, const gd_tensor *param, bool shared)
 {
@@ -321,7 +319,7 @@ gd_tensor *gd__partial_of(gd_tensor *grad, const gd_tensor *param, bool shared)
     return t;
 }
 
-/* Where this rank keeps its shard; like the parameter where it owns all of it. */
+/* Makes own_grad, this rank's shard; shaped like the parameter if this rank owns all of it. */
 static gd_status make_kept(gd_optimizer *o, gd_param *p, gd_dtype dtype)
 {
     int rank = gd_world_rank(o->shared.share->world);
@@ -371,14 +369,14 @@ static gd_status land_all(gd_optimizer *o, gd_status status)
     return status;
 }
 
-/* Zeros where no rank has one. */
+/* Zeros for a parameter without a gradient on any rank. */
 static gd_status zeros_for(gd_optimizer *o, gd_param *p)
 {
     gd_status status = make_kept(o, p, p->tensor->dtype);
     return status ? status : gd_fill(p->own_grad, 0);
 }
 
-/* Waits for all; then the list of what this rank keeps is borrowed. */
+/* Waits for all collectives; then *list has this rank's shards, borrowed. */
 static gd_status land_list(gd_optimizer *o, gd_tensor *const *params, int count, gd_status status,
                            gd_tensor *const **list)
 {
@@ -405,13 +403,14 @@ gd_status gd__scatter_take(gd_optimizer *o, gd_tensor *const *params, int count,
 {
     gd_status status = GD_OK;
     scatter_of(o)->lent = true;
-    for (int i = 0; i < count && !status; i++) status = take_gradient(o, params[i]); /* set by hand */
+    for (int i = 0; i < count && !status; i++)
+        status = take_gradient(o, params[i]); /* gradients that the caller set */
     status = land_list(o, params, count, status, list);
     scatter_of(o)->lent = false;
     return status;
 }
 
-/* Where the sum of a gradient goes: into the gradient, where it lies as its parameter and stays there for the step. */
+/* Memory for this rank's shard: the gradient's own if it has the parameter's strides and stays for the step. */
 static gd_status make_kept_in(gd_optimizer *o, gd_param *p, gd_tensor *grad, bool stays)
 {
     int rank = gd_world_rank(o->shared.share->world);
@@ -471,7 +470,7 @@ void gd__scatter_forget(gd_optimizer *o)
     scatter_of(o)->bytes = 0;
     for (int i = 0; i < o->count; i++) {
         o->param[i].summed = false;
-        if (!o->shared.share->adder) continue;
+        if (gd__shards_gradients(o)) continue;
         gd__release(o->param[i].own_grad); /* of gradients that may go */
         o->param[i].own_grad = NULL;
     }
@@ -568,13 +567,13 @@ gd_status gd__scatter_end(gd_optimizer *o, gd_tensor *const *params, int count, 
 
 /* ---- life ---- */
 
-gd_scatter *gd__scatter_new(gd_optimizer *o, bool takes)
+gd_scatter *gd__scatter_new(gd_optimizer *o)
 {
     gd_scatter *s = gd__calloc(o->ctx, sizeof *s);
     if (!s) return NULL;
     s->ready = (gd_ready){.fn = take_gradient, .user = o};
     over_ranks(o, s);
-    if (takes) gd__ready_add(o->ctx, &s->ready);
+    if (gd__shards_gradients(o)) gd__ready_add(o->ctx, &s->ready);
     return s;
 }
 
@@ -582,7 +581,7 @@ void gd__scatter_free(gd_optimizer *o)
 {
     gd_scatter *s = scatter_of(o);
     if (!s) return;
-    if (o->shared.share->scatter) gd__ready_remove(o->ctx, &s->ready);
+    if (gd__shards_gradients(o)) gd__ready_remove(o->ctx, &s->ready);
     (void)!land_all(o, GD_OK); /* they read memory that goes now */
     gd__free(o->ctx, s->list, (size_t)s->room * sizeof *s->list);
     empty(o, &s->waiting);
@@ -592,5 +591,5 @@ void gd__scatter_free(gd_optimizer *o)
         o->param[i].summed = false;
     }
     gd__free(o->ctx, s, sizeof *s);
-    o->shared.share->scatter = o->shared.share->adder = NULL;
+    o->shared.share->scatter = NULL;
 }

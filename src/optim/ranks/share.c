@@ -1,4 +1,4 @@
-/* What travels between the ranks of a step. */
+/* Messages between the ranks of a step. */
 #include "optim/ranks/share.h"
 
 #include <inttypes.h>
@@ -217,8 +217,8 @@ static void fly(gathering *g, int end, size_t bytes)
     b->work = gd_world_start(g->o->shared.share->world, &what);
 }
 
-/* Which tensors travel together from the next on; their bytes. */
-static int stretches_end(const gathering *g, size_t *bytes)
+/* The end of the bucket that begins with the next tensor; its bytes. */
+static int next_bucket_end(const gathering *g, size_t *bytes)
 {
     int end = g->next + 1;
     *bytes = bytes_of(g->tensor[g->next]);
@@ -228,7 +228,7 @@ static int stretches_end(const gathering *g, size_t *bytes)
     return end;
 }
 
-/* What a bucket needs, of which the largest that is packed has so many bytes. */
+/* Allocates a bucket; packed: bytes of its buffer, 0 if nothing is packed. */
 static gd_status equip(const gathering *g, bucket *b, size_t packed)
 {
     gd_device *device = g->tensor[0]->storage->device;
@@ -247,13 +247,13 @@ static void end_equipment(const gathering *g)
     }
 }
 
-/* All that will fly, in their order. */
+/* Allocates all buckets in the order in which they are sent. */
 static gd_status equip_all(gathering *g)
 {
     size_t packed[FLYING] = {0}, bytes;
     int buckets = 0;
     for (int end; g->next < g->total; g->next = end) {
-        end = stretches_end(g, &bytes);
+        end = next_bucket_end(g, &bytes);
         size_t *most = &packed[buckets % FLYING];
         if (end > g->next + 1 && bytes > *most) *most = bytes;
         buckets += bytes > 0;
@@ -265,7 +265,7 @@ static gd_status equip_all(gathering *g)
     return status;
 }
 
-/* May one more bucket fly?  Who does not wait lands only what has come. */
+/* Is there room to send a bucket?  Without `waits` only a bucket that has arrived makes room. */
 static bool has_room(gathering *g, bool waits)
 {
     const bucket *oldest = &g->flying[g->first % FLYING];
@@ -275,12 +275,12 @@ static bool has_room(gathering *g, bool waits)
     return !g->status;
 }
 
-/* Of the first `made` tensors: all of them, or as many as can leave without waiting for other ranks. */
+/* Sends the first `made` tensors: all of them, or as many as can be sent without waiting for other ranks. */
 static void fly_made(gathering *g, int made, bool waits)
 {
     while (g->next < made && !g->status) {
         size_t bytes;
-        int end = stretches_end(g, &bytes);
+        int end = next_bucket_end(g, &bytes);
         if (end > made || (bytes && !has_room(g, waits))) return;
         if (bytes) fly(g, end, bytes);
         g->next = end;
@@ -289,8 +289,8 @@ static void fly_made(gathering *g, int made, bool waits)
 
 static void some_are_made(void *user, int made) { fly_made(user, made, false); }
 
-/* Nothing is written before all ranks are here: one that has failed until now leaves the others as they were.  Where sums of elements
- * are joined before, that tells. */
+/* Nothing is written before all ranks have arrived, so an error of one rank before this leaves the parameters of all unchanged.  If
+ * the program joins sums of elements first, that is such a point already. */
 static gd_status all_are_here(gd_optimizer *o, const gd_exec_set *set)
 {
     bool sums = false;

@@ -32,25 +32,30 @@ struct gd_share {
     char settings[40];  /* those of groups, or their beginning and a number for the rest */
     uint64_t printed;   /* `numbers` of the optimizer, when that was so */
     char about
-        [GD_ABOUT]; /* which step this is: names of its collectives have it, so that ranks at another one are told */
-    bool told;           /* the error of this step is known to all ranks */
-    bool together;       /* all ranks are in one call: what is sharded may be gathered */
-    bool accumulated;    /* the step has shards of gradients of a batch */
-    gd_scatter *scatter; /* of GD_SHARD_GRADIENTS; NULL: gradients are whole */
-    gd_scatter *adder;   /* of GD_SHARD_STATE, for sums of gradients of which each rank gets what it owns */
-    gd_tensor **kept;    /* while a step has shards of gradients that are whole; owned */
+        [GD_ABOUT]; /* which step this is: part of the names of its collectives, so ranks at a different step get an error */
+    bool told;        /* all ranks know the error of this step */
+    bool together;    /* all ranks make this call, so shards may be gathered */
+    bool accumulated; /* the step has shards of gradients of a batch */
+    gd_scatter
+        *scatter;     /* sums of gradients of which each rank gets what it owns; NULL: nothing is sharded */
+    gd_tensor **kept; /* while a step has shards of gradients that are whole; owned */
     int kepts;
 };
 
-/* Are there other ranks to keep a part of the state? */
+/* Do other ranks keep parts of the state? */
 static inline bool gd__shares_state(const gd_optimizer *o)
 {
     return o && o->shared.share && o->shared.share->options.shard != GD_SHARD_NONE &&
            gd_world_size(o->shared.share->world) > 1;
 }
+/* Do gradients go to their owners in the backward pass, so that no rank has them whole? */
+static inline bool gd__shards_gradients(const gd_optimizer *o)
+{
+    return gd__shares_state(o) && o->shared.share->options.shard == GD_SHARD_GRADIENTS;
+}
 /* A collective of a step. */
 gd_status gd__share_call(gd_share *share, const gd_collective *what);
-/* Reports a failed step to the other ranks, which wait in a collective or enter one.  Returns the status given. */
+/* Reports a failed step to the other ranks, which wait in a collective or enter one.  Returns the given status. */
 gd_status gd__share_tell(gd_optimizer *optimizer, gd_status status);
 /* "gradients of optimizer 1, step 7, ..." (share->about), for a collective: ranks that are at another step, one having failed alone, or
  * use a different one, get an error. */
@@ -73,7 +78,7 @@ gd_status gd__share_run(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tens
 gd_status gd__share_make_whole(gd_link *link, gd_entry *entry, int slot);
 /* All of a slot that is sharded, with every rank: *whole is new. */
 gd_status gd__share_whole(gd_optimizer *optimizer, const gd_entry *entry, int slot, gd_tensor **whole);
-/* All that is sharded. */
+/* The same for all state that is sharded. */
 gd_status gd__share_make_all_whole(gd_optimizer *optimizer);
 
 /* Memory of a device as a tensor for collectives; of the innermost scope. */
@@ -91,8 +96,8 @@ gd_status gd__share_move(gd_place to, gd_place from, gd_dtype dtype, int64_t cou
 
 /* ---- scatter.c: gradients of which every rank keeps what it owns ---- */
 
-/* takes: from now on backward passes hand the gradients of parameters on; and their end. */
-gd_scatter *gd__scatter_new(gd_optimizer *optimizer, bool takes);
+/* If gradients are sharded, backward passes call it from now until gd__scatter_free.  NULL: no memory. */
+gd_scatter *gd__scatter_new(gd_optimizer *optimizer);
 void gd__scatter_free(gd_optimizer *optimizer);
 /* Waits for those of a step: list[i] is borrowed, this rank's shard of the gradient of params[i]. */
 gd_status gd__scatter_take(gd_optimizer *optimizer, gd_tensor *const *params, int count,
@@ -114,7 +119,7 @@ void gd__scatter_give(gd_optimizer *optimizer, const gd_tensor *param, gd_tensor
 /* Waits for them, as gd__scatter_take. */
 gd_status gd__scatter_end(gd_optimizer *optimizer, gd_tensor *const *params, int count,
                           gd_tensor *const **list);
-/* They are used up, or not wanted. */
+/* Drops the shards, after use or unused. */
 void gd__scatter_forget(gd_optimizer *optimizer);
 /* Whole gradients from shards: an owned list.  NULL with the error recorded. */
 gd_tensor **gd__scatter_whole(gd_optimizer *optimizer, gd_tensor *const *params, gd_tensor *const *shards,
@@ -124,11 +129,11 @@ gd_tensor **gd__scatter_whole(gd_optimizer *optimizer, gd_tensor *const *params,
 
 /* Says who owns what of parameters that are new. */
 gd_status gd__share_own(gd_optimizer *optimizer);
-/* What this rank owns of a parameter; false: it is none, or has no owners. */
+/* The elements of a parameter that this rank owns; false: the tensor is not a parameter, or has no owners. */
 bool gd__share_of(const gd_optimizer *optimizer, const gd_tensor *param, int64_t *from, int64_t *to);
 /* The rank that owns all of a parameter; -1: there is none. */
 int gd__share_owner(const gd_optimizer *optimizer, const gd_tensor *param);
-/* What this rank has of tensors that lie as the parameters `keys`: those that it owns whole, shards, tensors of no elements.
+/* This rank's shards of tensors with the strides of the parameters `keys`: whole tensors, parts, or tensors without elements.
  * fill: their numbers, not only room.  An owned list; NULL with the error recorded. */
 gd_tensor **gd__share_list(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *whole,
                            int count, bool fill);
@@ -141,7 +146,7 @@ gd_status gd__share_slot(gd_link *link, gd_entry *entry, int slot, gd_dtype dtyp
 
 /* ---- entries.c: state of links that work on whole tensors ---- */
 
-/* From now on the rank that owns the parameter has it: the others forget what they have. */
+/* From now on only the rank that owns the parameter keeps the entry: the others drop theirs. */
 void gd__share_part(gd_link *link, gd_entry *entry);
 /* Every rank gets it; without bytes numbers and the shapes of slots, which have no memory then. */
 gd_status gd__share_entry(gd_link *link, gd_entry *entry, bool bytes);

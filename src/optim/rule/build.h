@@ -17,7 +17,7 @@ typedef struct gd_pending {
 
 #define GD_MAX_PENDING 64
 
-/* What a flush does with the value at the end of the pending rules. */
+/* The use of the value at the end of the pending rules. */
 typedef enum gd_sink {
     GD_SINK_UPDATE, /* becomes var->update */
     GD_SINK_PARAMS, /* is subtracted from the parameters */
@@ -42,7 +42,7 @@ typedef struct gd_build {
 } gd_build;
 gd_program *gd__build(gd_build *build); /* new; NULL on failure */
 
-/* What rules read besides the update. */
+/* Inputs of rules besides the update. */
 typedef struct gd_needs {
     bool grad, loss;
 } gd_needs;

@@ -72,7 +72,7 @@ gd_solve_options gd_solve_defaults(void)
         .max_steps = 1000, .gradient_tol = 1e-8, .patience = 3, .curvature_products = GD_CURVATURE_PRODUCTS};
 }
 
-/* What is known of a point. */
+/* Values known at a point. */
 typedef struct place {
     double loss, gradient, length; /* largest element and 2-norm of the gradient; NAN: not known */
     double violation;              /* of constraints; 0 without, NAN: not known */
@@ -110,7 +110,7 @@ static void stop(run *r, gd_stop reason)
     r->stopped = true;
 }
 
-/* Whose ranks have shares of the objective or of the optimizer; NULL: this process is alone. */
+/* The world whose ranks share the objective or the optimizer; NULL: this process is alone. */
 static gd_world *world_of(const gd_optimizer *o, const gd_objective *objective)
 {
     if (o && o->shared.share) return o->shared.share->world;
@@ -331,7 +331,7 @@ static gd_status at_rounding(run *r, bool *yes)
     r->weighing = differentiated(r);
     if (r->weighing)
         status = look(r, true, false, &here);
-    else { /* what the chain takes for the gradient */
+    else { /* the gradient of the chain */
         here = r->began;
         status = measure_plain(r, r->params, r->count, &size);
         here.gradient *= fmax(size.gradient, 1);
@@ -341,7 +341,7 @@ static gd_status at_rounding(run *r, bool *yes)
     return status;
 }
 
-#define IDLE 10 /* steps in a row that change nothing that can be told from rounding */
+#define IDLE 10 /* steps in a row without a change beyond rounding */
 
 /* A loss of many terms is large, and so is the rounding of its gradient: where the gradient times the parameters is below the
  * rounding of the loss, or neither of them has fallen for some steps, nothing falls any more. */
@@ -422,14 +422,14 @@ static void check_limits(run *r, const gd_step_info *info)
     if (o->max_seconds > 0 && gd__seconds() - r->start >= o->max_seconds) stop(r, GD_STOP_TIME);
 }
 
-/* What the link that looks at them calls small enough. */
+/* The tolerance of the link that checks them. */
 static void check_constraints(run *r)
 {
     if (r->solved) stop(r, GD_STOP_GRADIENT);
     if (r->infeasible) stop(r, GD_STOP_INFEASIBLE);
 }
 
-/* What a link says of the whole run. */
+/* The outcome of the whole run by a link. */
 static void check_outcome(run *r)
 {
     static const gd_stop reasons[] = {
@@ -508,7 +508,7 @@ static gd_status one_step(run *r)
     return stop_together(r);
 }
 
-/* What the run says must be true of the point that it gives. */
+/* The reported outcome must hold at the point that is returned. */
 static void settle(run *r)
 {
     if (!r->constrained || r->options->plain) return;

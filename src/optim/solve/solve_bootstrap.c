@@ -254,7 +254,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of sorted values, between the two next to p (count + 1). */
+/* Interpolates sorted values at the rank p (count + 1). */
 static double quantile_of(const double *sorted, int64_t count, double p)
 {
     double at = fmin(fmax(p * (double)(count + 1) - 1, 0), (double)(count - 1));

@@ -162,7 +162,7 @@ static bool walk_in_box(gd_lsq *p, const double *target)
     return ended;
 }
 
-/* What the fixed parameters leave of the radius. */
+/* The radius that is left for the free parameters. */
 static double left_of(const gd_lsq *p)
 {
     double used = 0;

@@ -127,7 +127,7 @@ static gd_status choose_elements(gd_lsq *p, gd_lsq_result *result)
     return GD_OK;
 }
 
-/* Of the parameters that are free, those at an active bound as good as known. */
+/* Over the free parameters; those at an active bound count as known. */
 static gd_status covariance(gd_lsq *p, gd_lsq_result *result)
 {
     bool flat = p->reason == GD_STOP_UNDETERMINED;
@@ -146,7 +146,7 @@ static gd_status covariance(gd_lsq *p, gd_lsq_result *result)
     return result->standard_errors ? choose_elements(p, result) : gd_error(p->ctx);
 }
 
-/* What the model at the end says. */
+/* Rank and covariance by the linear model at the end. */
 gd_status gd__lsq_spread(gd_lsq *p, gd_lsq_result *result)
 {
     bool finite = true;

@@ -42,7 +42,7 @@ static double dot(const double *x, const double *y, int64_t n)
     return sum;
 }
 
-/* What differentiating cannot do ends the look without an error; all else is one. */
+/* An operator without second derivatives ends the check without an error; every other failure is an error. */
 static gd_status of_autograd(lanczos *k, gd_status status)
 {
     if (!status || status == GD_NOMEM || status == GD_INTERRUPTED) return status;

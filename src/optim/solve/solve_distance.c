@@ -109,7 +109,7 @@ static gd_status make_leaves(search *s, gd_tensor **u)
     return GD_OK;
 }
 
-/* What is seen there, as numbers. */
+/* The values there, as numbers. */
 static gd_status see(search *s)
 {
     gd_tensor *u[COLUMNS];
@@ -345,7 +345,7 @@ static gd_status check_columns(gd_ctx *ctx, const gd_distance *d)
                            "distances: columns are f64 vectors of one length, column %d is not", j);
         if (sigma->dtype != GD_F64 || (sigma->numel != 1 && (sigma->ndim != 1 || sigma->numel != x->numel)))
             return gd_fail(ctx, GD_SHAPE,
-                           "distances: column %d: its standard deviations are not one f64 number a row", j);
+                           "distances: column %d: its standard deviations are not one f64 number per row", j);
     }
     return GD_OK;
 }

@@ -80,7 +80,7 @@ gd_tensor *gd__lsq_hessian(gd_lsq *p, double within);
 
 /* ---- solve_covariance.c ---- */
 
-/* What the model at the end says: rank, covariance, errors, what is active. */
+/* Results of the linear model at the end: rank, covariance, errors, active bounds. */
 gd_status gd__lsq_spread(gd_lsq *p, gd_lsq_result *result);
 
 /* ---- solve_box.c ---- */

@@ -39,7 +39,7 @@ GD_NODISCARD gd_status gd__sensitivities(gd_optimizer *o, const gd_objective *ob
 
 #define GD_CURVATURE_PRODUCTS 30 /* with a Hessian, at most */
 
-/* What a few products with the Hessian of an objective say. */
+/* Estimates from a few products with the Hessian of an objective. */
 typedef struct gd_curvature {
     /* the largest over the smallest size of its eigenvalues: an estimate from below, all of it where there are no more numbers than
      * products; INFINITY where the smallest is rounding, NAN where it cannot be told */
@@ -49,7 +49,7 @@ typedef struct gd_curvature {
     bool falls;
 } gd_curvature;
 
-/* As many products as cost little after so many evaluations: all of a few numbers, else one for some of them. */
+/* The number of products that cost little beside the evaluations so far: one per parameter if they are few, else fewer. */
 int64_t gd__curvature_budget(gd_tensor *const *params, int count, int64_t evals);
 /* Where the parameters of an optimizer are, from at most `products` products; without bounds and constraints.  Nothing is known
  * where there would be fewer than two, the Hessian is not finite or an operator has none, the objective has neither a loss made of operators nor products, or

@@ -1,4 +1,4 @@
-/* What solve_robust.c (losses, covariance) and solve_scale.c (the scale of a loss) share. */
+/* Declarations that solve_robust.c (losses, covariance) and solve_scale.c (the scale of a loss) share. */
 #ifndef GD_OPTIM_SOLVE_SOLVE_ROBUST_H
 #define GD_OPTIM_SOLVE_SOLVE_ROBUST_H
 
@@ -32,7 +32,7 @@ typedef enum gd_robust_end {
  * result is the budget's. */
 GD_NODISCARD gd_status gd__robust_step(gd_robust *q, gd_lsq_loss loss, gd_robust_end end,
                                        gd_lsq_result *result);
-/* Did it end where another can begin? */
+/* Did it end at a point where a second fit can start? */
 bool gd__robust_usable(const gd_lsq_result *result);
 /* Residuals where the parameters are, as numbers in q->size, [q->m]. */
 GD_NODISCARD gd_status gd__robust_residuals(gd_robust *q);

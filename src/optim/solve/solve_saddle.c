@@ -25,7 +25,7 @@
 #define ESCAPES    12    /* saddles left in one fit */
 #define FIRST_MOVE 0.1   /* of a search, by the size of the scaled point */
 #define MOVES      16    /* of a search, each a third of the one before */
-#define SLIDE      2     /* how far along a valley another look is taken, by the same size */
+#define SLIDE      2     /* how far along a valley the next check is made, in units of the same size */
 #define HERE       1e-9  /* by the same size: where a Hessian of many rows still is that of the point */
 #define SAME       1e-12 /* what the cosine of equal columns may lack of one */
 #define NAMED      6     /* parameters listed in a sentence */
@@ -45,7 +45,7 @@ static bool all_finite(const double *v, int64_t n)
     return finite;
 }
 
-/* Of a symmetric matrix [n, n]; values [n] is room. */
+/* The spectrum of a symmetric matrix [n, n]; values [n] is scratch memory. */
 static gd_status spectrum(gd_tensor *h, int64_t n, double *values, curvature *out)
 {
     gd_tensor *list = NULL, *vectors = NULL, *size = gd_norm(h, 2, NULL, false);

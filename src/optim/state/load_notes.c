@@ -1,4 +1,4 @@
-/* What a load found to differ. */
+/* Differences that a load has found. */
 #include "base/text/number.h"
 #include "module/report.h"
 #include "optim/state/state.h"

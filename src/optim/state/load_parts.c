@@ -65,7 +65,7 @@ static gd_tensor *read_shard(gd_load_parts *p, int64_t index, gd_dtype dtype, co
     return NULL;
 }
 
-/* Of a tensor that belongs to one rank as a whole: all, or nothing; owned. */
+/* A tensor that one rank owns as a whole: all of it there, NULL elsewhere; owned. */
 static gd_tensor *read_whole(gd_load_parts *p, int64_t index, gd_dtype dtype, bool own)
 {
     gd_tensor *t = own ? gd_archive_get(p->archive, index) : NULL;

@@ -15,7 +15,7 @@ static json_t *read_meta(const gd_archive *archive, const char *key)
     return text ? gd__json_read(text, strlen(text), NULL) : NULL;
 }
 
-/* What the optimizer would save now.  New; NULL: no memory. */
+/* The settings as the optimizer would save them now.  New; NULL: no memory. */
 static json_t *describe(gd_optimizer *optimizer)
 {
     gd_archive *archive = gd_archive_new(gd_optimizer_ctx(optimizer));
@@ -101,7 +101,7 @@ gd_status gd__optimizer_resume(gd_optimizer *optimizer, gd_archive *archive, con
 {
     char key[80];
     (void)snprintf(key, sizeof key, "%soptimizer", prefix);
-    /* a file that says nothing about one is told so there */
+    /* gd_optimizer_unpack reports a file without an optimizer */
     if (!changed || !gd_archive_get_meta(archive, key))
         return gd_optimizer_unpack(optimizer, archive, prefix, true);
     gd_status status = gd__optimizer_keep_settings(optimizer, archive, key);

@@ -149,7 +149,7 @@ static gd_status put_part(saving *s, const gd_entry *e, int slot)
                                 without || own->dtype == GD_U8 ? NULL : p->tensor);
 }
 
-/* What several ranks keep comes together at rank 0, whose archive has all; the others' have nothing of it. */
+/* State of several ranks is gathered at rank 0, whose archive has all of it; the archives of other ranks have none. */
 static gd_status put_sharded(saving *s, const gd_entry *e, int slot)
 {
     gd_tensor *whole = NULL;
@@ -220,7 +220,7 @@ static gd_status put_entry(saving *s, gd_link *link, const char *path, const gd_
     return status;
 }
 
-/* Of what only the owner of the parameter has, all know the names and shapes while it is put. */
+/* While the archive is written, all ranks know names and shapes of state that only the owner of its parameter keeps. */
 static gd_status put_parted(saving *s, gd_link *link, const char *path, gd_entry *e, const char *param)
 {
     gd_status status = gd__share_entry(link, e, !s->parts);

@@ -1,4 +1,4 @@
-/* What saving and loading optimizers share. */
+/* Code shared by saving and loading optimizers. */
 #ifndef GD_OPTIM_STATE_STATE_H
 #define GD_OPTIM_STATE_STATE_H
 

@@ -1,4 +1,4 @@
-/* State whose parameter had its axes, or the elements along one, in another order when it was saved.
+/* State whose parameter had its axes, or the elements along one, in a different order when it was saved.
  *
  *     file   w [f = a b c]      here   w [f = c a b]      state element f = c goes to the first place
  *     file   w [i, j]           here   w [j, i]           state is transposed
@@ -29,7 +29,7 @@ static int64_t size_in(const json_t *shape, int axis)
     return json_integer_value(json_array_get(shape, (size_t)axis));
 }
 
-/* As many axes, of the same sizes; in_order: and in the same order. */
+/* The same number of axes and the same sizes; in_order: in the same order. */
 static bool same_sizes(const json_t *shape, const gd_tensor *t, bool in_order)
 {
     bool same = json_array_size(shape) == t->ndim, met[GD_MAX_DIMS] = {false};
@@ -111,7 +111,7 @@ static bool order_of(const gd_tensor *file, const gd_tensor *here, int *order)
     return good;
 }
 
-/* Is anything at another place? */
+/* Has any element moved? */
 static bool is_moved(const gd_tensor *file, const gd_tensor *here, const int *order)
 {
     for (int i = 0; i < here->ndim; i++) {

@@ -550,7 +550,7 @@ static bool is_stand_in(const loading *l, const gd_tensor *t)
     return is;
 }
 
-/* What links keep for stand-ins goes with these: they are made anew. */
+/* State of links for stand-ins is dropped with the stand-ins, which are made again. */
 static bool stays(const loading *l, const gd_tensor *param)
 {
     int number = gd__param_index(l->o, param);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What stands before `end` in a text; false: nothing, or too much. */
+/* The text before `end`; false: empty, or too long. */
 static bool before(const char *text, const char *end, char *out, size_t size)
 {
     if (!end || end == text || (size_t)(end - text) >= size) return false;
@@ -14,7 +14,7 @@ static bool before(const char *text, const char *end, char *out, size_t size)
     return true;
 }
 
-/* A text that is taken apart: what stands before the colon, before the equals sign, and the rest. */
+/* The three parts of a text: before the colon, before the equals sign, and the rest. */
 typedef struct scoped {
     char glob[256], key[64]; /* glob "": for all */
     const char *rest;
@@ -62,7 +62,7 @@ static const char *item_end(const char *text)
     return text;
 }
 
-/* What stands behind "chain ="; NULL: it is another setting. */
+/* The text after "chain ="; NULL: it is a different setting. */
 static const char *chain_value(const char *item)
 {
     if (strncmp(item, "chain", 5) != 0) return NULL;

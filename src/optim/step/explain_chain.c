@@ -35,7 +35,7 @@ typedef struct explaining {
     bool input_is_grad;
     int depth; /* of links inside links */
     int segments, passes;
-    int64_t elements, state, traffic; /* traffic: bytes a step */
+    int64_t elements, state, traffic; /* traffic: bytes per step */
 } explaining;
 
 /* ---- passes ---- */
@@ -246,7 +246,7 @@ static void put_names(explaining *x, const gd_link *link, bool *any)
 
 static gd_status put_halves(explaining *x, gd_sink sink, size_t before);
 
-/* What waits becomes a segment. */
+/* The pending links become a segment. */
 static gd_status put_segment(explaining *x, gd_sink sink)
 {
     bool any = false;
@@ -313,7 +313,7 @@ static bool by_elements(const explaining *x, const gd_link *link)
     return plain;
 }
 
-/* What this rank owns of the parameters. */
+/* The elements of the parameters that this rank owns. */
 static int64_t own_elements(const explaining *x)
 {
     int64_t own = 0, from, to;
@@ -338,7 +338,7 @@ static int64_t expected_here(explaining *x, const gd_link *link)
     return bytes;
 }
 
-/* What the link holds, or will once it runs; x counts it. */
+/* The state that the link keeps, or will keep once it runs; added to x. */
 static void put_own_state(explaining *x, const gd_link *link)
 {
     int64_t held = gd__state_held(link), expected = expected_here(x, link);
@@ -367,7 +367,7 @@ static gd_status put_hole(explaining *x, gd_link *child)
     return status;
 }
 
-/* A rule by itself: between children that are no rules, or with another target. */
+/* A rule alone: between children that are not rules, or with a different target. */
 static gd_status put_lone_rule(explaining *x, gd_link *link)
 {
     gd_link *child = NULL;
@@ -520,7 +520,7 @@ static gd_status put_chain(explaining *x)
     return GD_OK;
 }
 
-/* Who keeps what, and what travels in a step. */
+/* Which rank keeps which state, and the messages of a step. */
 static void put_world(explaining *x)
 {
     const gd_share *share = x->o->shared.share;
@@ -540,7 +540,7 @@ typedef struct spreading {
     int named;
 } spreading;
 
-/* What a link does over several processes: a rule or function may want whole tensors, all else every process does. */
+/* The work of a link over several processes: rules and functions may need whole tensors, other links run on every process. */
 static gd_spread spread_of(const explaining *x, const gd_link *link)
 {
     if (gd__is_rule(link)) return gd_link_spread(link);

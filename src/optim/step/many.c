@@ -7,7 +7,7 @@
 
 /* ---- all at once ---- */
 
-/* What the objective returned for k points, as numbers. */
+/* The objective's results for k points, as numbers. */
 static gd_status read_values(gd_ctx *ctx, gd_tensor *values, int64_t k, double *losses)
 {
     if (gd_error(ctx)) return gd_error(ctx);
@@ -73,7 +73,7 @@ static gd_status in_turn(gd_var *var, gd_tensor *points, double *losses)
 
 /* ---- both ---- */
 
-/* None of the points is where the step is: the loss of the step is what the var knows. */
+/* None of the points is the point of the step, so the loss of the step stays the one that the var has. */
 static void keep_first_loss(gd_var *var, gd_tensor *before)
 {
     gd_optimizer *o = var->optimizer;

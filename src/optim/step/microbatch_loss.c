@@ -27,7 +27,7 @@
 #define ALONE_BYTES \
     (1 << 16) /* a parameter as large is a bucket: its gradients need not be copied into one */
 
-/* What travels together: numbers of neighbouring parameters, of one dtype and device. */
+/* A bucket: adjacent parameters of one dtype and device, sent together. */
 typedef struct bucket {
     int first, count; /* parameters */
     bool alone;       /* it has one, which is large */
@@ -50,7 +50,7 @@ typedef struct run {
     gd_tensor *const *v; /* products with the Hessian along it; NULL: gradients */
     bool slopes;         /* else values alone */
     gd_tensor **slope;   /* of a microbatch, of its scope */
-    bool own;            /* of the slopes what this rank owns serves */
+    bool own;            /* of the slopes only this rank's shard is used */
     gd_accumulation
         *accumulation; /* gradients of which each rank keeps what it owns: their list; NULL: all of them */
     gd_tensor *const **list;
@@ -87,7 +87,7 @@ static gd_status open_bucket(run *r, bucket *k)
     return GD_OK;
 }
 
-/* Where the sum over all microbatches goes: into what is there of them, without another pass over memory. */
+/* Memory for the sum over all microbatches: one of the partial sums, which saves a pass over memory. */
 static void room_for_sum(bucket *k)
 {
     if (k->flat) return;
@@ -104,7 +104,7 @@ static void close_bucket(bucket *k)
     gd__release(k->flat);
 }
 
-/* Who owns what of the only parameter of a bucket. */
+/* The owners of the only parameter of a bucket. */
 static const int64_t *cuts_of(const run *r, const bucket *k)
 {
     const gd_optimizer *o = r->var->optimizer;
@@ -186,7 +186,7 @@ static gd_status add_slopes(run *r, bucket *k)
 
 /* ---- a microbatch ---- */
 
-/* The stream of a microbatch: a function of the context's, which is at another place in every evaluation. */
+/* The random stream of a microbatch: derived from the context's, which advances with every evaluation. */
 static gd_rng stream_of(gd_rng at, int64_t microbatch)
 {
     uint32_t w[4];
@@ -272,8 +272,8 @@ static uint64_t sum_of_params(const gd_var *var)
     return sum;
 }
 
-/* What every rank must mean by this evaluation; the generator is at another place in each.  That ranks begin with the same parameters
- * is seen in the first step; from then on they do the same to them. */
+/* The description of this evaluation, which must be equal on every rank; it contains the position of the random generator, which
+ * advances with each.  Equal parameters are checked in the first step only: later steps change them equally. */
 static const char *name_loss(const run *r, char *name, size_t size)
 {
     const gd_batch *b = r->batch;
@@ -325,7 +325,7 @@ static gd_status take_last(run *r, int64_t microbatch)
     return gd__accumulation_end(r->accumulation, status, r->list);
 }
 
-/* Those of this rank. */
+/* The microbatches of this rank. */
 static gd_status run_microbatches(run *r)
 {
     gd_ctx *ctx = r->var->ctx;
@@ -347,7 +347,7 @@ static gd_status run_microbatches(run *r)
 
 /* ---- all ranks ---- */
 
-/* What this rank owns of a parameter's: a shard in the order of its memory. */
+/* This rank's shard of a parameter's gradient, in the order of its memory. */
 static gd_tensor *own_piece(const run *r, gd_tensor *flat, int64_t at, gd_tensor *like)
 {
     int64_t from, to;
@@ -465,7 +465,7 @@ static const gd_batch *batch_of(const gd_var *var)
     bool first = var->update_is_grad && !var->grad && !var->leaf_grad && !var->loss && !var->parent;
     bool own = var->params == o->looked.active && var->keys == var->params && !o->bounded;
     if (!b || b->world != o->shared.share->world || b->how != GD_REDUCE_EXACT) return NULL;
-    bool free = !o->shared.share->scatter || gd__scatter_is_free(o);
+    bool free = !gd__shards_gradients(o) || gd__scatter_is_free(o);
     return first && own && free && !gd__memo_of(var) && gd__var_is_cut(var) ? b : NULL;
 }
 
@@ -501,8 +501,9 @@ gd_status gd__accumulation_into(gd_var *var)
     gd_tensor *const *list = NULL;
     if (!b) return GD_OK;
     gd_share *share = var->optimizer->shared.share;
-    gd_status status = share->scatter ? all_of_batch(&(run){.value = &value, .list = &list}, var, b, NULL)
-                                      : keep_own(var, b, &value, &list);
+    gd_status status = gd__shards_gradients(var->optimizer)
+                           ? all_of_batch(&(run){.value = &value, .list = &list}, var, b, NULL)
+                           : keep_own(var, b, &value, &list);
     status = gd__callback_status(ctx, status);
     share->accumulated = !status;
     gd_scope_begin(ctx);

@@ -13,10 +13,10 @@ GD_NODISCARD gd_status gd__batch_eval(gd_var *var, const gd_batch *batch, gd_ten
 GD_NODISCARD gd_status gd__accumulation_into(gd_var *var);
 /* The step that had them is over. */
 void gd__accumulation_forget(gd_optimizer *optimizer);
-/* What a user's function returned, as one number: residuals become their sum of squares.  One element is the loss itself, whatever
+/* The result of a user's function as one number: residuals become their sum of squares.  One element is the loss itself, whatever
  * its shape; one_is_residual: in a vector it is a residual.  An error that the function recorded and did not return fails it too. */
 GD_NODISCARD gd_status gd__as_loss(gd_ctx *ctx, gd_tensor **result, bool one_is_residual);
-/* What a user's function ended with: a status without a text gets one; a text without a status is a failure too. */
+/* The status of a user's function: a status without a text gets a text, and a recorded error without a status is a failure too. */
 gd_status gd__callback_status(gd_ctx *ctx, gd_status status);
 /* Gradients, by the parameters, of the product of gradients that have a history with v: new, zeros where the loss is linear.  flags as
  * gd_grad; out may be grads. */

@@ -15,7 +15,7 @@
 
 /* ---- looking at the parameters ---- */
 
-/* What plans depend on besides what the optimizer counts, but for the device. */
+/* Properties on which plans depend and that no counter of the optimizer covers, without the device. */
 static inline int form_of(const gd_tensor *t, const gd_tensor *grad)
 {
     return (int)t->dtype | (int)(grad ? grad->dtype : GD_DTYPE_COUNT) << 8 | (int)t->leaf_grad << 16;
@@ -34,7 +34,7 @@ static gd_status room_to_look(gd_optimizer *o)
     return GD_OK;
 }
 
-/* What a tensor says about the order of its elements. */
+/* The order of a tensor's elements as a number. */
 static bool is_as_said(const gd_tensor *t) { return !t || !t->rows || gd__contiguous(t); }
 
 /* Checks what can only change together with a tensor's memory: device and dtype of a parameter (then true), and how its gradient
@@ -59,7 +59,7 @@ static void look_at_dropped(gd_optimizer *o, const gd_param *last, int dropped)
     o->looked.dropped = dropped;
 }
 
-/* Which parameters want gradients, and which they have.  That a list is another one is found here; that it is not may be known
+/* Which parameters want gradients, and which they have.  A changed list is found here; that it has not changed may be known
  * from the counts of changes, and then a thousand small tensors need not be looked at. */
 static __attribute__((noinline)) gd_status look_again(gd_optimizer *o, bool skips, bool known)
 {
@@ -355,7 +355,7 @@ static void look_at_direction(gd_optimizer *o)
     }
 }
 
-/* What looks like a mistake, said once. */
+/* Warns once about a likely mistake. */
 static void look_at_use(gd_optimizer *o, const gd_objective *objective)
 {
     int count = o->looked.count, with_gradient = 0;
@@ -408,7 +408,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     o->stepping = true;
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
-    if (!objective && !(o->shared.share && o->shared.share->scatter)) status = take_grads(&var);
+    if (!objective && !gd__shards_gradients(o)) status = take_grads(&var);
     if (!status && !objective && o->shared.share) status = gd__share_grads(&var);
     if (!status && count)
         status = step_body(o, &var);

@@ -17,7 +17,7 @@ bool gd__spreads_by_tensors(const gd_link *link)
 {
     bool spreads = link->cls->apply_tensors && !gd__is_rule(link) && !gd__concatenates(link) &&
                    gd_link_spread(link) == GD_SPREAD_TENSOR;
-    /* a child in another space has parameters that nobody owns; inner runs before, over all */
+    /* a child in a different space has parameters without owners; inner runs before, over all parameters */
     for (int i = 0; i < link->children && spreads; i++)
         spreads = !strcmp(link->cls->fields[link->child_field[i]].name, "inner");
     return spreads;
@@ -149,7 +149,7 @@ static gd_status on_own_tensors(const gd_call_args *c, gd_tensor **tensors, bool
 /* ---- links over all parameters as one vector ---- */
 
 /* This rank's shard of a tensor like a parameter, in its memory; of the innermost scope. */
-static gd_tensor *stretch_of(const gd_optimizer *o, const gd_tensor *key, gd_tensor *t)
+static gd_tensor *shard_of(const gd_optimizer *o, const gd_tensor *key, gd_tensor *t)
 {
     int64_t from = 0, to = 0;
     (void)gd__share_of(o, key, &from, &to);
@@ -159,7 +159,7 @@ static gd_tensor *stretch_of(const gd_optimizer *o, const gd_tensor *key, gd_ten
              : NULL;
 }
 
-/* Of tensors this rank has what it owns already. */
+/* The tensors are this rank's shards already. */
 static gd_status on_own_elements(const gd_call_args *c, gd_tensor **tensors,
                                  gd_status (*fn)(const gd_call_args *c, gd_tensor **tensors))
 {
@@ -172,8 +172,8 @@ static gd_status on_own_elements(const gd_call_args *c, gd_tensor **tensors,
     gd_status status = params ? GD_OK : GD_NOMEM;
     gd_scope_begin(ctx);
     for (int i = 0; i < c->count && !status; i++) {
-        params[i] = stretch_of(o, c->keys[i], c->params[i]);
-        if (c->grads) grads[i] = c->own_grads ? c->grads[i] : stretch_of(o, c->keys[i], c->grads[i]);
+        params[i] = shard_of(o, c->keys[i], c->params[i]);
+        if (c->grads) grads[i] = c->own_grads ? c->grads[i] : shard_of(o, c->keys[i], c->grads[i]);
         if (!params[i] || (c->grads && !grads[i])) status = gd_error(ctx);
     }
     some.params = params;

@@ -10,7 +10,8 @@ static gd_call_args call_in(gd_link *link, gd_var *var)
     return (gd_call_args){link, var, var->params, var->keys, var->grad, var->loss, var->count, false, false};
 }
 
-/* What the class says it uses; from: what its target reads.  If that is the gradient, one evaluation gives it with the loss. */
+/* Evaluates what the class declares that it uses; from: what its target reads.  One evaluation gives loss and gradient if both are
+ * used. */
 static gd_status gather(gd_link *link, gd_var *var, const char *from)
 {
     if ((link->cls->traits.uses_grad || link->reads_grad) && !gd_var_grad(var)) return gd_error(var->ctx);

@@ -4,7 +4,7 @@
 
 #include "optim/link/link_internal.h"
 
-/* What a link is applied to.  All borrowed. */
+/* The arguments of a link's transform.  All borrowed. */
 typedef struct gd_call_args {
     gd_link *link;
     gd_var *var; /* NULL by hand */

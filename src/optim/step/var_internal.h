@@ -97,9 +97,9 @@ bool gd__var_is_cut(const gd_var *var);
 bool gd__var_is_owned(const gd_var *var);
 /* And do plain loops serve for their elements, the update and the gradient so far: all of one dtype, one after the other in memory? */
 bool gd__var_has_elements(const gd_var *var);
-/* What this rank owns of the update so far (gd__share_list); borrowed, NULL with the error recorded. */
+/* This rank's shards of the update so far (gd__share_list); borrowed, NULL with the error recorded. */
 gd_tensor *const *gd__var_own_update(gd_var *var);
-/* The update is this, of which this rank has what it owns; takes the list over, also on failure. */
+/* Sets the update to this list of this rank's shards; takes the list over, also on failure. */
 gd_status gd__var_set_own_update(gd_var *var, gd_tensor **list);
 /* Every link of a chain, or the one that is none. */
 gd_status gd__each_link(gd_link *link, gd_var *var, gd_status (*fn)(gd_link *link, gd_var *var));
@@ -138,7 +138,7 @@ bool gd__var_keeps_products(const gd_var *var);
 /* True when products come from the objective or from a graph; false: only gradients can be asked for. */
 bool gd__var_has_products(const gd_var *var);
 bool gd__var_has_graph(const gd_var *var); /* false: products are differences of gradients */
-/* What the closures are made around; NULL without one. */
+/* The objective behind the closures; NULL without one. */
 const gd_objective *gd__objective_of(const gd_var *var);
 /* SHAPE where the step wants residuals and the objective returned one number. */
 gd_status gd__check_residuals(gd_var *var, bool one_number);

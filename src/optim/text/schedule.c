@@ -521,7 +521,7 @@ static gd_status parse_argument(gd_text_scan *s, call *c)
     return gd__field_check_of(s->ctx, gd__scan_where(s, begin, where), c->row->name, field, &value);
 }
 
-/* What was not given takes its default. */
+/* Missing arguments get their defaults. */
 static gd_status fill_in(gd_text_scan *s, size_t at, call *c)
 {
     for (int i = 0; i < c->row->count; i++) {

@@ -46,7 +46,7 @@ double gd__snap(double value);
 
 /* Is `string` one of the choices "a|b|c"?  NULL choices: any is. */
 bool gd__is_choice(const char *choices, const char *string);
-/* What the field takes, for messages and help: "a number from 0 to 1 or none".  Returns out. */
+/* The values that a field accepts, for messages and help: "a number from 0 to 1 or none".  Returns out. */
 const char *gd__field_kinds(const gd_field *field, char *out, size_t size);
 
 /* Records that a class has no such setting, with the nearest name; ATTRIBUTE, or PARSE with `where` as above. */

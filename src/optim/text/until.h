@@ -1,6 +1,6 @@
 /* When to stop: "grad_norm<1e-8, loss<=0.1, seconds>30".
  *
- * Quantities, after a step: loss, loss_change (by the step), grad_norm (costs an evaluation a step where nothing else knows
+ * Quantities, after a step: loss, loss_change (by the step), grad_norm (costs an evaluation per step where nothing else knows
  * it), kkt (largest element of x - P(x - gradient), P being the way into the bounds; costs the same), step_norm (how far the parameters moved), evals, seconds.  A step that failed has no loss_change and no step_norm:
  * NaN. */
 #ifndef GD_OPTIM_TEXT_UNTIL_H

@@ -30,7 +30,7 @@ double gd__direct_step(gd_direct *d, double lambda, double *slope);
 double gd__direct_gradient(gd_direct *d);
 /* x = (R^T R + lambda I)^-1 x */
 void gd__direct_solve(gd_direct *d, double lambda, double *x);
-/* Of |R s + c|^2 for s(lambda), the last step: its decrease, and |R s|^2. */
+/* For the last step s(lambda): the decrease of |R s + c|^2, and |R s|^2. */
 void gd__direct_predict(const gd_direct *d, double *decrease, double *bent);
 /* Element i, j of (R^T R)^-1. */
 double gd__direct_covariance(const gd_direct *d, int64_t i, int64_t j);

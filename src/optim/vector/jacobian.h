@@ -5,7 +5,7 @@
 #include "gradus/tensor.h"
 
 /* d residuals / d params as [m, n] for a vector of residuals with history.  In one reverse pass where every residual depends
- * on data of its own; else in the smaller of two ways: one pass a residual, or one a parameter over the graph of u -> J^T u,
+ * on data of its own; else in the smaller of two ways: one pass per residual, or one per parameter over the graph of u -> J^T u,
  * whose derivatives are the columns of J.  New; f64 where one of the parameters is, else f32.  NULL on failure. */
 gd_tensor *gd__jacobian_matrix(gd_tensor *residuals, gd_tensor *const *params, int count);
 

@@ -36,7 +36,7 @@ typedef struct gd_vector_loops {
                      int64_t n);
 } gd_vector_loops;
 
-/* Those of a context's instruction set. */
+/* The loops for a context's instruction set. */
 const gd_vector_loops *gd__loops_for(const gd_ctx *ctx, gd_dtype dtype);
 /* For f32 and f64, one table an instruction set. */
 extern const gd_vector_loops gd__vector_loops_base[2];
@@ -126,7 +126,7 @@ GD_NODISCARD gd_status gd__list_new(const gd_layout *l, gd_tensor **out, bool ze
 /* ---- between lists, vectors and numbers ---- */
 
 int64_t gd__list_numel(gd_tensor *const *list, int count);
-/* Of a vector of all elements: the widest; half floats are too short for sums of products. */
+/* The dtype of a vector of all elements: the widest of the list, at least f32, as half floats are too short for sums of products. */
 gd_dtype gd__list_dtype(gd_tensor *const *list, int count);
 /* All elements as f64 numbers [numel], rounded to the tensors' dtypes when written. */
 GD_NODISCARD gd_status gd__list_read(gd_tensor *const *list, int count, double *x);

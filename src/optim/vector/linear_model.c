@@ -50,7 +50,7 @@ gd_status gd__linear_from(gd_tensor *residuals, gd_tensor *const *params, int co
 
 /* ---- triangles ---- */
 
-/* Of a matrix whose first n columns are A. */
+/* For a matrix whose first n columns are A. */
 static gd_tensor *reduced(gd_tensor *rows, int64_t n)
 {
     gd_tensor *q = NULL, *triangle = NULL;

@@ -67,7 +67,7 @@ void gd__lm_predict_for(const gd_lm_model *a, const double *s, double *decrease,
 /* Decomposes the columns that are not fixed (NULL: all), for steps where the fixed ones have moved by s (NULL: not): columns
  * of zeros take no part in a step, so nothing is numbered anew. */
 gd_status gd__lm_restrict(gd_lm_model *a, const bool *fixed, const double *s);
-/* What a step to the end of the model would take off the squared norm, and its length. */
+/* The decrease of the squared norm by a step to the minimum of the model, and the length of that step. */
 void gd__lm_full(gd_lm_model *a, double *decrease, double *length);
 /* Singular values above that part of the largest, GD_FLAT_SINGULAR at most. */
 int64_t gd__lm_rank(const gd_lm_model *a, double tolerance);

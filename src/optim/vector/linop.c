@@ -247,7 +247,7 @@ gd_linop *gd_linop_scaled(gd_linop *a, double factor) { return over(SCALED, a, N
 
 gd_linop *gd_linop_shifted(gd_linop *a, double shift) { return over(SHIFTED, a, NULL, shift); }
 
-/* What B gives is what A takes. */
+/* The outputs of B are the inputs of A. */
 static gd_status check_composed(const gd_linop *a, const gd_linop *b)
 {
     char left[256], right[256];
@@ -373,7 +373,7 @@ static gd_tensor *solve_twice(gd_tensor *r, gd_tensor *b)
 }
 
 #define TALL \
-    4 /* rows a column from which the triangle of [J r] is made first and kept, for the shifts to come */
+    4 /* rows per column from which the triangle of [J r] is made first and kept, for the shifts to come */
 
 /* The damped triangle of [J r]. */
 static gd_tensor *damped(gd_linop *op, double factor, double shift)
@@ -414,7 +414,7 @@ static bool has_function(const gd_linop *op)
     return op && (op->kind == FUNCTION || has_function(op->a) || has_function(op->b));
 }
 
-/* The matrix of a function takes a call a column. */
+/* The matrix of a function takes a call per column. */
 static bool can_be_dense(gd_linop *op)
 {
     if (op->n <= FUNCTION_LIMIT || !has_function(op)) return true;

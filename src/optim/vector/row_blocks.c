@@ -24,7 +24,7 @@ enum { LOSS, TRIANGLE, SECOND, CURVATURE, PRODUCT, KINDS };
 
 #define MOST_RECORDED (2 * KINDS) /* over whole blocks, and over the last one */
 
-/* What a thread has of its own. */
+/* The data of a thread. */
 typedef struct member {
     gd_ctx *ctx;
     /* lists one after the other: leaves, owned; rows of the tables and the direction of second derivatives, of the scope of a block */
@@ -76,7 +76,7 @@ typedef struct pass {
 
 /* ---- members ---- */
 
-/* Names of axes in another context; labels stay behind. */
+/* Copies names of axes to a different context; labels are dropped. */
 static gd_tensor *named_like(gd_tensor *t, const gd_tensor *like)
 {
     gd_ctx *ctx = t->head.ctx;
@@ -264,7 +264,7 @@ static gd_status look_at_rows(const gd_blocks *b, member *w, int64_t first, int6
     return GD_OK;
 }
 
-/* What the function gives for a block, as a vector. */
+/* The function's result for a block, as a vector. */
 static gd_tensor *residuals_of(const gd_blocks *b, member *w, gd_tensor *const *params,
                                gd_tensor *const *data)
 {
@@ -408,7 +408,7 @@ static void name_sums(const gd_blocks *b, char *name, size_t size)
                    (unsigned long long)where);
 }
 
-/* Those of all ranks: what each has made goes to the others. */
+/* The results of all ranks: each sends its own to the others. */
 static gd_status gather_sums(pass *p, gd_status failed)
 {
     gd_blocks *b = p->b;

@@ -4,7 +4,7 @@
  *     shards  [------------------][------------------][------------]      one thread a shard, a context of its own
  *     blocks     [----][----][----][-][----][----][----][-][----][----]      residuals with their graph, used and forgotten
  *
- * Each pass calls the function once a block, takes from its graph what is asked for, and adds it up: inside a shard in the order
+ * Each pass calls the function once per block, takes from its graph what is asked for, and adds it up: inside a shard in the order
  * of the rows, then the shards in theirs.  The cut depends on the number of rows alone, so results have the same bits on
  * any number of threads.  Ranks of a world have neighbouring shards each; all gather what was made of them, and join it alike. */
 #ifndef GD_OPTIM_VECTOR_ROW_BLOCKS_H
@@ -16,7 +16,7 @@
 
 typedef struct gd_blocks gd_blocks;
 
-/* What is wrong with the table, before anything is called. */
+/* Checks the table before anything is called. */
 GD_NODISCARD gd_status gd__blocks_check(gd_ctx *ctx, const gd_rows *rows);
 /* The parameters (borrowed, on the CPU) are read in every pass.  New; NULL with the error. */
 gd_blocks *gd__blocks_new(const gd_rows *rows, gd_tensor *const *params, int count);
@@ -31,7 +31,7 @@ GD_NODISCARD gd_status gd__blocks_loss(gd_blocks *b, double *loss);
 GD_NODISCARD gd_status gd__blocks_triangle(gd_blocks *b, gd_tensor **triangle, double *loss);
 /* J^T r''(v, v), [n]. */
 GD_NODISCARD gd_status gd__blocks_second(gd_blocks *b, const double *v, double *out);
-/* What the Hessian of half the sum of squares is beside J^T J, the sum of r r'', [n, n]. */
+/* The part of the Hessian of half the sum of squares besides J^T J: the sum of r r'', [n, n]. */
 GD_NODISCARD gd_status gd__blocks_curvature(gd_blocks *b, double *out);
 /* The product of the whole Hessian with v, [n]; out may be v. */
 GD_NODISCARD gd_status gd__blocks_product(gd_blocks *b, const double *v, double *out);

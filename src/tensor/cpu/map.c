@@ -307,8 +307,8 @@ static void run_piece(const job *j, int64_t start, int64_t end)
     }
 }
 
-/* Elements a task: long stretches of memory for each thread, yet enough tasks that none waits long for another.  Here
- * the split changes no result. */
+/* Elements per task: long ranges of memory for each thread, but enough tasks that no thread waits long for the others.  This
+ * split changes no result. */
 static int64_t share_of(const gd_ctx *ctx, int64_t numel)
 {
     int64_t pieces = (numel + GD_MICROBATCH - 1) / GD_MICROBATCH, tasks = 8 * (int64_t)ctx->threads;

@@ -152,8 +152,8 @@ static void cut_one(product *p, double work)
         return;
     }
     int64_t count = p->batches < CROWD ? 2 : 1;
-    /* Where writing the result is most of the memory traffic, neighbouring rows of it stay with a thread: whoever reads it next
-     * does so in stretches, and finds it in his own cache. */
+    /* If writing the result is most of the memory traffic, one thread writes adjacent rows: the next operator splits its input
+     * into ranges of rows too, so each thread finds its range in its own cache. */
     bool broad = p->m >= 2 * ROWS_MIN && p->m * p->n >= p->k * (p->m + p->n);
     bool wide = p->n > p->m && !broad;
     p->rows = piece_of(p->m, wide ? 1 : count, ROWS_MIN, ROWS_MAX);

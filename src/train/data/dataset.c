@@ -348,7 +348,7 @@ static gd_status set_numbers(gd_dataset *d, gd_tensor *y)
 static gd_status array_classes(gd_dataset *d, const gd_data_request *q, gd_tensor *y)
 {
     if (gd_numel(y) != d->rows)
-        return gd_fail(d->ctx, GD_FORMAT, "%s: classes are one number a row, here are %lld", q->target,
+        return gd_fail(d->ctx, GD_FORMAT, "%s: classes are one number per row, here are %lld", q->target,
                        (long long)(gd_numel(y) / d->rows));
     size_t bytes = (size_t)d->rows * sizeof(double);
     double *values = gd__alloc(d->ctx, bytes);

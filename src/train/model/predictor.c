@@ -51,7 +51,7 @@ gd_status gd__predictor_open(gd_ctx *ctx, gd_checkpoint *point, gd_device *devic
     gd_status status = !table && r->features.count ? open_numbers(p, q) : gd__dataset_open(ctx, q, &p->data);
     if (!status) status = gd__dataset_encode(&p->data, &r->columns, NULL, 0);
     if (!status && q->target && r->task == GD_TASK_REGRESS && gd_size(p->data.y, 1) != r->outputs)
-        status = gd_fail(ctx, GD_SHAPE, "%s: %lld numbers a row, the model predicts %lld", q->target,
+        status = gd_fail(ctx, GD_SHAPE, "%s: %lld numbers per row, the model predicts %lld", q->target,
                          (long long)gd_size(p->data.y, 1), (long long)r->outputs);
     return status;
 }

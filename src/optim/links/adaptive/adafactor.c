@@ -1,4 +1,4 @@
-/* adafactor: Adam's second moment kept as a number a row and one a column (Shazeer & Stern, ICML 2018, algorithms 4 and 5).
+/* adafactor: Adam's second moment kept as a number per row and one per column (Shazeer & Stern, ICML 2018, algorithms 4 and 5).
  * Of the two longest axes, the rows being the one that comes first, with g2 = g^2 + eps1 and b = 1 - t^-decay:
  *   R = b R + (1 - b) mean of g2 along columns     C = b C + (1 - b) mean of g2 along rows     V = R C / mean(R)
  * Tensors with no second axis longer than 1 keep V = b V + (1 - b) g2 itself.
@@ -87,7 +87,7 @@ static bool along_axes(const gd_link *link) { return link != NULL; }
 const gd_link_class gd_link_adafactor = {
     .name = "adafactor",
     .family = "adaptive",
-    .summary = "Adam's scaling, the squares of matrices kept as a number a row and one a column",
+    .summary = "Adam's scaling, the squares of matrices kept as a number per row and one per column",
     .formula = "v = (1 - t^(-decay)) v + t^(-decay) (u^2 + eps1);  w = u / sqrt(v);  "
                "w / max(1, sqrt(sum(w^2) / sum(1)) / clip) max(eps2, sqrt(sum(p^2) / sum(1)))",
     .paper = "Shazeer & Stern, Adafactor: adaptive learning rates with sublinear memory cost, ICML 2018",

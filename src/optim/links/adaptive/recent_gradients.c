@@ -166,7 +166,7 @@ static gd_tensor *turns(void *user, gd_tensor *stack, const int *entry, int entr
     return rows && l ? gd_cat((gd_tensor *[]){rows, l}, 2, "2") : NULL;
 }
 
-/* What a slot becomes: next, or with that decay its average with what is there. */
+/* The next value of a slot: `next`, or its average with the old value by that decay. */
 static gd_status average_into(const gd_transform *t, int i, const char *slot, const char *beta,
                               gd_tensor *next)
 {
@@ -268,7 +268,7 @@ static gd_tensor *out_of(const space *s, gd_tensor *c)
     return gd_matmul(gd_transpose(s->rows, 0, 1), c);
 }
 
-/* What is added to the eigenvalues; their norm without squares that overflow. */
+/* The number added to the eigenvalues; their norm, computed without squares that overflow. */
 static gd_tensor *damping_for(const gd_link *link, gd_tensor *l, bool ggt)
 {
     gd_tensor *size = gd_max(l, NULL, false);
@@ -289,7 +289,7 @@ static gd_tensor *weights(const gd_link *link, gd_tensor *l)
     return w ? gd_where(gd_gt(l, zero), w, zero) : NULL;
 }
 
-/* The coordinates [h, 1] as the first elements of a tensor like another, and back. */
+/* Copies coordinates [h, 1] to the first elements of a tensor shaped like a second one, and back. */
 static gd_tensor *laid_out(gd_tensor *c, gd_tensor *like)
 {
     int64_t n = gd_numel(like), h = gd_size(c, 0), rank = h < n ? h : n;

@@ -1,4 +1,4 @@
-/* What Rprop does where the sign of an element turns, piece by piece (rprop.c has it whole):
+/* The parts of Rprop that act on elements whose sign has changed, as separate links (rprop.c is the whole method):
  *
  *   sign_consistency_mask       1 where the sign stays, else 0: a factor for mul
  *   sign_consistency_lrs        the step sizes alone: alpha, times nplus while the sign stays, times nminus where it turns

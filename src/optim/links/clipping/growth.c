@@ -48,7 +48,7 @@ static gd_value bound_after(gd_rule *r, gd_value before)
     return adds && multiplies ? gd_rule_min(r, sum, product) : adds ? sum : product;
 }
 
-/* What the next bound grows from. */
+/* The number from which the next bound grows. */
 static gd_value next(gd_rule *r, gd_value before, gd_value let_through)
 {
     if (gd_rule_is_none(r, "max_decay")) return let_through;

@@ -40,7 +40,7 @@ static const gd_field clip_fields[] = {GD_REAL_NEEDED("max_norm", 0, INFINITY, "
 static const gd_field normalize_fields[] = {
     GD_REAL("norm_value", 1, -INFINITY, INFINITY, "norm of the result"), NORM_FIELDS};
 
-/* What the norm runs along. */
+/* The axes of the norm. */
 typedef struct scope {
     bool axes;     /* along some axes, for each position on the others */
     unsigned mask; /* those */

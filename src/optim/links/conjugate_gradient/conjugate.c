@@ -65,7 +65,7 @@ static bool restarts(const gd_transform *t)
     return interval && gd_link_steps(t->link) % interval == 0;
 }
 
-/* What was kept; *all is false where there is nothing for one of them. */
+/* The kept tensors; *all is false if one parameter has none. */
 static gd_status states(const gd_transform *t, const char *slot, gd_tensor **list, bool *all)
 {
     for (int i = 0; i < t->count && *all; i++) {

@@ -73,7 +73,7 @@ static gd_status scales_of(state *s, double *scale)
     return status ? status : gd_error(ctx);
 }
 
-/* What is kept from step to step, made at the first. */
+/* State from step to step, made at the first step. */
 static gd_status open_state(state *s, gd_link *link, gd_var *var)
 {
     gd_ctx *ctx = gd_var_ctx(var);
@@ -169,7 +169,7 @@ static gd_var *wrapped(state *s)
 
 /* ---- multipliers ---- */
 
-/* What the constraints say here. */
+/* The values of the constraints at this point. */
 typedef struct look {
     double violation; /* as they were given */
     double gap;       /* max(|h|, |max(g, -m/r)|), the same */
@@ -233,7 +233,7 @@ static gd_status next_function(state *s, const double *value, const look *now, b
     return status;
 }
 
-/* Of the constraints as they were given. */
+/* Publishes the multipliers of the constraints as the user gave them, without scales. */
 static gd_status publish(state *s, const double *value)
 {
     int64_t n = s->equal + s->below;

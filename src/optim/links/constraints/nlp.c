@@ -38,7 +38,7 @@ const gd_link_class gd_link_nlp = {
     .paper =
         "Wachter & Biegler 2006, On the implementation of an interior-point filter line-search algorithm for large-scale nonlinear programming",
     .cost =
-        "an evaluation with its gradients and Hessian, and some factorisations of order elements + constraints, a step",
+        "an evaluation with its gradients and Hessian, and some factorisations of order elements + constraints, per step",
     .example = "box(0, 1) | nlp",
     GD_FIELDS(fields),
     .step = gd_link_step_nlp,

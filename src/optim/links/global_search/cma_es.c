@@ -153,7 +153,7 @@ static bool place(run *r, const double *z, double *y, double *point)
     return inside;
 }
 
-/* What is still outside comes in by reflection, and counts as drawn there. */
+/* Elements that are still outside are reflected into the bounds, and count as drawn there. */
 static void bring_in(run *r, double *y, double *point)
 {
     for (int64_t i = 0; i < r->n; i++) {
@@ -352,7 +352,7 @@ const gd_link_class gd_link_cma_es = {
     .paper =
         "Hansen 2016, The CMA evolution strategy: a tutorial; Auger & Hansen 2005, A restart CMA evolution strategy with increasing population size",
     .cost =
-        "4 + 3 log n values a step, more after restarts, no gradients; n^2 work for each, n^3 now and then; two matrices n x n",
+        "4 + 3 log n values per step, more after restarts, no gradients; n^2 work for each, n^3 now and then; two matrices n x n",
     .example = "box(-5, 5) | cma_es",
     GD_FIELDS(fields),
     .step = cma_es_step,

@@ -223,7 +223,7 @@ const gd_link_class gd_link_differential_evolution = {
     .formula = "v = best + F (a - b) in some elements of x_i;  x_i = v where f(v) <= f(x_i);  u = p - best",
     .paper =
         "Storn & Price 1997, Differential evolution: a simple and efficient heuristic for global optimization over continuous spaces",
-    .cost = "a value for each of the population a step, no gradients; the population",
+    .cost = "a value for each of the population per step, no gradients; the population",
     .example = "box(-5, 5) | differential_evolution",
     GD_FIELDS(fields),
     .step = differential_evolution_step,

@@ -102,7 +102,7 @@ static gd_status forget_inner(gd_link *link)
 /* Where to go from a point where inner is done (loss INFINITY: it violates constraints), as the number of starts so far says; out: n numbers. */
 typedef gd_status (*next_fn)(gd_link *link, gd_search *s, double loss, double starts, double *out);
 
-/* What the two links do differently. */
+/* The differences of the two links. */
 typedef struct kind {
     gd_status (*prepare)(gd_link *link, gd_search *s); /* at the first step */
     next_fn next;

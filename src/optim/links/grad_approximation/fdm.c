@@ -5,7 +5,7 @@
  * as a power of 2, that x + h is what was meant.  Inside bounds no point lies outside: where the formula would need one its
  * mirror image or a one-sided formula of the same order is taken, between near bounds with a smaller distance.
  *
- * Cost: one to four evaluations an element, and one for the loss.  Parameters are put back bit for bit. */
+ * Cost: one to four evaluations per element, and one for the loss.  Parameters are put back bit for bit. */
 #include "gradus/autograd.h"
 #include "gradus/estimate.h"
 #include "gradus/list.h"
@@ -150,7 +150,7 @@ const gd_link_class gd_link_fdm = {
     .summary = "gradients by finite differences",
     .formula = "g_i = (f(p + h e_i) - f(p - h e_i)) / 2 h",
     .cost =
-        "2 evaluations an element and step (1 and one more for forward and backward formulas), no gradients",
+        "2 evaluations per element and step (1 and one more for forward and backward formulas), no gradients",
     .example = "fdm | lbfgs | strong_wolfe",
     GD_FIELDS(fields),
     .step = fdm_step,

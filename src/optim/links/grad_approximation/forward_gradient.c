@@ -1,7 +1,7 @@
 /* Gradients from derivatives along random directions, which are held in memory.
  *
  *   forward_gradient   g = mean over samples of (g.z) z, g.z by autograd or by differences of values      (Baydin et al. 2022)
- *   spsa1              g = mean over samples of f(x + h z) / h z, z = +-1: one value a sample             (Spall 1997)
+ *   spsa1              g = mean over samples of f(x + h z) / h z, z = +-1: one value per sample             (Spall 1997)
  *
  * z has unit covariance (uniform numbers in +-sqrt 3, a sphere of radius sqrt n), so both are the gradient on average.  Of spsa1
  * every sample has the whole value of f in it, so it is noisy.  pre_generate: the same directions for all evaluations of a step.
@@ -176,7 +176,7 @@ const gd_link_class gd_link_forward_gradient = {
     .summary = "gradient from slopes along random directions",
     .formula = "g = mean of (g.z) z",
     .paper = "Baydin et al., Gradients without backpropagation, 2022",
-    .cost = "one gradient a step, or two values a sample",
+    .cost = "one gradient per step, or two values per sample",
     .example = "forward_gradient | lr(0.01)",
     GD_FIELDS(forward_fields),
     .data_size = sizeof(drawn),
@@ -189,10 +189,10 @@ const gd_link_class gd_link_spsa1 = {
     .spread = GD_SPREAD_VECTOR,
     .name = "spsa1",
     .family = "grad_approximation",
-    .summary = "simultaneous perturbation with one value a sample",
+    .summary = "simultaneous perturbation with one value per sample",
     .formula = "g = mean of z f(p + h z) / h",
     .paper = "Spall, A one-measurement form of simultaneous perturbation stochastic approximation, 1997",
-    .cost = "n_samples values a step; no gradients",
+    .cost = "n_samples values per step; no gradients",
     .example = "spsa1(0.1) | lr(1e-6)",
     GD_FIELDS(spsa1_fields),
     .data_size = sizeof(drawn),

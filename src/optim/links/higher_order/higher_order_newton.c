@@ -13,7 +13,7 @@
  *
  * Derivatives come from autograd, one reverse pass for each sorted choice of k - 1 elements; where the objective has no graph
  * (callbacks, sam, fdm, ...) from nested central differences of gradients.  Orders that are not finite are left out.
- * Cost: n^order numbers; about n^(order - 1) / (order - 1)! passes a step. */
+ * Cost: n^order numbers; about n^(order - 1) / (order - 1)! passes per step. */
 #include "gradus/autograd.h"
 #include "gradus/trust_region.h"
 
@@ -411,7 +411,7 @@ static int64_t offset_of(const int64_t *index, int k, int64_t n)
     return at;
 }
 
-/* Those with falling indices are there: the others are the same numbers. */
+/* Only elements with falling indices are stored: the others are equal to these. */
 static void spread_symmetric(double *t, int k, int64_t n)
 {
     int64_t index[MOST_ORDER], sorted[MOST_ORDER], all = power_of(n, k);
@@ -690,7 +690,7 @@ const gd_link_class gd_link_higher_order_newton = {
         "Birgin, Gardenghi, Martinez, Santos & Toint, Worst-case evaluation complexity for unconstrained nonlinear "
         "optimization using high-order regularized models, Math. Program. 163, 2017",
     .cost =
-        "n^order numbers and about n^(order - 1) / (order - 1)! reverse passes a step for n elements; an evaluation a "
+        "n^order numbers and about n^(order - 1) / (order - 1)! reverse passes per step for n elements; an evaluation a "
         "trial step",
     .example = "higher_order_newton(3)",
     GD_FIELDS(fields),

@@ -54,7 +54,7 @@ const gd_link_class gd_link_adaptive_bisection = {
     .family = "line_search",
     .summary = "doubles or halves the last step while the loss falls",
     .formula = "a u with the lowest f(p - a u) of a nplus^k, or of a nminus^k where f(p - a u) >= f(p)",
-    .cost = "1 evaluation a trial step without gradient, two or three a step; a copy of the parameters",
+    .cost = "1 evaluation per trial step without gradient, two or three per step; a copy of the parameters",
     .example = "lbfgs | adaptive_bisection",
     GD_FIELDS(fields),
     .step = adaptive_bisection_step,

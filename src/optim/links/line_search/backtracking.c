@@ -143,7 +143,8 @@ const gd_link_class gd_link_backtracking = {
     .summary = "shrinks the step until the loss decreases enough",
     .formula = "a u with the first a = init beta^k such that f(p - a u) <= f(p) - c a <g, u>",
     .paper = "Armijo, Minimization of functions having Lipschitz continuous first partial derivatives, 1966",
-    .cost = "1 evaluation a trial step without gradient, mostly one or two a step; a copy of the parameters",
+    .cost =
+        "1 evaluation per trial step without gradient, mostly one or two per step; a copy of the parameters",
     .example = "lbfgs | backtracking",
     GD_FIELDS(fields),
     .step = backtracking_step,
@@ -157,7 +158,8 @@ const gd_link_class gd_link_adaptive_backtracking = {
     .family = "line_search",
     .summary = "backtracking that learns where to start",
     .formula = "as backtracking; the next search starts target_iters tries above what this one found",
-    .cost = "1 evaluation a trial step without gradient, mostly one or two a step; a copy of the parameters",
+    .cost =
+        "1 evaluation per trial step without gradient, mostly one or two per step; a copy of the parameters",
     .example = "lbfgs | adaptive_backtracking",
     GD_FIELDS(adaptive_fields),
     .step = adaptive_step,

@@ -348,7 +348,7 @@ const gd_link_class gd_link_strong_wolfe = {
     .summary = "finds a step that satisfies the strong Wolfe conditions",
     .formula = "a u with f(p - a u) <= f(p) - c1 a <g, u> and |<g(p - a u), u>| <= c2 |<g, u>|",
     .paper = "Nocedal & Wright, Numerical Optimization, 2nd ed. 2006, algorithms 3.5 and 3.6",
-    .cost = "1 evaluation with gradient a trial step, mostly one or two a step; a copy of the parameters",
+    .cost = "1 evaluation with gradient per trial step, mostly one or two per step; a copy of the parameters",
     .example = "lbfgs | strong_wolfe",
     GD_FIELDS(fields),
     .step = strong_wolfe_step,

@@ -82,7 +82,7 @@ static gd_status divide(gd_link *link, int count, gd_tensor **list)
     return GD_OK;
 }
 
-/* What the links after it see: loss and gradient of the objective itself. */
+/* The links after this one see loss and gradient of the objective itself. */
 static gd_status unscaled(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
 {
     gd_status status = gd_var_inner_evaluate(var, loss, grads);

@@ -64,7 +64,7 @@ const gd_link_class gd_link_online = {
     .family = "misc",
     .summary = "evaluates at the previous parameters too, for mini-batches",
     .formula = "update at p_(t-1), update at p_t, apply",
-    .cost = "one more evaluation a step, at the parameters of the step before",
+    .cost = "one more evaluation per step, at the parameters of the step before",
     .example = "online(polak_ribiere, lr(0.001))",
     GD_FIELDS(fields),
     GD_SLOTS(slots),

@@ -3,7 +3,7 @@
  *   perturb_weights   at p + alpha c z, z random, c the mean of |p| of the tensor with relative, else 1
  *   weight_dropout    with each weight 0 with probability p; graft: the tensor has its norm of before
  *
- * One draw a step, the same for all its evaluations.  A group's perturb=false or use_dropout=false leaves its parameters out. */
+ * One draw per step, the same for all its evaluations.  A group's perturb=false or use_dropout=false leaves its parameters out. */
 #include "gradus/autograd.h"
 #include "gradus/link.h"
 
@@ -45,7 +45,7 @@ static gd_status perturbation(gd_link *link, gd_var *var, gd_tensor **out)
     return status;
 }
 
-/* What has to be added to a tensor so that some of it is 0. */
+/* The tensor whose sum with t has some elements 0. */
 static gd_tensor *dropped(gd_link *link, gd_tensor *param)
 {
     gd_tensor *p = gd_drop_names(gd_detach(param)), *draw = gd_link_random(link, GD_RANDOM_UNIFORM, param);

@@ -1,4 +1,4 @@
-/* Now and then some weights go back to what they were at first: with probability p_reinit a step, each weight with probability
+/* Now and then some weights go back to what they were at first: with probability p_reinit per step, each weight with probability
  * p_weights, in the parameters themselves, before links that come after evaluate.  What they go back to is the first parameters;
  * every store_every steps stored = beta stored + (1 - beta) p.  reset: the other links forget their state then.
  * State: what is stored. */
@@ -50,7 +50,7 @@ static gd_status put_back(gd_link *link, gd_var *var)
     return gd_var_restore_params(var, mixed);
 }
 
-/* What was evaluated at other parameters is forgotten, where it can be evaluated again. */
+/* Values at the parameters before are dropped if there is a closure to evaluate them again. */
 static gd_status forget(gd_var *var)
 {
     if (!gd_var_has_closure(var)) return GD_OK;

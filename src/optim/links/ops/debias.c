@@ -1,4 +1,4 @@
-/* What Adam corrects for averages that started at zero, as links of their own (Kingma & Ba 2015, section 3).  No state
+/* Adam's corrections for averages that start at zero, as separate links (Kingma & Ba 2015, section 3).  No state
  * but the number of steps.  One pass. */
 #include "gradus/link.h"
 

@@ -2,7 +2,7 @@
  * copies of a different dtype or on a different device.
  *
  *     vector_projection([shampoo])             one vector: norms over all, matrices between any two elements
- *     scalar_projection([normalize | lr(1)])   a tensor an element: what is done tensor by tensor is done element by element
+ *     scalar_projection([normalize | lr(1)])   a tensor per element: what is done tensor by tensor is done element by element
  *     to([adam], "f64")                        a step in a different precision
  *
  * What the chain keeps is of the projected tensors.  A line search inside moves these; the objective is evaluated at what they
@@ -161,7 +161,7 @@ PROJECTION(vector_projection, "a chain over all parameters as one vector",
            "that of the chain; a vector of all parameters, copies both ways", &vector);
 PROJECTION(scalar_projection, "a chain over every element as a tensor of its own",
            "modules(u_i) for each element i", "scalar_projection([adam | lr(0.1)])",
-           "that of the chain for a tensor an element: for few elements", &scalar);
+           "that of the chain for a tensor per element: for few elements", &scalar);
 
 const gd_link_class gd_link_to = {
     .name = "to",

@@ -77,7 +77,7 @@ static double first_scale(const gd_link *link, gd_tensor *h, gd_tensor *v)
     return isnan(given) ? pow(vv / hh, 0.25) : given;
 }
 
-/* What the bound L becomes. */
+/* The next bound L. */
 static gd_tensor *raised(const gd_link *link, gd_tensor *bound, gd_tensor *l)
 {
     double keep = number(link, "betaL");
@@ -155,7 +155,7 @@ static bool has_begun(const lesson *of, int i)
     return gd_link_has_state(of->link, of->keys[i], factor_name[0]);
 }
 
-/* Of all members as one tensor: their state, or tensors of a list as vectors. */
+/* All members as one tensor: their state, or the tensors of a list as vectors. */
 static gd_tensor *stacked(const batch *b, const char *slot, gd_tensor *const *x)
 {
     gd_tensor **list = gd_link_scratch(b->link, b->count);
@@ -750,7 +750,7 @@ static const gd_slot low_rank_slots[] = {{"U", 0},       {"V", 0},       {"d", 0
                                          {"bound_U", 0}, {"bound_V", 0}, {"bound_d", 0}};
 static const char *const low_rank_scalars[] = {"step"};
 
-/* What the class of a link has from the names of its parts. */
+/* The members of a link's class that depend on the names of its parts. */
 #define KRON(NAME) \
     .family = "psgd", PAPER, GD_FIELDS(NAME##_fields), GD_SLOTS(kron_slots), .state_bytes = kron_bytes
 #define LOW_RANK(NAME)                                                           \
@@ -794,7 +794,7 @@ const gd_link_class gd_link_psgd_dense_newton = {
     .name = "psgd_dense_newton",
     .summary = "learns the inverse of the absolute Hessian as one matrix",
     .formula = "P = Q^T Q, Q [n, n] learned from h = H v so that P E[h h^T] P = E[v v^T], P = |H|^-1;  P u",
-    .cost = "a Hessian product and 6 n^3 flops a step; an n x n matrix",
+    .cost = "a Hessian product and 6 n^3 flops per step; an n x n matrix",
     .example = "psgd_dense_newton | lr(0.1)",
 };
 
@@ -817,6 +817,6 @@ const gd_link_class gd_link_psgd_lra_newton = {
     .summary = "learns the inverse of the absolute Hessian as a diagonal and low rank",
     .formula =
         "P = Q^T Q, Q = (1 + U V^T) diag(d) with U, V [n, rank] and d learned from h = H v so that P E[h h^T] P = E[v v^T];  P u",
-    .cost = "a Hessian product and 20 n rank flops a step; 2 n rank + n numbers",
+    .cost = "a Hessian product and 20 n rank flops per step; 2 n rank + n numbers",
     .example = "psgd_lra_newton | lr(0.1)",
 };

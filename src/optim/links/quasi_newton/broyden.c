@@ -175,6 +175,6 @@ const gd_link_class gd_link_thomas_optimal_method = {
     .formula =
         "R_0 = I;  d = (R + |s|/2 I) s;  c = H^T d;  H = H + (s - H y) c^T / c y;  R = (1 + |s|) (|s| I + R - d d^T / d s);  H u",
     .paper = "Thomas, Sequential estimation techniques for quasi-Newton algorithms, 1975",
-    .cost = "a few products of two [n, n] matrices with vectors a step, for n elements",
+    .cost = "a few products of two [n, n] matrices with vectors per step, for n elements",
     .example = "thomas_optimal_method | strong_wolfe(fallback=true)",
 };

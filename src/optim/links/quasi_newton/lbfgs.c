@@ -100,7 +100,7 @@ const gd_link_class gd_link_lbfgs = {
     .formula =
         "H = (s y / y y) I, then for the last history_size pairs V = I - y s^T / s y;  H = V^T H V + s s^T / s y;  H u",
     .paper = "Liu & Nocedal, On the limited memory BFGS method for large scale optimization, 1989",
-    .cost = "4 m n operations a step and 2 m vectors, for a history of m and n elements",
+    .cost = "4 m n operations per step and 2 m vectors, for a history of m and n elements",
     .example = "lbfgs | strong_wolfe",
     GD_FIELDS(fields),
     GD_SLOTS(slots),

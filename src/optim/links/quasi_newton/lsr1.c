@@ -119,7 +119,7 @@ const gd_link_class gd_link_lsr1 = {
     .formula = "H = I, then for the last history_size pairs v = s - H y;  H = H + v v^T / v y;  H u",
     .paper =
         "Byrd, Nocedal & Schnabel, Representations of quasi-Newton matrices and their use in limited memory methods, 1994",
-    .cost = "about 4 m n operations a step and 2 m vectors, for a history of m and n elements",
+    .cost = "about 4 m n operations per step and 2 m vectors, for a history of m and n elements",
     .example = "trust_cg(lsr1)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),

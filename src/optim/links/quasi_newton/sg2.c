@@ -5,7 +5,7 @@
  *     before start_step: u;  then (|B| + damping)^-1 u, |B| with the eigenvalues of B in size
  *
  * The first step takes n_first_step_samples directions, the others n_samples.  Gradients are those of the closure: estimates
- * where an approximator stands before.  State: B.  Cost: two gradients a direction, a factorisation of n^3 a step.  A sample that
+ * where an approximator stands before.  State: B.  Cost: two gradients per direction, a factorisation of n^3 per step.  A sample that
  * is not finite is left out. */
 #include "gradus/hessian.h"
 #include "gradus/matrices.h"
@@ -13,7 +13,7 @@
 #include <math.h>
 
 static const gd_field fields[] = {
-    GD_INT("n_samples", 1, 1, 1e9, "directions a step"),
+    GD_INT("n_samples", 1, 1, 1e9, "directions per step"),
     GD_INT("n_first_step_samples", 10, 1, 1e9, "directions at the first step"),
     GD_INT("start_step", 10, 0, 1e15, "steps in which the Hessian is only gathered"),
     GD_REAL_OR_NONE("beta", 0, 1, "decay of the moving average; none: the mean of all"),

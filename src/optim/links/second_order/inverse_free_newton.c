@@ -1,5 +1,5 @@
 /* Newton without factorisations: an approximate inverse Y of the Hessian is carried along and improved by one
- * Newton-Schulz iteration a step (Schulz 1933; Massalski & Nockowska-Rosiak 2025).
+ * Newton-Schulz iteration per step (Schulz 1933; Massalski & Nockowska-Rosiak 2025).
  *
  *     Y_0 = H^T / (norm_1(H) norm_inf(H)),    Y <- Y (2 I - H Y)
  *
@@ -89,7 +89,7 @@ const gd_link_class gd_link_inverse_free_newton = {
     .summary = "Newton's method with an inverse improved by matrix products",
     .formula = "Y <- Y (2 I - H Y),  d = Y g",
     .paper = "Massalski & Nockowska-Rosiak, Inverse-free Newton's method, J. Appl. Anal. Comput. 15, 2025",
-    .cost = "n reverse passes and two products of [n, n] matrices a step, for n elements",
+    .cost = "n reverse passes and two products of [n, n] matrices per step, for n elements",
     .example = "inverse_free_newton | lr(1)",
     GD_FIELDS(fields),
     .update = inverse_free_update,

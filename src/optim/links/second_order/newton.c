@@ -177,7 +177,7 @@ const gd_link_class gd_link_newton = {
     .formula = "d = (H + damping I)^-1 g",
     .paper = "Nocedal & Wright, Numerical Optimization, 2006, 3.4",
     .cost =
-        "n reverse passes, fewer where the Hessian has zeros, and one factorisation of an [n, n] matrix a step, for n elements",
+        "n reverse passes, fewer where the Hessian has zeros, and one factorisation of an [n, n] matrix per step, for n elements",
     .example = "newton | strong_wolfe",
     GD_FIELDS(fields),
     .update = newton_update,
@@ -195,7 +195,7 @@ const gd_link_class gd_link_inm = {
     .formula = "a = (1 - y (H s) / y y) s / s s;  d = H^-1 g / (1 + a H^-1 g)",
     .paper = "Saheya, Chen, Sui & Wu, A new Newton-like method for solving nonlinear equations, 2016",
     .cost =
-        "n reverse passes, fewer where the Hessian has zeros, and one factorisation of an [n, n] matrix a step, for n elements",
+        "n reverse passes, fewer where the Hessian has zeros, and one factorisation of an [n, n] matrix per step, for n elements",
     .example = "inm | strong_wolfe",
     GD_FIELDS(inm_fields),
     GD_SLOTS(inm_slots),
@@ -302,7 +302,7 @@ static gd_tensor *recent_rows(gd_link *link, gd_tensor *b, int64_t most)
 {
     gd_tensor *old = gd_link_global_tensor(link, "history"),
               *row = gd_reshape(b, 2, (int64_t[]){1, gd_numel(b)});
-    if (old && gd_size(old, 0) != most) old = NULL; /* sketch_size is another */
+    if (old && gd_size(old, 0) != most) old = NULL; /* sketch_size has changed */
     double rows = fmin(old ? gd_link_kept(link, "rows", 0) + 1 : 1, (double)most);
     gd_tensor *rest = old ? gd_slice(old, "0", 0, most - 1, 1) : NULL;
     gd_tensor *all = rest ? gd_cat((gd_tensor *[]){row, rest}, 2, "0")

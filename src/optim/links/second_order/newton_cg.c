@@ -2,14 +2,14 @@
  *
  * Negative curvature does not stop it (the system still has a solution), but an update that is not downhill is not handed
  * on: then it is what had been reached when negative curvature was first met, or b itself.
- * State: the solution before, with warm_start.  Cost: a product an iteration. */
+ * State: the solution before, with warm_start.  Cost: a product per iteration. */
 #include "gradus/hessian.h"
 #include "gradus/trust_region.h"
 
 #include <math.h>
 
 static const gd_field fields[] = {
-    GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one a parameter"),
+    GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one per parameter"),
     GD_REAL("tol", 1e-8, 0, INFINITY, "norm of the residual at which it is enough"),
     GD_REAL("reg", 1e-8, 0, INFINITY, "added to the diagonal of the Hessian"),
     GD_HVP_CHOICE("autograd", "autograd|batched_autograd|forward|central|fd_forward|fd_central"),
@@ -93,7 +93,7 @@ const gd_link_class gd_link_newton_cg = {
     .paper =
         "Dembo & Steihaug, Truncated-Newton algorithms for large-scale unconstrained optimization, Math. Program. 26, "
         "1983",
-    .cost = "a Hessian product an iteration of conjugate gradients, at most n a step; vectors only",
+    .cost = "a Hessian product per iteration of conjugate gradients, at most n per step; vectors only",
     .example = "newton_cg | strong_wolfe",
     GD_FIELDS(fields),
     GD_SLOTS(slots),

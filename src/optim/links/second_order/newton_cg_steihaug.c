@@ -1,7 +1,7 @@
 /* Newton-CG in a trust region (Steihaug 1983) with Hessian-vector products only.
  *
- * One run of conjugate gradients a step: its products are kept, so smaller radii after rejected trial points cost one
- * evaluation each.  The predicted decrease comes from the same products.  Cost: a product an iteration (by differences,
+ * One run of conjugate gradients per step: its products are kept, so smaller radii after rejected trial points cost one
+ * evaluation each.  The predicted decrease comes from the same products.  Cost: a product per iteration (by differences,
  * where the objective has no products, two gradients), max_history vectors of memory. */
 #include "gradus/hessian.h"
 #include "gradus/trust_region.h"
@@ -19,7 +19,7 @@ static const gd_field fields[] = {
      .low = 0,
      .high = 1,
      .help = "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"},
-    GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one a parameter"),
+    GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one per parameter"),
     GD_INT("miniter", 1, 0, 1e15, "iterations at least"),
     GD_REAL("tol", 1e-8, 0, INFINITY, "norm of the residual at which it is enough"),
     GD_REAL("reg", 1e-8, 0, INFINITY, "added to the diagonal of the Hessian"),
@@ -105,7 +105,7 @@ const gd_link_class gd_link_newton_cg_steihaug = {
         "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
         "Anal. 20, 1983",
     .cost =
-        "a Hessian product an iteration of conjugate gradients and an evaluation a trial step; vectors only",
+        "a Hessian product per iteration of conjugate gradients and an evaluation per trial step; vectors only",
     .example = "newton_cg_steihaug",
     GD_FIELDS(fields),
     .apply = steihaug_apply,

@@ -168,7 +168,7 @@ const gd_link_class gd_link_sixth_order_3p = {
     .formula = "q = p - J(p)^-1 F(p);  r = q - J(q)^-1 F(q);  d = p - r + J(q)^-1 F(r)",
     .paper = "Abro & Shaikh, A new time-efficient and convergent nonlinear solver, 2019",
     .cost =
-        "two Hessians, so 2 n reverse passes, three solves and one more evaluation a step, for n elements",
+        "two Hessians, so 2 n reverse passes, three solves and one more evaluation per step, for n elements",
 };
 
 const gd_link_class gd_link_sixth_order_3pm2 = {
@@ -176,7 +176,8 @@ const gd_link_class gd_link_sixth_order_3pm2 = {
     .summary = "Newton's method of sixth order that solves with one Hessian",
     .formula = "q = p - J^-1 F(p);  W = 2 I - J^-1 J(q);  r = q - W J^-1 F(q);  d = p - r + W J^-1 F(r)",
     .paper = "Wang & Li, An efficient sixth-order Newton-type method for solving nonlinear systems, 2017",
-    .cost = "two Hessians, so 2 n reverse passes, five solves and one more evaluation a step, for n elements",
+    .cost =
+        "two Hessians, so 2 n reverse passes, five solves and one more evaluation per step, for n elements",
 };
 
 const gd_link_class gd_link_sixth_order_5p = {
@@ -186,5 +187,5 @@ const gd_link_class gd_link_sixth_order_5p = {
     .paper =
         "Frontini & Sormani, Third-order methods from quadrature formulae for solving systems of nonlinear equations, 2004; "
         "one Newton step more",
-    .cost = "three Hessians, so 3 n reverse passes, and three solves a step, for n elements",
+    .cost = "three Hessians, so 3 n reverse passes, and three solves per step, for n elements",
 };

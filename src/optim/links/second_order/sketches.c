@@ -33,7 +33,7 @@ static const gd_field rsn_fields[] = {
     INNER,
 };
 static const gd_field solve_fields[] = {
-    GD_INT_NEEDED("rank", 1, 1e6, "products a step"),
+    GD_INT_NEEDED("rank", 1, 1e6, "products per step"),
     GD_REAL("reg", 1e-3, 1e-300, INFINITY,
             "added to the eigenvalues; the step is g / reg where the sketch sees nothing"),
     PRODUCTS("autograd", 1e-3),
@@ -42,7 +42,7 @@ static const gd_field solve_fields[] = {
 };
 static const gd_field pcg_fields[] = {
     GD_INT_NEEDED("sketch_size", 1, 1e6, "products for the preconditioner"),
-    GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one a parameter"),
+    GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one per parameter"),
     GD_REAL("tol", 1e-3, 0, INFINITY, "norm of the residual, by that of the gradient, at which it is enough"),
     GD_REAL("reg", 1e-6, 0, INFINITY, "added to the diagonal of the Hessian"),
     PRODUCTS("autograd", 1e-3),
@@ -277,7 +277,7 @@ const gd_link_class gd_link_rsn = {
     .summary = "Newton's method in a random subspace",
     .formula = "d = S (S^T H S + damping I)^+ S^T g",
     .paper = "Gower, Kovalev, Lieder & Richtarik, RSN: Randomized subspace Newton, 2019",
-    .cost = "sketch_size Hessian products and the factorisation of a small matrix a step",
+    .cost = "sketch_size Hessian products and the factorisation of a small matrix per step",
     .example = "rsn(10) | strong_wolfe",
     GD_FIELDS(rsn_fields),
     .apply = rsn_apply,
@@ -292,7 +292,7 @@ const gd_link_class gd_link_nystrom_sketch_and_solve = {
     .summary = "Newton's method with a Hessian of low rank from random products; g / reg beside it",
     .formula = "d = Q (L + reg)^-1 Q^T g + (g - Q Q^T g) / reg",
     .paper = "Frangella, Rathore, Zhao & Udell, SketchySGD, 2024",
-    .cost = "rank Hessian products a step",
+    .cost = "rank Hessian products per step",
     .example = "nystrom_sketch_and_solve(10, reg=1) | strong_wolfe",
     GD_FIELDS(solve_fields),
     .apply = nystrom_sketch_and_solve_apply,
@@ -307,7 +307,7 @@ const gd_link_class gd_link_nystrom_pcg = {
     .summary = "Newton-CG with a random preconditioner",
     .formula = "d ~ (H + reg I)^-1 g",
     .paper = "Frangella, Tropp & Udell, Randomized Nystrom preconditioning, 2023",
-    .cost = "sketch_size Hessian products, and one an iteration of conjugate gradients, a step",
+    .cost = "sketch_size Hessian products, and one per iteration of conjugate gradients, per step",
     .example = "nystrom_pcg(10) | strong_wolfe",
     GD_FIELDS(pcg_fields),
     .apply = nystrom_pcg_apply,

@@ -63,7 +63,7 @@ const gd_link_class gd_link_two_point_newton = {
     .formula = "d = H^-1 (g(p) + g(p - H^-1 g(p)))",
     .paper = "Sharma & Kumar, A fast and efficient composite Newton-Chebyshev method, J. Complexity 49, 2018",
     .cost =
-        "n reverse passes, one factorisation of an [n, n] matrix and one more evaluation a step, for n elements",
+        "n reverse passes, one factorisation of an [n, n] matrix and one more evaluation per step, for n elements",
     .example = "two_point_newton | strong_wolfe",
     GD_FIELDS(fields),
     .step = two_point_step,

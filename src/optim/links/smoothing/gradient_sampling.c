@@ -39,7 +39,7 @@ static const gd_field fields[] = {
 
 /* ---- the samples ---- */
 
-/* A row a sample: all elements of its z. */
+/* A row per sample: all elements of its z. */
 static gd_tensor *draw_samples(gd_link *link, gd_var *var)
 {
     int count = gd_var_count(var), n = (int)gd_link_real(link, "n", NULL);

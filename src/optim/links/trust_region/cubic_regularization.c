@@ -128,7 +128,7 @@ const gd_link_class gd_link_cubic_regularization = {
     .summary = "Newton steps kept short by a cubic term, its weight set by the gain ratio",
     .formula = "argmin of -u.d + d.H d / 2 + norm(d)^3 / (3 radius)",
     .paper = "Cartis, Gould & Toint, Adaptive cubic regularisation methods, Math. Program. 127, 2011",
-    .cost = "one symmetric eigenproblem of the Hessian of its child a step; an evaluation a trial step",
+    .cost = "one symmetric eigenproblem of the Hessian of its child per step; an evaluation per trial step",
     .example = "cubic_regularization(newton)",
     GD_FIELDS(fields),
     .update = gd_trust_update,

@@ -3,7 +3,7 @@
  *
  * The path is meant for positive definite H.  Where the curvature along the gradient is not positive the step goes down
  * the gradient to the edge; where the Newton point is uphill, to the minimum along the gradient at most.
- * Cost: one solution and one product a step, whatever the number of attempts. */
+ * Cost: one solution and one product per step, whatever the number of attempts. */
 #include "gradus/trust_region.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static const gd_field fields[] = {
     GD_TRUST_INNER,
 };
 
-/* The corners of the path, found once a step. */
+/* The corners of the path, found once per step. */
 typedef struct corners {
     gd_tensor *newton;    /* NULL: none */
     double bb, curvature; /* b . b, b . H b */
@@ -92,7 +92,8 @@ const gd_link_class gd_link_dogleg = {
     .summary = "trust region along steepest descent, then towards the Newton point",
     .formula = "the point of the path 0, (u.u / u.H u) u, H^-1 u at the radius",
     .paper = "Powell, A new algorithm for unconstrained optimization, in Nonlinear Programming, 1970",
-    .cost = "one solution and one product with the Hessian of its child a step; an evaluation a trial step",
+    .cost =
+        "one solution and one product with the Hessian of its child per step; an evaluation per trial step",
     .example = "dogleg(bfgs)",
     GD_FIELDS(fields),
     .update = gd_trust_update,

@@ -90,7 +90,8 @@ const gd_link_class gd_link_levenberg_marquardt = {
     .summary = "damped Newton or Gauss-Newton steps, the damping set by the gain ratio",
     .formula = "d = (H + ((1 - y) I + y diag(H)) / radius)^-1 u",
     .paper = "Marquardt, An algorithm for least-squares estimation of nonlinear parameters, J. SIAM 11, 1963",
-    .cost = "one solution with the Hessian of its child (gauss_newton: a QR) and an evaluation a trial step",
+    .cost =
+        "one solution with the Hessian of its child (gauss_newton: a QR) and an evaluation per trial step",
     .example = "levenberg_marquardt(gauss_newton)",
     GD_FIELDS(fields),
     .update = gd_trust_update,

@@ -1,7 +1,7 @@
 /* Trust region by truncated conjugate gradients (Steihaug 1983, Toint 1981).
  *
  * Conjugate gradients on H d = b from 0.  Where they leave the region, or meet negative curvature, the step ends at the
- * edge.  Inside bounds they are projected into the box (Lin & More 1999).  Only products with H are used.  Cost: at most maxiter products a step, whatever the number of attempts. */
+ * edge.  Inside bounds they are projected into the box (Lin & More 1999).  Only products with H are used.  Cost: at most maxiter products per step, whatever the number of attempts. */
 #include "gradus/trust_region.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static const gd_field fields[] = {
      .help = "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"},
     GD_TRUST_TRIES,
     GD_REAL("reg", 0, 0, INFINITY, "added to the diagonal of the Hessian"),
-    GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one a parameter"),
+    GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one per parameter"),
     GD_INT("miniter", 1, 0, 1e15, "iterations at least"),
     GD_REAL("cg_tol", 1e-8, 0, INFINITY,
             "norm of the residual, by that of a gradient shorter than 1, at which it is enough"),
@@ -86,7 +86,7 @@ const gd_link_class gd_link_trust_cg = {
     .paper =
         "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
         "Anal. 20, 1983",
-    .cost = "products with the Hessian of its child, one an iteration; an evaluation a trial step",
+    .cost = "products with the Hessian of its child, one per iteration; an evaluation per trial step",
     .example = "trust_cg(lsr1)",
     GD_FIELDS(fields),
     .update = gd_trust_update,

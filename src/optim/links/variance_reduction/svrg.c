@@ -6,7 +6,7 @@
  * For accum_steps steps (none: svrg_steps) the parameters stay and gradients are added up: their mean is the full gradient of
  * x0; with the last of them the first of svrg_steps steps is taken.  reset_before_accum: the other links forget their state
  * before each such round but the first.  alpha may fall from 1 to 0 by a schedule (Yin et al. 2023).  State: x0, its full gradient or
- * the sum so far.  Cost: two evaluations a step but for those that gather. */
+ * the sum so far.  Cost: two evaluations per step but for those that gather. */
 #include "gradus/autograd.h"
 #include "gradus/link.h"
 
@@ -161,7 +161,7 @@ const gd_link_class gd_link_svrg = {
     .formula = "g = g_b(p) - alpha (g_b(p_0) - G)",
     .paper =
         "Johnson & Zhang, Accelerating stochastic gradient descent using predictive variance reduction, NeurIPS 2013",
-    .cost = "two evaluations with gradient a step; one for each that gathers the full gradient",
+    .cost = "two evaluations with gradient per step; one for each that gathers the full gradient",
     .example = "svrg(3) | lr(0.01)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),

@@ -1,4 +1,4 @@
-/* Coordinate descent: a derivative along one element a step, from values.
+/* Coordinate descent: a derivative along one element per step, from values.
  *
  *     u = e_i (f(p + h e_i) - f(p - h e_i)) / 2 h, with threepoint; else (f(p + h e_i) - f(p)) / h; grad=false: its sign
  *
@@ -6,7 +6,7 @@
  * adaptive: every element has an h of its own.  Where what the curvature adds to the values, |f(p + h) - 2 f(p) + f(p - h)| (two points:
  * their difference), is below a thousand roundings of f, h doubles; above 1e9 of them, or where a value is not finite, it halves;
  * within a factor of 1e6 of the setting.  A value that is not finite makes no step.
- * State: h of each element.  Cost: two values a step and the value at p where that is used. */
+ * State: h of each element.  Cost: two values per step and the value at p where that is used. */
 #include "gradus/autograd.h"
 #include "gradus/link.h"
 
@@ -146,9 +146,9 @@ const gd_link_class gd_link_cd = {
     .spread = GD_SPREAD_VECTOR,
     .name = "cd",
     .family = "zeroth_order",
-    .summary = "coordinate descent: a derivative along one element a step, from values",
+    .summary = "coordinate descent: a derivative along one element per step, from values",
     .formula = "u = e_i (f(p + h e_i) - f(p - h e_i)) / 2 h",
-    .cost = "two values a step, three with adaptive; no gradients",
+    .cost = "two values per step, three with adaptive; no gradients",
     .example = "cd | lr(0.1)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),

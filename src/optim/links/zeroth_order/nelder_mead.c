@@ -215,7 +215,7 @@ const gd_link_class gd_link_nelder_mead = {
     .summary = "a simplex that moves downhill, from losses alone",
     .formula = "w = c + b (c - w);  u = p - best",
     .paper = "Gao & Han 2012, Implementing the Nelder-Mead simplex algorithm with adaptive parameters",
-    .cost = "a value or two a step, sometimes one for each element, no gradients; elements + 1 points",
+    .cost = "a value or two per step, sometimes one for each element, no gradients; elements + 1 points",
     .example = "box(-5, 5) | nelder_mead",
     GD_FIELDS(fields),
     .step = nelder_mead_step,

@@ -1,4 +1,4 @@
-/* What interior_point.c and safeguards.c share. */
+/* Declarations that interior_point.c and safeguards.c share. */
 #ifndef GD_OPTIM_METHODS_NLP_ENGINE_H
 #define GD_OPTIM_METHODS_NLP_ENGINE_H
 
@@ -41,7 +41,7 @@ gd_status gd__ip_derive(gd_ip *e);
 gd_status gd__ip_curvature(gd_ip *e);
 void gd__ip_stationarity(gd_ip *e, double *out);
 
-/* Safeguards.  True where the scale of f has changed; a minimum that may be none; *left: the point was a saddle, and is another now. */
+/* Safeguards.  True if the scale of f has changed; a minimum that may be none; *left: the point was a saddle and has been left. */
 double gd__ip_factor(double most); /* 100 by the largest of a gradient, at most 1 */
 bool gd__ip_scale_anew(gd_ip *e);
 bool gd__ip_is_far(gd_ip *e);

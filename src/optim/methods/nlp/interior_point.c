@@ -58,7 +58,7 @@ int64_t gd__ip_room(const gd_ip_problem *p)
            gd__bordered_room(n, m);
 }
 
-/* Those of a subproblem change from one to the next. */
+/* The rows of a subproblem differ from those of the one before. */
 static void read_bounds(gd_ip *e)
 {
     for (int64_t i = 0; i < e->all; i++) {
@@ -94,7 +94,7 @@ void gd__ip_open(gd_ip *e, const gd_ip_problem *p, const gd_ip_options *o, doubl
 
 /* ---- small things ---- */
 
-/* What a tail costs in the scaled problem, where its row is scaled and its coefficient is not. */
+/* The cost of a tail in the scaled problem, whose rows are scaled and whose coefficients of tails are not. */
 static double cost_of(const gd_ip *e, int64_t t)
 {
     return e->k.weight * e->p->cost[t] / e->scale[e->p->row[t]];
@@ -573,7 +573,7 @@ bool gd__ip_accepts(const gd_ip *e, double theta, double phi)
     return true;
 }
 
-/* What a pair forbids too goes out; where there is no room the oldest does. */
+/* Pairs that the new pair covers are removed; if there is no room, the oldest is. */
 void gd__ip_forbid(gd_ip *e, double theta, double phi)
 {
     double t = (1 - 1e-5) * theta, f = phi - 1e-8 * theta;

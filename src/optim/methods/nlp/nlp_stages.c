@@ -23,7 +23,7 @@
 
 typedef enum stage { NEW, SQP, BEGIN_IP, INTERIOR, RESTORING, OVER } stage;
 
-/* What is saved; doubles all. */
+/* The saved state: doubles only. */
 typedef struct kept {
     double all, n, equal, rows, exact;
     double hessians;
@@ -190,7 +190,7 @@ static int64_t kept_count(const nlp *s)
            gd__ip_kept(&s->p) + gd__restoration_kept(&s->p);
 }
 
-/* Of the link and its parameters alone: objective and bounds are not known before the first step. */
+/* Depends on the link and its parameters alone, as objective and bounds are not known before the first step. */
 int64_t gd_link_nlp_bytes(const gd_link *link, gd_tensor *const *params, int count)
 {
     int64_t n = link && params && count > 0 ? gd__list_numel(params, count) : 0;
@@ -304,7 +304,7 @@ static gd_status publish(nlp *s)
     return status ? status : publish_one(s, "bound_multipliers", s->all, s->multiplier);
 }
 
-/* What rows that were relaxed, or are violated, say that f is wrong by. */
+/* The error of f that relaxed or violated rows cause. */
 static bool has_no_multiplier(const nlp *s)
 {
     double worth = 0;

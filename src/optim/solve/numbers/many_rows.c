@@ -19,7 +19,7 @@ typedef struct recording {
     size_t bytes;
 } recording;
 
-/* Of a thread. */
+/* Buffers of a thread. */
 typedef struct state {
     gd_ctx *ctx;
     gd_many_rows *all;

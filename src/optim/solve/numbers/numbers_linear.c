@@ -207,7 +207,7 @@ static int64_t solve_dense(gd_damped *a, double lambda, double *s)
 
 /* ---- sparse ---- */
 
-/* What is left of the normal equations at s, -A^T (A s + r) - lambda s. */
+/* The residual of the normal equations at s, -A^T (A s + r) - lambda s. */
 static void remainder_of(gd_damped *a, double lambda, const double *s, double *ms, double *ns, double *out)
 {
     for (int64_t i = 0; i < a->n; i++) ns[i] = s[i] / a->scale[i];

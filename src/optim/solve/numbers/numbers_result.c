@@ -326,7 +326,7 @@ static void column(spread *s, int64_t i)
     }
 }
 
-/* Of the chosen elements, or of all. */
+/* For the chosen elements, or all. */
 static gd_status covariance(spread *s, gd_lsq_result *out)
 {
     gd_numbers *p = s->p;

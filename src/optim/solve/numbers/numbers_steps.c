@@ -132,7 +132,7 @@ static gd_status aim_step(gd_numbers *p, double lambda)
     return GD_OK;
 }
 
-/* Of |r + J d|^2 less than |r|^2. */
+/* The decrease |r|^2 - |r + J d|^2 of the model. */
 static double predicted(gd_numbers *p)
 {
     double slope = 0, bent = 0;
@@ -165,7 +165,7 @@ static void tell(gd_numbers *p, double length)
         stop(p, GD_STOP_CALLER);
 }
 
-/* What an attempt says of the end. */
+/* Does the attempt end the fit? */
 static void check_end(gd_numbers *p, double foreseen, double actual, double length)
 {
     const gd_solve_options *o = &p->options->solve;

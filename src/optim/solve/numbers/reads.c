@@ -254,7 +254,7 @@ static void follow_all(reader *r, const gd_node *node, const gd_tensor *out)
     }
 }
 
-/* Those at its place, if the operands spread over the result. */
+/* Elements at the same place, if the operands are broadcast to the result. */
 static void follow_elements(reader *r, const gd_node *node, const gd_tensor *out)
 {
     int64_t at[GD_MAX_DIMS] = {0};
@@ -341,7 +341,7 @@ static void follow_matmul(reader *r, const gd_node *node, const gd_tensor *out)
     }
 }
 
-/* What the column `reads` of the operator table says: by places, by rows, or in another way; nothing: every result reads all. */
+/* By the column `reads` of the operator table: by places, by rows, or by a function of its own; empty: every element reads all. */
 typedef struct manner {
     place_fn *place;
     bool indexed; /* the second operand says where */

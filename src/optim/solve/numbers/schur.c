@@ -203,7 +203,7 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* What is left beside a block: into near (NULL: counted only). */
+/* The columns that a block shares rows with: into near (NULL: only counted). */
 static int32_t beside(gd_schur *s, const gd_csr *j, int32_t b, int32_t *near)
 {
     int32_t c = s->block[b].lead, count = 0;

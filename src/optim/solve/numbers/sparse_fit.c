@@ -58,7 +58,7 @@ static gd_status residual(void *user, const double *x, double *r)
     return status ? status : gd_read_f64(s->r, r, s->reads.m);
 }
 
-/* What the parameters hold of x. */
+/* The parameters' part of x. */
 static void round_to_params(void *user, double *x)
 {
     sparse_fit *s = user;

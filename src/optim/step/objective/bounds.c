@@ -37,7 +37,7 @@ static gd_status numbers_open(numbers *n, gd_tensor *t)
     return status;
 }
 
-/* What was changed goes back to the tensor. */
+/* Copies changed elements back to the tensor. */
 static gd_status numbers_write(numbers *n)
 {
     if (n->bytes) return n->t->numel ? gd_write_f64(n->t, n->v, n->t->numel) : GD_OK;
@@ -52,7 +52,7 @@ static void numbers_close(numbers *n)
 
 /* ---- the bounds of a parameter ---- */
 
-/* What a loop over elements needs; without bounds low and high are infinite. */
+/* Arrays of a loop over elements; without bounds low and high are infinite. */
 typedef struct strip {
     const double *low, *high;
     int64_t low_step, high_step; /* 0: one number for all */
@@ -167,7 +167,7 @@ static gd_status meet(gd_ctx *ctx, gd_tensor *before, gd_tensor **bound, bool lo
     return both ? GD_OK : gd_error(ctx);
 }
 
-/* Of two boxes in a step both hold: where they have nothing in common, the error names them. */
+/* Two boxes in a step hold both; if no point is in both, the error names them. */
 static gd_status meet_both(gd_var *var, int index, gd_tensor *both[2])
 {
     const char *name = gd_var_param_name(var, index);

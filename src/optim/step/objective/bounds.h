@@ -1,7 +1,7 @@
 /* Bounds of the parameters of a step, and what stays inside them.
  *
  * An element is *held* where it lies at a bound (or so near that the step would not tell) and the loss falls beyond it; the
- * others are free.  Who is held is worked out once a step, from the gradient where it begins, when it is first asked for.  The
+ * others are free.  Who is held is worked out once per step, from the gradient where it begins, when it is first asked for.  The
  * first update is the gradient with held elements 0, so links that know nothing of bounds work on the free ones alone; links
  * with a model of the curvature take its free block; searches go along what gd__bounds_within makes of their update; and every
  * point a search tries, and the end of a step, come from gd__bounds_move, which puts elements onto their bounds bit for bit.
@@ -21,7 +21,7 @@ GD_NODISCARD gd_status gd__bounds_hold(gd_var *var, bool *any);
 GD_NODISCARD gd_status gd__bounds_mask(gd_var *var, gd_tensor *const *from, gd_tensor **out);
 /* gd_var_free_mask of some of the parameters. */
 gd_tensor *gd__bounds_vector(gd_var *var, gd_tensor *const *params, int count);
-/* What pairs are taken from: whole gradients, whatever is held where they were taken. */
+/* Gradients for curvature pairs: whole ones, with the held elements too. */
 static inline gd_tensor *const *gd__bounds_learnt(const gd_var *var, gd_tensor *const *update)
 {
     return var->bounded && var->masked ? var->grad : update;

@@ -273,7 +273,7 @@ static gd_status eval_new(gd_closure *c, gd_var *var, gd_point *p, int flags, gd
     return status;
 }
 
-/* What is known already, where that is enough. */
+/* The known values, if they are enough. */
 static bool served(gd_var *var, const gd_point *p, int flags, gd_tensor **loss, gd_tensor **grads)
 {
     bool backward = flags & GD_EVAL_BACKWARD;
@@ -481,7 +481,7 @@ gd_status gd__var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
     return gd__closure_eval(var->closure, var, grads ? GD_EVAL_BACKWARD : 0, loss, grads);
 }
 
-/* What was evaluated becomes new, all of it or none. */
+/* Evaluated values become the caller's (new), all of them or none. */
 static gd_status give_out_evaluation(gd_var *var, gd_status status, gd_tensor **loss, gd_tensor **grads)
 {
     if (status) return status;

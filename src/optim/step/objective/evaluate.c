@@ -3,7 +3,7 @@
 #include "optim/ranks/share.h"
 #include "optim/step/optimizer.h"
 
-/* What the last of the links says; the parameter itself where none does. */
+/* The tensor that the last link puts in place of the parameter; the parameter itself if no link does. */
 static gd_tensor *weights_of(gd_link *link, gd_tensor *param)
 {
     gd_tensor *found = param;

@@ -176,7 +176,7 @@ bool gd__evaluator_bends(const gd_evaluator *e)
     return gives & GD_WANT_HESSIAN || (loss && !(gives & constraints));
 }
 
-/* Of a value: is it made of operators, which autograd differentiates? */
+/* Is the value computed by operators that autograd differentiates? */
 static bool has_history(const gd_evaluator *e, unsigned value)
 {
     static const unsigned slopes[] = {GD_WANT_GRADIENT, GD_WANT_EQUAL_JACOBIAN, GD_WANT_BELOW_JACOBIAN,

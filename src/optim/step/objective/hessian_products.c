@@ -168,7 +168,7 @@ bool gd__var_has_products(const gd_var *var)
     return c && c->objective->loss && gd__var_has_graph(var);
 }
 
-/* Of unit vectors: wide enough for gradients that are estimates themselves. */
+/* The distance of differences along unit vectors: large enough for gradients that are estimates themselves. */
 static double difference_step(const gd_var *var)
 {
     double eps = 0;

@@ -1,6 +1,6 @@
 /* Loss, constraints and their derivatives as plain numbers, for methods that are written in them.
  *
- * All of it comes from one evaluation a point: what evaluations leave behind (memo.h) has the graphs, and derivatives are passes
+ * All of it comes from one evaluation per point: what evaluations leave behind (memo.h) has the graphs, and derivatives are passes
  * over them.  The Hessian of the Lagrangian is that of one number, weight f + y c, on the graphs of both. */
 #include "optim/step/objective/lagrangian.h"
 

@@ -3,7 +3,7 @@
  *
  * A search evaluates the point it accepts, and the next step begins there: where the objective is a function of the
  * parameters alone, one evaluation serves both.  A search that fails goes back to where it began, one with a fallback to the
- * lowest point it saw.  Parameters are compared bit for bit, so whatever moved them in between (another link, the caller) is
+ * lowest point it saw.  Parameters are compared bit for bit, so a move by a different link or the caller is
  * noticed.
  *
  * What is known of a point grows: a trial needs its value, and leaves the graph of it; the gradient comes from that graph if
@@ -165,7 +165,7 @@ static bool same_bits(const gd_tensor *a, const gd_tensor *b)
 
 static bool is_used(const gd_point *p) { return p->loss || p->residuals || p->constraints; }
 
-/* Of few parameters on the CPU the first number of each, else 0. */
+/* The first number of each parameter, if these are few and on the CPU; else 0. */
 static uint64_t mark_of(const gd_memo *m)
 {
     uint64_t mark = 0;
@@ -220,7 +220,7 @@ gd_point *gd__memo_find(gd_memo *m)
 
 /* ---- what is known there ---- */
 
-/* Of those that this step went to. */
+/* Among the points of this step. */
 static const gd_point *lowest(const gd_memo *m)
 {
     const gd_point *low = NULL;

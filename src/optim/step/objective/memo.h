@@ -6,14 +6,14 @@
 
 typedef struct gd_memo gd_memo;
 
-/* What is known where the parameters were once. */
+/* Values known at an earlier point of the parameters. */
 typedef struct gd_point {
     gd_tensor **copy;     /* what they were; owned, as is all below */
     uint32_t *version;    /* of their storages then: graphs made there are checked against these */
     gd_tensor *loss;      /* without history; NULL: nothing is known */
     gd_tensor **grad;     /* without history; entries NULL: not known */
     gd_tensor *graph;     /* what the objective's loss returned, with its history; NULL: not kept */
-    gd_tensor *residuals; /* the same of its residuals, where those are another function */
+    gd_tensor *residuals; /* the same of its residuals, if they are a different function */
     gd_tensor
         *constraint[2]; /* equal and below, without history; NULL: there are none, or nothing is known */
     gd_tensor *constraint_graph[2]; /* the same with their history; NULL: not kept */

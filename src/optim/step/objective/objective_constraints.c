@@ -185,7 +185,7 @@ gd_status gd_var_take_update(gd_var *var, gd_var *clone)
 
 /* ---- an objective with a term more ---- */
 
-/* What the caller's function made, in the dtype of the loss; an error that it recorded fails it. */
+/* The result of the caller's function in the dtype of the loss; NULL if the function recorded an error. */
 static gd_tensor *term_of(gd_closure *c, gd_ctx *ctx, gd_dtype dtype)
 {
     gd_tensor *t = c->term(c->user);

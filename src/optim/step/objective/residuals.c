@@ -90,7 +90,7 @@ static bool by_rows(const gd_objective *o)
 
 /* ---- all of them ---- */
 
-/* What the step returns when residuals were the first evaluation, and what the value here is for later. */
+/* The loss that the step returns if residuals were its first evaluation, and the value kept for later. */
 static gd_status loss_of_residuals(gd_var *var, const gd_objective *o, gd_point *p, gd_tensor *r)
 {
     bool known = !p || p->loss || o->residuals;
@@ -181,7 +181,7 @@ gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
     return status ? status : gd__give_out(ctx, residuals, 1);
 }
 
-/* What a callback gave, of the parameters' dtype.  Owned. */
+/* The result of a callback in the parameters' dtype.  Owned. */
 static gd_status checked(gd_var *var, gd_tensor *j, gd_tensor *r, gd_tensor **both, double *loss)
 {
     gd_ctx *ctx = var->ctx;

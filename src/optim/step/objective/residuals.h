@@ -1,4 +1,4 @@
-/* What closures and residuals share.  This folder: what a step asks of the user's function, and what is remembered of it. */
+/* Code shared by closures and residuals.  This folder: calls of the user's functions in a step, and the values kept from them. */
 #ifndef GD_OPTIM_STEP_RESIDUALS_H
 #define GD_OPTIM_STEP_RESIDUALS_H
 

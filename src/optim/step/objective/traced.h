@@ -11,7 +11,7 @@ GD_NODISCARD gd_status gd__traced_eval(gd_closure *c, gd_var *var, int flags, gd
                                        gd_tensor **grads);
 void gd__traced_objective_free(gd_optimizer *o);
 
-/* Of closure.c: loss and gradients of what the objective returned, in the scope it was made in.  keep: its graph stays. */
+/* In closure.c: loss and gradients of the objective's result, in the scope of that result.  keep: its graph stays. */
 GD_NODISCARD gd_status gd__derive(gd_var *var, gd_tensor *result, int flags, bool keep, gd_tensor **loss,
                                   gd_tensor **grads);
 

@@ -52,8 +52,8 @@ typedef const double *settings;
         }                                                                                               \
     }
 
-/* The same of a function that has a straight-line form for operands that are not far: stretches without far ones take it. */
-#define STRETCH    128
+/* The same of a function that has a straight-line form for operands that are not far: blocks without far ones take it. */
+#define BLOCK      128
 #define OPERANDS_1 (x_[i + k])
 #define OPERANDS_2 (x_[i + k], y_[i + k])
 #define LOOP_RANGED(name, inputs)                                                                       \
@@ -63,9 +63,9 @@ typedef const double *settings;
         T *restrict o = o_;                                                                             \
         const T *x_ = a_;                                                                               \
         (void)f;                                                                                        \
-        POINTERS_##inputs for (int64_t i = 0; i < n; i += STRETCH)                                      \
+        POINTERS_##inputs for (int64_t i = 0; i < n; i += BLOCK)                                        \
         {                                                                                               \
-            int64_t count = n - i < STRETCH ? n - i : STRETCH;                                          \
+            int64_t count = n - i < BLOCK ? n - i : BLOCK;                                              \
             int far = 0;                                                                                \
             for (int64_t k = 0; k < count; k++) far |= F(far_##name) OPERANDS_##inputs;                 \
             if (far)                                                                                    \

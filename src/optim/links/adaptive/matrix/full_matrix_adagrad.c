@@ -46,7 +46,7 @@ static gd_tensor *first_matrix(void *user, gd_tensor *param)
     return gd_to_device(gd_eye(gd_tensor_ctx(gg), gd_tensor_dtype(gg), n, n), gd_tensor_device(gg));
 }
 
-/* What the matrix becomes, or what it was where that is not finite. */
+/* The next matrix; the old one if the next is not finite. */
 static gd_tensor *gathered(const gd_link *link, gd_tensor *old, gd_tensor *gg)
 {
     double beta = gd_link_real(link, "beta", NULL), decay = gd_link_real(link, "decay", NULL);

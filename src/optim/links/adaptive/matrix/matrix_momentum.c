@@ -3,7 +3,7 @@
  *     u = lr g - (s - mu H s),   s = x_k - x_(k-1), 0 at first
  *
  * adaptive: mu |s| / |y| in place of mu, y the change of the gradient, renewed every adapt_freq steps (none: each).  It has its
- * learning rate itself: no lr after it.  State: parameters and, where adaptive, gradients before.  Cost: a product a step. */
+ * learning rate itself: no lr after it.  State: parameters and, where adaptive, gradients before.  Cost: a product per step. */
 #include "gradus/autograd.h"
 #include "gradus/hessian.h"
 
@@ -102,7 +102,7 @@ const gd_link_class gd_link_matrix_momentum = {
     .summary = "momentum that the curvature along the last step slows down",
     .formula = "lr u - (s - mu H s)",
     .paper = "Orr & Leen, Using curvature information for fast stochastic search, NeurIPS 1996",
-    .cost = "a product with the Hessian a step, about two gradients",
+    .cost = "a product with the Hessian per step, about two gradients",
     .example = "matrix_momentum(0.01, mu=0.1)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
