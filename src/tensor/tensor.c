@@ -1,5 +1,6 @@
 /* Tensors: storage, making, looking. */
 #include "tensor/tensor_internal.h"
+#include "base/memory/pool.h"
 #include "base/text/number.h"
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
@@ -18,11 +19,11 @@ static size_t storage_block(const gd_storage *storage)
     return sizeof *storage + (inside ? storage->bytes : 0);
 }
 
-static gd_storage *storage_new(gd_device *device, size_t bytes)
+static inline gd_storage *storage_new(gd_device *device, size_t bytes)
 {
     gd_ctx *ctx = device->ctx;
     bool inside = bytes <= INLINE_BYTES && device == ctx->cpu;
-    gd_storage *storage = gd__alloc(ctx, sizeof *storage + (inside ? bytes : 0));
+    gd_storage *storage = gd__pool_take(ctx, sizeof *storage + (inside ? bytes : 0));
     if (!storage) return NULL;
     *storage = (gd_storage){.ctx = ctx, .device = device, .bytes = bytes, .refs = 1};
     if (ctx->recorder) storage->serial = ++ctx->storages;
@@ -47,7 +48,7 @@ void gd__storage_release(gd_storage *storage)
     size_t block = storage_block(storage);
     if (block == sizeof *storage && storage->data && storage->bytes)
         storage->device->backend->free(storage->device, storage->data, storage->bytes);
-    gd__free(storage->ctx, storage, block);
+    gd__pool_give(storage->ctx, storage, block);
 }
 
 gd_status gd__writable(const char *what, const gd_tensor *t)
@@ -109,7 +110,7 @@ static void tensor_destroy(void *object)
     if (t->axes) gd__axes_release(t->axes);
     gd__storage_release(t->storage);
     if (t->grad) gd__release(t->grad);
-    gd__free(ctx, t, sizeof *t);
+    gd__pool_give(ctx, t, sizeof *t);
 }
 
 const gd_object_type gd__tensor_type = {"Tensor", tensor_destroy};
@@ -124,9 +125,9 @@ void gd__row_major(int ndim, const int64_t *size, int64_t *stride)
 }
 
 /* The struct alone: shape set, strides row-major, no storage. */
-static gd_tensor *shell(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *size)
+static inline gd_tensor *shell(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *size)
 {
-    gd_tensor *t = gd__alloc(ctx, sizeof *t);
+    gd_tensor *t = gd__pool_take(ctx, sizeof *t);
     if (!t) return NULL;
     if (gd__object_init(ctx, t, &gd__tensor_type)) {
         gd__free(ctx, t, sizeof *t);

@@ -95,10 +95,17 @@ static gd_status refuse(const gd_link *link, int field, int a, int b)
                    two, o->param[b].name, o->param[b].group);
 }
 
+/* Has every parameter the link's own settings? */
+static inline bool is_alike(const gd_link *link)
+{
+    const gd_optimizer *o = link->optimizer;
+    return !o || !o->count || !(o->grouping.keys || link->locals);
+}
+
 static const gd_setting *for_the_step(const gd_link *link, int field)
 {
     const gd_optimizer *o = link->optimizer;
-    if (!o || !o->count || !(o->grouping.keys || link->locals)) return &link->value[field];
+    if (is_alike(link)) return &link->value[field];
     int a, b;
     /* a getter between steps only reads; a link in a step must not continue with incomplete settings */
     if (o->stepping && o->grouping.mixed && disagree(link, field, &a, &b)) (void)refuse(link, field, a, b);
@@ -119,9 +126,10 @@ const gd_setting *gd__in_force(const gd_link *link, const char *name)
 
 /* ---- readers ---- */
 
-const gd_setting *gd_link_get(const gd_link *link, const char *name, const gd_tensor *param)
+static inline const gd_setting *get(const gd_link *link, const char *name, const gd_tensor *param)
 {
     int field = link ? gd__link_field((gd_link *)(uintptr_t)link, name) : -1;
+    if (field >= 0 && !param && is_alike(link)) return &link->value[field];
     if (field >= 0) return gd__resolve(link, field, param);
     if (!link || !name)
         (void)gd__null(gd_link_ctx(link), "link: the name of a setting is NULL");
@@ -130,15 +138,20 @@ const gd_setting *gd_link_get(const gd_link *link, const char *name, const gd_te
     return NULL;
 }
 
+const gd_setting *gd_link_get(const gd_link *link, const char *name, const gd_tensor *param)
+{
+    return get(link, name, param);
+}
+
 double gd_link_real(const gd_link *link, const char *name, const gd_tensor *param)
 {
-    const gd_setting *s = gd_link_get(link, name, param);
+    const gd_setting *s = get(link, name, param);
     return s && (s->kind == GD_SET_REAL || s->kind == GD_SET_BOOL) ? s->real : NAN;
 }
 
 bool gd_link_flag(const gd_link *link, const char *name)
 {
-    const gd_setting *s = gd_link_get(link, name, NULL);
+    const gd_setting *s = get(link, name, NULL);
     if (s && s->kind == GD_SET_NONE) return link->optimizer && link->optimizer->searching.careful;
     return s && s->kind == GD_SET_BOOL && s->real != 0;
 }

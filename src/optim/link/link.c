@@ -35,19 +35,20 @@ int gd__field_index(const gd_link_class *cls, const char *name)
     return -1;
 }
 
-int gd__link_field(gd_link *link, const char *name)
+int gd__link_field_new(gd_link *link, const char *name)
 {
     const gd_link_class *cls = link->cls;
     uint8_t *guess = &link->guess[gd__name_place(name)];
-    if (*guess < cls->field_count && cls->fields[*guess].name == name) return *guess;
-    int found = gd__field_index(cls, name);
+    int found = 0;
+    while (found < cls->field_count && cls->fields[found].name != name) found++;
+    if (found == cls->field_count) found = gd__field_index(cls, name);
     if (found >= 0 && found < UINT8_MAX) *guess = (uint8_t)found;
     return found;
 }
 
 bool gd_link_has_field(const gd_link *link, const char *name)
 {
-    return link && gd__field_index(link->cls, name) >= 0;
+    return link && gd__link_field((gd_link *)(uintptr_t)link, name) >= 0;
 }
 
 int gd__slot_index(const gd_link_class *cls, const char *name)

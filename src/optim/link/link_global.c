@@ -5,9 +5,15 @@
 
 gd_global *gd__global_find(const gd_link *link, const char *name)
 {
-    for (int i = 0; name && i < link->globals; i++) {
+    if (!name) return NULL;
+    /* the same address mostly has the same text */
+    for (int i = 0; i < link->globals; i++)
+        if (link->global[i]->asked == name && !strcmp(link->global[i]->name, name)) return link->global[i];
+    for (int i = 0; i < link->globals; i++) {
         const char *other = link->global[i]->name;
-        if (other[0] == name[0] && !strcmp(other, name)) return link->global[i];
+        if (other[0] != name[0] || strcmp(other, name) != 0) continue;
+        link->global[i]->asked = name;
+        return link->global[i];
     }
     return NULL;
 }

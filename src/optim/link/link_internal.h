@@ -48,7 +48,8 @@ static inline size_t gd__columns_size(int runs)
 }
 
 typedef struct gd_global {
-    const char *name; /* interned */
+    const char *name;  /* interned */
+    const char *asked; /* where the name was that it was last asked for by */
     double value;
     gd_tensor *tensor; /* NULL: a number */
     gd_column_owners
@@ -95,8 +96,14 @@ struct gd_link {
 gd_link *gd__link_new(gd_ctx *ctx, const gd_link_class *cls);
 int gd__field_index(const gd_link_class *cls, const char *name);
 /* The same, sooner for a name that the link was asked for before: names in code are the classes' own, as the linker joins equal texts. */
-int gd__link_field(gd_link *link, const char *name);
+int gd__link_field_new(gd_link *link, const char *name); /* one that the guess is not for */
 static inline size_t gd__name_place(const char *name) { return (uintptr_t)name * 0x9e3779b97f4a7c15u >> 59; }
+static inline int gd__link_field(gd_link *link, const char *name)
+{
+    int guess = link->guess[gd__name_place(name)];
+    bool right = guess < link->cls->field_count && link->cls->fields[guess].name == name;
+    return right ? guess : gd__link_field_new(link, name);
+}
 int gd__slot_index(const gd_link_class *cls, const char *name);
 int gd__scalar_index(const gd_link_class *cls, const char *name);
 extern const gd_link_class gd_link_chain;

@@ -138,38 +138,48 @@ typedef struct piece_job {
     double *partial;
 } piece_job;
 
-static const void *row_piece(const piece_job *w, bool y, int row)
+/* Some rows, and where their pieces of s and y are in turn. */
+typedef struct some_rows {
+    int count, row[GD_SOME_PAIRS];
+    const void *piece[2 * GD_SOME_PAIRS];
+} some_rows;
+
+static void add_row(const piece_job *w, some_rows *some, int row)
 {
     const gd_history *h = w->j->h;
-    if (w->j->pair && row == w->j->fresh) return y ? w->y : w->s;
-    return gd__in_vector(&h->layout, gd__history_at(h, y ? h->y : h->s, row), &w->span);
+    bool fresh = w->j->pair && row == w->j->fresh;
+    size_t at = ((size_t)row * (size_t)h->width + (size_t)w->span.at) * h->layout.item;
+    some->piece[2 * some->count] = fresh ? w->s : h->s->data + at;
+    some->piece[2 * some->count + 1] = fresh ? w->y : h->y->data + at;
+    some->row[some->count++] = row;
 }
 
 /* Adds the products of some rows with x and y; `of` says which those are for s, and for y it is YU more. */
-static void add_products(const piece_job *w, const int *row, int count, const void *x, int of_x,
-                         const void *y, int of_y)
+static void add_products(const piece_job *w, const some_rows *some, const void *x, int of_x, const void *y,
+                         int of_y)
 {
-    const void *list[2 * GD_SOME_PAIRS] = {NULL};
-    double two[4 * GD_SOME_PAIRS];
-    for (int i = 0; i < 2 * count; i++) list[i] = row_piece(w, i % 2, row[i / 2]);
-    w->j->h->layout.loops->dots(list, 2 * count, x, y, w->span.size, two);
-    for (int i = 0; i < 2 * count; i++) {
-        double *out = w->partial + row[i / 2] * PRODUCTS + (i % 2 ? YU : SU);
-        out[of_x] += two[2 * i];
-        if (of_y != of_x) out[of_y] += two[2 * i + 1];
+    double four[4 * GD_SOME_PAIRS];
+    w->j->h->layout.loops->dots(some->piece, 2 * some->count, x, y, w->span.size, four);
+    for (int i = 0; i < some->count; i++) {
+        double *out = w->partial + some->row[i] * PRODUCTS;
+        out[SU + of_x] += four[4 * i];
+        out[YU + of_x] += four[4 * i + 2];
+        if (of_y == of_x) continue;
+        out[SU + of_y] += four[4 * i + 1];
+        out[YU + of_y] += four[4 * i + 3];
     }
 }
 
-static void some_products(const piece_job *w, const int *row, int count)
+static void some_products(const piece_job *w, const some_rows *some)
 {
     const dots_job *j = w->j;
     if (!j->pair)
-        add_products(w, row, count, w->u, SU, w->u, SU);
+        add_products(w, some, w->u, SU, w->u, SU);
     else if (!j->dots)
-        add_products(w, row, count, w->s, SS, w->y, SY);
+        add_products(w, some, w->s, SS, w->y, SY);
     else
-        add_products(w, row, count, w->u, SU, w->y, SY);
-    if (j->pair && j->dots && j->h->uses_ss) add_products(w, row, count, w->s, SS, w->s, SS);
+        add_products(w, some, w->u, SU, w->y, SY);
+    if (j->pair && j->dots && j->h->uses_ss) add_products(w, some, w->s, SS, w->s, SS);
 }
 
 static double larger(double a, double b) { return b <= a || a != a ? a : b; }
@@ -215,19 +225,21 @@ static void piece_products(piece_job *w)
     const dots_job *j = w->j;
     const gd_history *h = j->h;
     _Alignas(64) char room[2][GD_PIECE_BYTES];
-    int row[GD_SOME_PAIRS], count = 0;
+    some_rows some;
+    some.count = 0;
     if (j->pair) {
         make_pair(w, room);
-        row[count++] = j->fresh;
+        add_row(w, &some, j->fresh);
     }
-    for (int k = j->oldest; k < h->pairs; k++) {
-        if (count == GD_SOME_PAIRS) {
-            some_products(w, row, count);
-            count = 0;
+    for (int k = j->oldest, row = gd__history_row(h, k); k < h->pairs; k++) {
+        if (some.count == GD_SOME_PAIRS) {
+            some_products(w, &some);
+            some.count = 0;
         }
-        row[count++] = gd__history_row(h, k);
+        add_row(w, &some, row);
+        row = row + 1 == h->rows ? 0 : row + 1;
     }
-    if (count) some_products(w, row, count);
+    if (some.count) some_products(w, &some);
 }
 
 static void span_products(void *arg, const gd_span *span, int64_t index)
@@ -245,16 +257,12 @@ static void span_products(void *arg, const gd_span *span, int64_t index)
     }
 }
 
-/* Of a short vector: nothing is to be joined.  A sum of -0 becomes 0 as it does there. */
+/* Of a short vector: nothing is to be joined.  What begins with 0 does not become -0. */
 static void products_of_one_span(dots_job *j, double *sum)
 {
-    size_t size = partial_size(j->h);
-    memset(sum, 0, size * sizeof *sum);
+    memset(sum, 0, partial_size(j->h) * sizeof *sum);
     j->partial = sum;
     span_products(j, j->h->layout.span, 0);
-    for (size_t k = 0; k < size - 2; k++) sum[k] += 0.0;
-    sum[size - 2] = larger(0, sum[size - 2]);
-    sum[size - 1] = larger(0, sum[size - 1]);
 }
 
 /* Plain loops: one reading of the history on all threads. */
@@ -655,6 +663,14 @@ static gd_status through_inner(gd_link *link, gd_var *var, gd_tensor *const *upd
                               count);
 }
 
+/* A row of the ring from its oldest number on. */
+static inline void in_order(const gd_history *h, const double *ring, int first, double *out)
+{
+    int n = h->pairs, left = h->rows - first < n ? h->rows - first : n;
+    for (int i = 0; i < left; i++) out[i] = ring[first + i];
+    for (int i = left; i < n; i++) out[i] = ring[i - left];
+}
+
 /* The products of the pairs in their order, in room of their own with `more` numbers behind them, which are 0. */
 static double *pairs_of(const gd_history *h, bool with_dots, size_t more, gd_pairs *p)
 {
@@ -663,16 +679,13 @@ static double *pairs_of(const gd_history *h, bool with_dots, size_t more, gd_pai
     double *room = gd_link_memory(h->link, (squares * square + 2 * (size_t)n + more) * sizeof *room);
     if (!room) return NULL;
     double *sy = room, *yy = sy + square, *su = yy + square, *yu = su + n, *ss = yu + n;
+    int first = gd__history_row(h, 0), row = first;
     for (int i = 0; i < n; i++) {
-        int row = gd__history_row(h, i), column = gd__history_row(h, 0);
-        for (int j = 0; j < n; j++) {
-            int at = row * h->rows + column;
-            sy[i * n + j] = h->sy[at];
-            yy[i * n + j] = h->yy[at];
-            if (h->uses_ss) ss[i * n + j] = h->ss[at];
-            column = column + 1 == h->rows ? 0 : column + 1;
-        }
+        in_order(h, h->sy + row * h->rows, first, sy + i * n);
+        in_order(h, h->yy + row * h->rows, first, yy + i * n);
+        if (h->uses_ss) in_order(h, h->ss + row * h->rows, first, ss + i * n);
         if (with_dots) su[i] = h->s_dots[row], yu[i] = h->y_dots[row];
+        row = row + 1 == h->rows ? 0 : row + 1;
     }
     *p = (gd_pairs){.count = n, .ss = h->uses_ss ? ss : NULL, .sy = sy, .yy = yy, .su = su, .yu = yu};
     return h->uses_ss ? ss + square : ss;

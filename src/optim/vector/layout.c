@@ -5,6 +5,7 @@
 #include "tensor/device.h"
 #include "tensor/shape.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define IN_LINE 65536 /* shorter vectors are not worth waking threads for */
@@ -25,9 +26,9 @@ const gd_vector_loops *gd__loops_for(const gd_ctx *ctx, gd_dtype dtype)
 
 /* ---- layouts ---- */
 
-static bool plain_tensor(const gd_layout *l, const gd_tensor *t)
+static inline bool plain_tensor(const gd_layout *l, const gd_tensor *t)
 {
-    return t->dtype == l->dtype && t->storage->device == l->device && gd__contiguous(t);
+    return t->dtype == l->dtype && t->storage->device == l->device && (t->rows || gd__contiguous(t));
 }
 
 bool gd__plain(const gd_layout *l, gd_tensor *const *list)
@@ -83,11 +84,16 @@ gd_status gd__not_own(gd_ctx *ctx)
 
 gd_status gd__layout_init(gd_layout *l, gd_ctx *ctx, gd_tensor *const *like, int count)
 {
-    *l = (gd_layout){.ctx = ctx, .like = like, .count = count, .dtype = gd__list_dtype(like, count)};
-    l->device = count ? like[0]->storage->device : gd__cpu(ctx);
+    gd_device *cpu = gd__cpu(ctx);
+    memset(l, 0, offsetof(gd_layout, first));
+    l->ctx = ctx;
+    l->like = like;
+    l->count = count;
+    l->dtype = gd__list_dtype(like, count);
+    l->device = count ? like[0]->storage->device : cpu;
     l->total = gd__list_numel(like, count);
     l->item = gd_dtype_size(l->dtype);
-    l->plain = l->device == gd__cpu(ctx);
+    l->plain = l->device == cpu;
     if (l->plain) l->loops = gd__loops_for(ctx, l->dtype);
     for (int i = 0; i < count && l->plain; i++) l->plain = plain_tensor(l, like[i]);
     l->own = ctx->own_lists;

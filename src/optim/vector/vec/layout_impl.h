@@ -65,7 +65,37 @@ static double NAME(largest)(const void *x_, const void *y_, int64_t n)
     return value;
 }
 
-/* Products of `count` rows, a constant, with x and y. */
+/* Adds the products of the elements from `at` on, fewer than sixteen, one after the other. */
+static void NAME(dots_end)(const void *const *rows, int count, const T *x, const T *y, int64_t at, int64_t n,
+                           double *out)
+{
+    pair both[LANES], *sum = (pair *)(void *)out;
+    int few = (int)(n - at), r = 0;
+    if (few <= 0) return;
+    for (int k = 0; k < few; k++) both[k] = (pair){(double)x[at + k], (double)y[at + k]};
+    for (; r + 4 <= count; r += 4) {
+        const T *a = (const T *)rows[r] + at, *b = (const T *)rows[r + 1] + at;
+        const T *c = (const T *)rows[r + 2] + at, *d = (const T *)rows[r + 3] + at;
+        pair s[4];
+        memcpy(s, sum + r, sizeof s);
+        for (int k = 0; k < few; k++) {
+            s[0] += (pair){(double)a[k], (double)a[k]} * both[k];
+            s[1] += (pair){(double)b[k], (double)b[k]} * both[k];
+            s[2] += (pair){(double)c[k], (double)c[k]} * both[k];
+            s[3] += (pair){(double)d[k], (double)d[k]} * both[k];
+        }
+        memcpy(sum + r, s, sizeof s);
+    }
+    for (; r < count; r++) {
+        const T *a = (const T *)rows[r] + at;
+        pair s;
+        memcpy(&s, sum + r, sizeof s);
+        for (int k = 0; k < few; k++) s += (pair){(double)a[k], (double)a[k]} * both[k];
+        memcpy(sum + r, &s, sizeof s);
+    }
+}
+
+/* Products of `count` rows, a constant, with x and y; n: a multiple of sixteen. */
 static inline __attribute__((always_inline)) void
 NAME(dots_of)(const void *const *rows, int count, const T *x, const T *y, int64_t n, double *out)
 {
@@ -82,24 +112,19 @@ NAME(dots_of)(const void *const *rows, int count, const T *x, const T *y, int64_
             }
         }
     }
-    for (int r = 0; r < count; r++) {
-        pair both = {0};
-        for (int k = 0; k < 2 && i; k++) both[k] = add_lanes(&sum[2 * r + k]);
-        const T *row = rows[r];
-        for (int64_t k = i; k < n; k++)
-            both += (pair){(double)row[k], (double)row[k]} * (pair){(double)x[k], (double)y[k]};
-        out[2 * r] = both[0];
-        out[2 * r + 1] = both[1];
-    }
+    for (int r = 0; r < 2 * count; r++) out[r] = add_lanes(&sum[r]);
 }
 
 static void NAME(dots)(const void *const *rows, int count, const void *x, const void *y, int64_t n,
                        double *out)
 {
-    int r = 0;
-    for (; r + GROUP <= count; r += GROUP) NAME(dots_of)(rows + r, GROUP, x, y, n, out + 2 * r);
-    for (; r + 2 <= count; r += 2) NAME(dots_of)(rows + r, 2, x, y, n, out + 2 * r);
-    for (; r < count; r++) NAME(dots_of)(rows + r, 1, x, y, n, out + 2 * r);
+    int64_t whole_blocks = n & ~(int64_t)(LANES - 1);
+    int r = whole_blocks ? 0 : count;
+    if (!whole_blocks) memset(out, 0, 2 * (size_t)count * sizeof *out);
+    for (; r + GROUP <= count; r += GROUP) NAME(dots_of)(rows + r, GROUP, x, y, whole_blocks, out + 2 * r);
+    for (; r + 2 <= count; r += 2) NAME(dots_of)(rows + r, 2, x, y, whole_blocks, out + 2 * r);
+    for (; r < count; r++) NAME(dots_of)(rows + r, 1, x, y, whole_blocks, out + 2 * r);
+    NAME(dots_end)(rows, count, x, y, whole_blocks, n, out);
 }
 
 static void NAME(move)(void *o_, const void *x_, const void *u_, double a_, int64_t n)

@@ -1,5 +1,5 @@
 /* Memory of a context: the allocator, a pool of small blocks, string copies, interned names. */
-#include "base/ctx.h"
+#include "base/memory/pool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,13 +36,6 @@ void *gd__system_alloc(void *user, void *old, size_t old_size, size_t new_size)
         free(old);
     }
     return block;
-}
-
-/* Pool class of a size: blocks of 64 << class bytes; -1 if too large. */
-static int pool_class(size_t size)
-{
-    if (size > ((size_t)64 << (GD_POOL_CLASSES - 1))) return -1;
-    return size <= 64 ? 0 : 64 - __builtin_clzll((size - 1) >> 6);
 }
 
 /* ---- large blocks ---- */
@@ -123,7 +116,7 @@ void *gd__alloc(gd_ctx *ctx, size_t size)
 {
     if (size == 0) size = 1;
     if (!ctx->pool_on || size > PTRDIFF_MAX) return fresh(ctx, size);
-    int class = pool_class(size);
+    int class = gd__pool_class(size);
     if (class >= 0) {
         gd_pool_block *block = ctx->pool[class];
         if (!block) return fresh(ctx, (size_t)64 << class);
@@ -142,7 +135,7 @@ void *gd__alloc(gd_ctx *ctx, size_t size)
 void gd__free_block(gd_ctx *ctx, void *block, size_t size)
 {
     if (size == 0) size = 1;
-    int class = ctx->pool_on ? pool_class(size) : -1;
+    int class = ctx->pool_on ? gd__pool_class(size) : -1;
     if (class >= 0) {
         gd_pool_block *head = block;
         head->next = ctx->pool[class];
