@@ -248,7 +248,7 @@ void bench_first_calls(bench_first *out)
     *out = (bench_first){.eager = once_with_operators()};
     if (!mkdtemp(cache)) return;
     for (int k = 0; k < 2; k++) out->numbers[k] = calls_of(cache, fifty, 4, GD_TRACE_AT_ONCE, 5, NULL);
-    for (int k = 0; k < 2; k++) out->vectors[k] = calls_of(cache, fifty, 100000, GD_TRACE_AT_ONCE, 5, NULL);
+    for (int k = 0; k < 2; k++) out->vectors[k] = calls_of(cache, fifty, 2000, GD_TRACE_AT_ONCE, 5, NULL);
     empty_folder(cache);
     (void)calls_of(cache, bench_rollout, 6, GD_TRACE_LATER, 20, &out->usable);
     empty_folder(cache);

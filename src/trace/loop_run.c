@@ -1,55 +1,102 @@
 /* Running loops: block by block, tasks side by side. */
 #include "program/element.h"
+#include "tensor/cpu/row_kernels.h"
 #include "trace/trace_loop.h"
 
 #include <string.h>
 
 /* ---- operands ---- */
 
-/* n elements `step` items apart to numbers. */
-static void collect_numbers(const gd_loop *loop, char *to, gd_dtype dtype, const char *from, int64_t step,
-                            int64_t n)
+/* `rows` runs of n elements: element k of run r is from[r * apart + k * step]. */
+#define PUT_RUNS(name, type)                                                                               \
+    static void name(type *restrict to, const type *restrict from, int64_t rows, int64_t apart, int64_t n, \
+                     int64_t step)                                                                         \
+    {                                                                                                      \
+        RUNS_OF(2) RUNS_OF(3) RUNS_OF(4) if (n == 1 && apart == 0) n = rows, rows = 1, step = 0;           \
+        if (n == 1) n = rows, rows = 1, step = apart;                                                      \
+        for (int64_t r = 0; r < rows; r++, to += n, from += apart)                                         \
+            if (step == 0) {                                                                               \
+                type value = *from;                                                                        \
+                for (int64_t k = 0; k < n; k++) to[k] = value;                                             \
+            } else if (step == 1)                                                                          \
+                memcpy(to, from, (size_t)n * sizeof *to);                                                  \
+            else                                                                                           \
+                for (int64_t k = 0; k < n; k++) to[k] = from[k * step];                                    \
+    }
+/* of a length that the compiler knows */
+#define RUNS_OF(length)                                                 \
+    if (n == length) {                                                  \
+        for (int64_t r = 0; r < rows; r++, to += length, from += apart) \
+            for (int k = 0; k < length; k++) to[k] = from[k * step];    \
+        return;                                                         \
+    }
+PUT_RUNS(put_words, uint32_t)
+PUT_RUNS(put_longs, uint64_t)
+
+static void put_truth(const gd_loop *loop, char *to, const char *from, int64_t rows, int64_t apart, int64_t n,
+                      int64_t step)
 {
-    if (dtype == GD_BOOL && loop->dtype == GD_F32)
-        for (int64_t i = 0; i < n; i++) ((float *)(void *)to)[i] = from[i * step] != 0;
-    else if (dtype == GD_BOOL)
-        for (int64_t i = 0; i < n; i++) ((double *)(void *)to)[i] = from[i * step] != 0;
-    else if (dtype == GD_F32)
-        for (int64_t i = 0; i < n; i++)
-            ((uint32_t *)(void *)to)[i] = ((const uint32_t *)(const void *)from)[i * step];
-    else
-        for (int64_t i = 0; i < n; i++)
-            ((uint64_t *)(void *)to)[i] = ((const uint64_t *)(const void *)from)[i * step];
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t k = 0; k < n; k++) {
+            bool truth = from[r * apart + k * step] != 0;
+            if (loop->dtype == GD_F32)
+                ((float *)(void *)to)[r * n + k] = truth;
+            else
+                ((double *)(void *)to)[r * n + k] = truth;
+        }
 }
 
-/* Elements first to first + n of an operand as it would lie if it had all axes of the result. */
+static void put_runs(const gd_loop *loop, const gd_loop_array *a, char *to, const char *from, int64_t rows,
+                     int64_t apart, int64_t n, int64_t step)
+{
+    if (a->dtype == GD_BOOL)
+        put_truth(loop, to, from, rows, apart, n, step);
+    else if (a->dtype == GD_F32)
+        put_words((uint32_t *)(void *)to, (const uint32_t *)(const void *)from, rows, apart, n, step);
+    else
+        put_longs((uint64_t *)(void *)to, (const uint64_t *)(const void *)from, rows, apart, n, step);
+}
+
+/* Moves `by` elements on along axis d. */
+static int64_t move_on(const gd_loop_array *a, int64_t *index, int d, int64_t by)
+{
+    int64_t at = by * a->stride[d];
+    index[d] += by;
+    for (; d > 0 && index[d] == a->size[d]; d--) {
+        index[d] = 0;
+        index[d - 1]++;
+        at += a->stride[d - 1] - a->size[d] * a->stride[d];
+    }
+    return at;
+}
+
+/* Elements first to first + n of an operand as it would lie if it had all axes of the result: runs along the last axis, and as many
+ * of them at once as the axis before has. */
 static void spread_out(const gd_loop *loop, const gd_loop_array *a, const char *base, int64_t first,
                        int64_t n, char *to)
 {
     int64_t index[GD_MAX_DIMS + 1] = {0}, at = 0, rest = first;
-    size_t item = gd_dtype_size(a->dtype), wide = gd_dtype_size(loop->dtype);
+    int64_t item = (int64_t)gd_dtype_size(a->dtype), wide = (int64_t)gd_dtype_size(loop->dtype);
     int last = a->ndim - 1;
+    if (last < 0) {
+        put_runs(loop, a, to, base + a->offset, 1, 0, n, 0);
+        return;
+    }
     for (int d = a->ndim; d-- > 0; rest /= a->size[d]) {
         index[d] = rest % a->size[d];
         at += index[d] * a->stride[d];
     }
-    for (int64_t done = 0, run; done < n; done += run) {
-        run = last < 0 ? n : a->size[last] - index[last];
+    for (int64_t done = 0, run, rows; done < n; done += rows * run) {
+        run = a->size[last] - index[last];
+        rows = 1;
         if (run > n - done) run = n - done;
-        int64_t step = last < 0 ? 0 : a->stride[last];
-        const char *from = base + a->offset + at * (int64_t)item;
-        if (step == 1 && a->dtype == loop->dtype)
-            memcpy(to + (size_t)done * wide, from, (size_t)run * wide);
-        else
-            collect_numbers(loop, to + (size_t)done * wide, a->dtype, from, step, run);
-        if (last < 0) return;
-        at += run * step;
-        index[last] += run;
-        for (int d = last; d > 0 && index[d] == a->size[d]; d--) {
-            index[d] = 0;
-            index[d - 1]++;
-            at += a->stride[d - 1] - a->size[d] * a->stride[d];
+        if (last && !index[last] && run == a->size[last]) {
+            rows = a->size[last - 1] - index[last - 1];
+            if (rows > (n - done) / run) rows = (n - done) / run;
         }
+        put_runs(loop, a, to + done * wide, base + a->offset + at * item, rows,
+                 last ? a->stride[last - 1] : 0, run, a->stride[last]);
+        at += rows > 1 ? move_on(a, index, last - 1, rows) : move_on(a, index, last, run);
     }
 }
 
@@ -100,40 +147,40 @@ static void run_piece(const gd_loop_job *j, const gd_loop_region *r, int64_t sta
         gd__interpret(r->program, r->pass, first, n, array, r->number, none);
 }
 
-static void add_rows(const gd_vec_table *vec, gd_dtype dtype, char *to, const char *from, int64_t n)
+static const gd_rows_table *rows_of(const gd_loop *loop)
 {
-    if (dtype == GD_F32)
-        vec->add_f32((float *)(void *)to, (const float *)(const void *)from, n);
-    else
-        vec->add_f64((double *)(void *)to, (const double *)(const void *)from, n);
+    return &gd__vec(loop->ctx->cpu)->rows[loop->dtype == GD_F32 ? GD_AS_F32 : GD_AS_F64];
 }
 
-static void sum_row(const gd_vec_table *vec, gd_dtype dtype, char *to, const char *from, int64_t n)
+/* Rows side by side, the last may be shorter; short ones in tiles, whose sums are added up in the same order. */
+static void sum_rows(const gd_rows_table *by, char *to, const char *from, int64_t row, int64_t n,
+                     int64_t item)
 {
-    if (dtype == GD_F32)
-        *(float *)(void *)to = vec->sum_f32((const float *)(const void *)from, n);
-    else
-        *(double *)(void *)to = vec->sum_f64((const double *)(const void *)from, n);
+    int64_t tile = row > GD_TILE_LONG ? row : GD_TILE_ROWS * row;
+    for (int64_t i = 0; i < n; i += tile, to += tile / row * item) {
+        int64_t left = tile < n - i ? tile : n - i;
+        if (row > GD_TILE_LONG)
+            by->row[GD_FOLD_SUM](to, from + i * item, left);
+        else
+            by->short_rows[GD_FOLD_SUM](to, from + i * item, left / row, row);
+    }
 }
 
 /* Sums of a block, as in cpu/reduce.c: into the place of their chunk, or of the result where there is one chunk. */
 static void sum_block(const gd_loop *loop, const gd_loop_end *e, char *out, const char *from, int64_t start,
                       int64_t n)
 {
-    const gd_vec_table *vec = gd__vec(loop->ctx->cpu);
+    const gd_rows_table *by = rows_of(loop);
     int64_t item = (int64_t)gd_dtype_size(loop->dtype);
     char *to = e->partial ? e->partial : out + e->offset;
     if (e->inner == 1) {
         int64_t row = e->chunks > 1 ? GD_LOOP_PIECE : e->reduced;
-        to += start / row * item;
-        for (int64_t i = 0; i < n; i += row, to += item)
-            sum_row(vec, loop->dtype, to, from + i * item, row < n - i ? row : n - i);
+        sum_rows(by, to + start / row * item, from, row, n, item);
         return;
     }
-    int64_t bytes = e->inner * item, rows = n / e->inner, chunk = e->chunks > 1 ? 128 : e->reduced;
-    to += start / (chunk * e->inner) * bytes;
-    memcpy(to, from, (size_t)bytes);
-    for (int64_t i = 1; i < rows; i++) add_rows(vec, loop->dtype, to, from + i * bytes, e->inner);
+    int64_t chunk = e->chunks > 1 ? 128 : e->reduced;
+    to += start / (chunk * e->inner) * e->inner * item;
+    by->columns[GD_FOLD_SUM](to, from, e->inner, n / e->inner, e->inner);
 }
 
 static void store_truth(const gd_loop *loop, char *to, const char *from, int64_t n)
@@ -188,13 +235,13 @@ static void run_task(void *arg, int64_t task)
 /* Chunks pairwise, as join_chunks of cpu/reduce.c. */
 static void join_sums(const gd_loop *loop, const gd_loop_end *e, char *out)
 {
-    const gd_vec_table *vec = gd__vec(loop->ctx->cpu);
+    const gd_rows_table *by = rows_of(loop);
     int64_t bytes = e->inner * (int64_t)gd_dtype_size(loop->dtype);
     for (int64_t row = 0; row < e->outer; row++) {
         char *p = e->partial + row * e->chunks * bytes;
         for (int64_t width = 1; width < e->chunks; width *= 2)
             for (int64_t c = 0; c + width < e->chunks; c += 2 * width)
-                add_rows(vec, loop->dtype, p + c * bytes, p + (c + width) * bytes, e->inner);
+                by->join[GD_FOLD_SUM](p + c * bytes, p + (c + width) * bytes, e->inner);
         memcpy(out + e->offset + row * bytes, p, (size_t)bytes);
     }
 }
