@@ -149,6 +149,16 @@ def _numbers_of(argnums: int | Sequence[int], args: tuple[Any, ...], what: str) 
     return out
 
 
+def _taken_at(argnums: int | Sequence[int], args: tuple[Any, ...], what: str) -> tuple[_Taken, list[Any]]:
+    """The arguments at argnums as leaves, and all arguments with these in their places."""
+    numbers = _numbers_of(argnums, args, what)
+    taken = _Taken(what, [args[n] for n in numbers])
+    given = list(args)
+    for n, value in zip(numbers, taken.arguments):
+        given[n] = value
+    return taken, given
+
+
 def _scalar(what: str, fn: Any, out: Any) -> Tensor:
     if isinstance(out, _core._Virtual):
         out = out.value
@@ -171,11 +181,7 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, ha
     @functools.wraps(fun, updated=())
     def value_and_grad_of(*args: Any, **keywords: Any) -> Any:
         what, recording = "grad", _core.grad_enabled()
-        numbers = _numbers_of(argnums, args, what)
-        taken = _Taken(what, [args[n] for n in numbers])
-        given = list(args)
-        for n, value in zip(numbers, taken.arguments):
-            given[n] = value
+        taken, given = _taken_at(argnums, args, what)
         with enable_grad(), _inside():
             out = fun(*given, **keywords)
             if has_aux and not (isinstance(out, tuple) and len(out) == 2):
@@ -313,11 +319,7 @@ def jacrev(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
     @functools.wraps(fun, updated=())
     def jacobian_of(*args: Any, **keywords: Any) -> Any:
         what, recording = "jacobian", _core.grad_enabled()
-        numbers = _numbers_of(argnums, args, what)
-        taken = _Taken(what, [args[n] for n in numbers])
-        given = list(args)
-        for n, value in zip(numbers, taken.arguments):
-            given[n] = value
+        taken, given = _taken_at(argnums, args, what)
         with enable_grad(), _inside():
             out = fun(*given, **keywords)
             out, aux = out if has_aux else (out, None)

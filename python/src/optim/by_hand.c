@@ -1,5 +1,6 @@
 /* Parts of an optimizer by hand: its chain on any tensors, single links, names of attributes. */
 #include "core.h"
+#include "view.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,24 +17,6 @@ static gd_optimizer *optimizer_in(PyObject *o, gd_py_context **c)
 }
 
 /* ---- a chain on tensors ---- */
-
-/* The tensors of a list, one per parameter, borrowed; for PyMem_Free. */
-static gd_tensor **tensors_in(PyObject *list, const char *what, int count)
-{
-    PyObject *values = PySequence_Tuple(list);
-    int fine = values && PyTuple_Size(values) == count;
-    gd_tensor **t = fine ? PyMem_Calloc((size_t)count + 1, sizeof *t) : NULL;
-    for (int i = 0; t && i < count && fine; i++) {
-        PyObject *item = PyTuple_GetItem(values, i);
-        fine = gd_py_is_tensor(item) && (t[i] = gd_py_tensor_of(item));
-    }
-    Py_XDECREF(values);
-    if (t && fine) return t;
-    PyMem_Free(t);
-    if (!PyErr_Occurred())
-        PyErr_Format(PyExc_TypeError, "%s: a list of %d tensors is needed, one per parameter", what, count);
-    return NULL;
-}
 
 typedef struct by_hand {
     gd_tensor **tensors, **params, **grads;
@@ -55,8 +38,8 @@ static int by_hand_read(by_hand *b, const gd_optimizer *o, PyObject *tensors, Py
     b->params = PyMem_Calloc((size_t)b->count + 1, sizeof *b->params);
     if (!b->params) return !PyErr_NoMemory();
     for (int i = 0; i < b->count; i++) b->params[i] = gd_optimizer_param(o, i);
-    if (!(b->tensors = tensors_in(tensors, "transform", b->count))) return 0;
-    if (grads != Py_None && !(b->grads = tensors_in(grads, "transform: grads", b->count))) return 0;
+    if (!(b->tensors = gd_py_tensors_of(tensors, "transform", b->count))) return 0;
+    if (grads != Py_None && !(b->grads = gd_py_tensors_of(grads, "transform: grads", b->count))) return 0;
     if (loss == Py_None) return 1;
     if (!gd_py_is_tensor(loss)) return gd_py_no_tensor("transform: loss", loss) != NULL;
     return (b->loss = gd_py_tensor_of(loss)) != NULL;
@@ -260,7 +243,7 @@ static PyObject *set_for(PyObject *module, PyObject *args)
     gd_optimizer *optimizer = optimizer_in(o, &c);
     gd_link *link = optimizer ? link_at(optimizer, path) : NULL;
     int n = (int)PyTuple_Size(tensors);
-    gd_tensor **t = link ? tensors_in(tensors, "set_param_groups", n) : NULL;
+    gd_tensor **t = link ? gd_py_tensors_of(tensors, "set_param_groups", n) : NULL;
     if (!t) return NULL;
     gd_status status = gd_link_set_group(link, t, n, text);
     PyMem_Free(t);

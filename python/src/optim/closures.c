@@ -100,7 +100,7 @@ static int take_evaluation(kept *k, PyObject *result, int count, gd_tensor **los
 {
     PyObject *value, *slopes;
     if (!PyArg_ParseTuple(result, "OO", &value, &slopes) || !(*loss = loss_of(k->c, value))) return 0;
-    gd_tensor **t = grads ? gd_py_tensors_of(slopes, count) : NULL;
+    gd_tensor **t = grads ? gd_py_tensors_of(slopes, "closure: gradients", count) : NULL;
     int fine = !grads || t;
     for (int i = 0; grads && i < count && fine; i++) fine = (grads[i] = gd_copy(t[i])) != NULL;
     PyMem_Free(t);
@@ -138,20 +138,7 @@ static PyObject *wrap_closure(gd_py_view *v, PyObject *args)
 /* (loss, gradients or None) of the closure below, inside a function that changes it. */
 static PyObject *inner_evaluate(gd_py_view *v, PyObject *args)
 {
-    int backward = 1, count = gd_var_count(v->var);
-    if (!PyArg_ParseTuple(args, "|p:closure", &backward)) return NULL;
-    gd_tensor *loss = NULL, **grads = PyMem_Calloc((size_t)count + 1, sizeof *grads);
-    if (!grads) return PyErr_NoMemory();
-    gd_status status = gd_var_inner_evaluate(v->var, &loss, backward ? grads : NULL);
-    PyObject *slopes = status     ? gd_py_raise(v->c)
-                       : backward ? gd_py_tuple_of(v->c, grads, count)
-                                  : Py_NewRef(Py_None);
-    PyObject *value = slopes ? gd_py_new_tensor(v->c, loss) : NULL;
-    PyMem_Free(grads);
-    PyObject *both = value ? PyTuple_Pack(2, value, slopes) : NULL;
-    Py_XDECREF(value);
-    Py_XDECREF(slopes);
-    return both;
+    return gd_py_evaluate(v, args, gd_var_inner_evaluate);
 }
 
 /* ---- the Hessian of a link ---- */

@@ -242,7 +242,7 @@ static PyObject *child_transform(gd_py_view *v, PyObject *args)
     int i, n = count_of(v);
     if (!PyArg_ParseTuple(args, "iO:transform", &i, &list)) return NULL;
     gd_link *child = child_at(v, i);
-    gd_tensor **x = child ? gd_py_tensors_of(list, n) : NULL;
+    gd_tensor **x = child ? gd_py_tensors_of(list, "child", n) : NULL;
     if (!x) return NULL;
     if (v->t && v->t->count != v->t->key_count) {
         PyMem_Free(x);
@@ -271,7 +271,7 @@ static PyObject *child_of_transform(gd_py_view *v, PyObject *args)
                             gd_link_class_of(v->link)->name, field);
     if (!gd_link_child(v->link, field)) return Py_NewRef(list);
     int n = v->t->count;
-    gd_tensor **x = gd_py_tensors_of(list, n);
+    gd_tensor **x = gd_py_tensors_of(list, "child", n);
     if (!x) return NULL;
     gd_status status = GD_OK;
     for (int i = 0; i < n && !status; i++) /* links may write into them */

@@ -77,9 +77,9 @@ static PyObject *borrowed_list(gd_py_view *v, gd_tensor *const *t)
     return gd_py_borrowed_list(v, t, gd_var_count(v->var));
 }
 
-gd_tensor **gd_py_tensors_of(PyObject *list, int count)
+gd_tensor **gd_py_tensors_of(PyObject *list, const char *what, int count)
 {
-    PyObject *values = PyList_Check(list) || PyTuple_Check(list) ? PySequence_Tuple(list) : NULL;
+    PyObject *values = gd_py_is_tensor(list) ? NULL : PySequence_Tuple(list);
     int fine = values && PyTuple_Size(values) == count;
     gd_tensor **t = fine ? PyMem_Calloc((size_t)count + 1, sizeof *t) : NULL;
     for (int i = 0; t && i < count && fine; i++) {
@@ -89,13 +89,14 @@ gd_tensor **gd_py_tensors_of(PyObject *list, int count)
     Py_XDECREF(values);
     if (t && fine) return t;
     PyMem_Free(t);
-    if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "a list of %d tensors is needed", count);
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "%s: a list of %d tensors is needed, one per parameter", what, count);
     return NULL;
 }
 
 static gd_tensor **tensors_of(gd_py_view *v, PyObject *list)
 {
-    return gd_py_tensors_of(list, gd_var_count(v->var));
+    return gd_py_tensors_of(list, "var", gd_var_count(v->var));
 }
 
 PyObject *gd_py_none_or_raise(gd_py_view *v, gd_status status)
@@ -241,14 +242,14 @@ static PyObject *var_set_grad(gd_py_view *v, PyObject *args) { return set_list(v
 
 /* ---- evaluations ---- */
 
-/* (loss, gradients or None) where the parameters are now. */
-static PyObject *var_evaluate(gd_py_view *v, PyObject *args)
+PyObject *gd_py_evaluate(gd_py_view *v, PyObject *args,
+                         gd_status (*evaluate)(gd_var *var, gd_tensor **loss, gd_tensor **grads))
 {
     int backward = 1, count = gd_var_count(v->var);
     if (!PyArg_ParseTuple(args, "|p:evaluate", &backward)) return NULL;
     gd_tensor *loss = NULL, **grads = PyMem_Calloc((size_t)count + 1, sizeof *grads);
     if (!grads) return PyErr_NoMemory();
-    gd_status status = gd_var_evaluate(v->var, &loss, backward ? grads : NULL);
+    gd_status status = evaluate(v->var, &loss, backward ? grads : NULL);
     PyObject *slopes = status     ? gd_py_raise(v->c)
                        : backward ? gd_py_tuple_of(v->c, grads, count)
                                   : Py_NewRef(Py_None);
@@ -258,6 +259,12 @@ static PyObject *var_evaluate(gd_py_view *v, PyObject *args)
     Py_XDECREF(value);
     Py_XDECREF(slopes);
     return both;
+}
+
+/* At the current parameters. */
+static PyObject *var_evaluate(gd_py_view *v, PyObject *args)
+{
+    return gd_py_evaluate(v, args, gd_var_evaluate);
 }
 
 static PyObject *var_evaluate_at(gd_py_view *v, PyObject *args)

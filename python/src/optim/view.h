@@ -39,8 +39,11 @@ gd_status gd_py_run_with_view(PyObject *object, const char *method, gd_py_view *
 
 /* Lists of as many tensors as the variable has parameters. */
 PyObject *gd_py_borrowed_list(gd_py_view *v, gd_tensor *const *t, int count);
-gd_tensor **gd_py_tensors_of(PyObject *list,
-                             int count); /* borrowed, for PyMem_Free; NULL with an exception */
+/* Borrowed, for PyMem_Free; NULL with an exception, which names `what`. */
+gd_tensor **gd_py_tensors_of(PyObject *list, const char *what, int count);
+/* (loss, gradients or None) of an evaluation; args: backward. */
+PyObject *gd_py_evaluate(gd_py_view *v, PyObject *args,
+                         gd_status (*evaluate)(gd_var *var, gd_tensor **loss, gd_tensor **grads));
 PyObject *gd_py_none_or_raise(gd_py_view *v, gd_status status);
 
 /* closures.c: the Hessian that a link's get_H gives; NULL without an error if it gives none. */
