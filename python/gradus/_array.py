@@ -424,9 +424,6 @@ def unique_values(x: Any, /) -> Tensor:
     return found
 
 
-unique = unique_values
-
-
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
     """Is each element of x1 one of x2's?"""
     x, among = _t(x1), sort(_t(x2).reshape(-1))
@@ -505,9 +502,9 @@ def concat(arrays: Any, /, *, axis: Any = 0) -> Tensor:
 concatenate = concat
 
 
-def stack(arrays: Any, /, axis: int = 0, name: str | None = None, *, position: int | None = None) -> Tensor:
+def stack(arrays: Any, /, axis: int = 0, name: str | None = None, *, position: int | None = None, dim: int | None = None) -> Tensor:
     """Tensors of one shape along a new axis, which may have a name."""
-    axis = axis if position is None else position
+    axis = position if position is not None else dim if dim is not None else axis
     parts = [_t(a) for a in arrays]
     if parts and not -parts[0].ndim - 1 <= axis <= parts[0].ndim:
         raise _core.OutOfRangeError(f"stack: there is no place {axis} for an axis among {parts[0].ndim}")

@@ -226,6 +226,11 @@ def grad(*args: Any, **keywords: Any) -> Any:
     return _core.grad(*args, **keywords)
 
 
+def stop_gradient(x: Any) -> Any:
+    """A tensor, or a tree of tensors, through which no gradient flows."""
+    return x.detach() if isinstance(x, Tensor) else tree_detach(x)
+
+
 # ---- products with Jacobians ----
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -386,15 +391,15 @@ def hessian(fun: Callable[..., Any], *inputs: Any, argnums: int | Sequence[int] 
 
 # ---- over an axis ----
 
-def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None) -> Callable[..., Any]:
     """fun of each element along an axis of its arguments, results stacked along out_axes.
 
     in_axes: the axis, by number or name, for all arguments, or one entry for each; None: the argument is the same for all.  For trees an
-    entry is for all tensors of it, or a tree of entries.  fun is called once per element: vmap(jit(fun)) replays it instead."""
+    entry is for all tensors of it, or a tree of entries.  axis_size: how many elements there are, if no argument has such an axis.  fun is called once per element: vmap(jit(fun)) replays it instead."""
 
     @functools.wraps(fun, updated=())
     def mapped(*args: Any, **keywords: Any) -> Any:
-        args = tuple(tensor(a) if not isinstance(a, Tensor) and hasattr(a, "__array__") else a for a in args)
+        args = tuple(tensor(a) if not isinstance(a, (Tensor, _core._Virtual)) and hasattr(a, "__array__") else a for a in args)
         if isinstance(in_axes, (tuple, list)) and len(in_axes) != len(args):
             raise ValueError(f"vmap: in_axes has {len(in_axes)} entries for {len(args)} arguments")
         axes = list(in_axes) if isinstance(in_axes, (tuple, list)) else [in_axes] * len(args)
@@ -407,7 +412,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             forms.append(flatten(value, leaves))
             _spread_axes(forms[-1], 0, places)
         numbers = [None if p is None else _axis_number(t, p) for t, p in zip(leaves, places)]
-        sizes = {t.shape[n] for t, n in zip(leaves, numbers) if n is not None}
+        sizes = {t.shape[n] for t, n in zip(leaves, numbers) if n is not None} | ({axis_size} if axis_size is not None else set())
         if len(sizes) != 1:
             raise ValueError("vmap: no argument has an axis to go along: in_axes is None for all" if not sizes else
                              f"vmap: the axes have different sizes: {', '.join(map(str, sorted(sizes)))}")
@@ -430,7 +435,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
 
 
 def _numbers_as_tensors(value: Any) -> Any:
-    if isinstance(value, (int, float)):
+    if isinstance(value, (int, float)) or (hasattr(value, "__array__") and not isinstance(value, (Tensor, _core._Virtual))):
         return tensor(value)
     if type(value) in (list, tuple):
         return type(value)(map(_numbers_as_tensors, value))
@@ -605,6 +610,7 @@ def scan(fun: Callable[[Any, Any], Any], init: Any, xs: Any = None, length: int 
 
     fun is called for the first steps; if it does the same work in them, the others are replayed without it, and so is the way back, which
     keeps only the carries (gd_scan in C).  A fun that reads values, draws random numbers or changes shapes is called in each step."""
+    init, xs = _numbers_as_tensors(init), _numbers_as_tensors(xs)
     leaves: list[Tensor] = []
     form = flatten(xs, leaves)
     sizes = {t.shape[0] if t.ndim else -1 for t in leaves}
@@ -641,7 +647,7 @@ def _step(fun: Callable[[Any, Any], Any], carry: Any, x: Any) -> tuple[Any, Any]
     step = fun(carry, x)
     if not isinstance(step, tuple) or len(step) != 2:
         raise TypeError(f"scan: {_name(fun)} must return (carry, y), not {type(step).__name__}")
-    return step
+    return _numbers_as_tensors(step[0]), _numbers_as_tensors(step[1])
 
 
 def _loop(fun: Callable[[Any, Any], Any], init: Any, states: tuple[Tensor, ...], form: Any, leaves: tuple[Tensor, ...], count: int,
@@ -688,6 +694,11 @@ def _joined(leaves: list[Tensor], inputs: list[Tensor], pullback: Callable[[list
     return out
 
 
+class _Running(threading.local):
+    """Does the forward function of a custom_vjp run in this thread?"""
+    forward = False
+
+
 class custom_vjp:
     """A function with a gradient of its own.
 
@@ -705,6 +716,7 @@ class custom_vjp:
         self.fun, self.fixed = fun, tuple(nondiff_argnums)
         self.forward: Callable[..., Any] | None = None
         self.backward: Callable[..., Any] | None = None
+        self._running = _Running()
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Sets forward and backward."""
@@ -716,9 +728,13 @@ class custom_vjp:
         free = [i for i in range(len(args)) if i not in self.fixed]
         leaves: list[Tensor] = []
         forms = [flatten(args[i], leaves) for i in free]
-        if not _core.grad_enabled() or not any(t.requires_grad for t in leaves):
+        if self._running.forward or not _core.grad_enabled() or not any(t.requires_grad for t in leaves):
             return self.fun(*args)
-        out, kept = self.forward(*args)
+        self._running.forward = True  # forward may call the function itself
+        try:
+            out, kept = self.forward(*args)
+        finally:
+            self._running.forward = False
         outs: list[Tensor] = []
         form = flatten(out, outs)
         before = [args[i] for i in self.fixed]
@@ -734,6 +750,8 @@ class custom_vjp:
                 _count(f, count)
                 some: list[Tensor] = []
                 flatten(g, some)
+                if not count:  # a number, not a tensor
+                    continue
                 if g is not None and len(some) != len(count):
                     raise ValueError(f"custom_vjp: backward of {_name(self.fun)} gives a gradient of another form than its argument")
                 flat.extend([None] * len(count) if g is None else some)

@@ -91,6 +91,13 @@ def _no_grad_names_of(base: type) -> frozenset[str]:
     return names
 
 
+def _own(value: Any) -> Any:
+    """An array or a tensor of another library as a tensor."""
+    if isinstance(value, (Tensor, _core._Virtual)) or not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")):
+        return value
+    return _core.tensor(value)
+
+
 def _has_setter(cls: type, name: str) -> bool:
     """Is the attribute a property or other data descriptor?  Slots count as ordinary attributes."""
     found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
@@ -261,7 +268,27 @@ class Module(Functional, _core._Module):
         for name, child in self.children().items():
             yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
 
-    def zero_grad(self) -> None:
+    def named_children(self) -> Iterator[tuple[str, "Module"]]:
+        """The modules among the attributes, with their names."""
+        return iter(self.children().items())
+
+    def get_submodule(self, target: str) -> "Module":
+        """The module with a dotted name."""
+        at: Any = self
+        for part in target.split(".") if target else ():
+            at = at.children().get(part)
+            if at is None:
+                raise _core.NoAttributeError(f"get_submodule: '{type(self).__name__}' has no module '{target}'")
+        return at  # type: ignore[no-any-return]
+
+    def get_parameter(self, target: str) -> Tensor:
+        """The parameter with a dotted name."""
+        found = [t for name, _, t in self._parameters(None) if name == target]
+        if not found:
+            raise _core.NoAttributeError(f"get_parameter: '{type(self).__name__}' has no parameter '{target}'")
+        return found[0]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of all parameters."""
         for p in self.parameters():
             p.zero_grad()
@@ -421,6 +448,10 @@ class Module(Functional, _core._Module):
         """to("f32")."""
         return self.to(dtype="f32")
 
+    def half(self) -> "Module":
+        """to("f16")."""
+        return self.to(dtype="f16")
+
     def double(self) -> "Module":
         """to("f64")."""
         return self.to(dtype="f64")
@@ -432,10 +463,11 @@ class Module(Functional, _core._Module):
         return self._state()
 
     def load_state_dict(self, state: dict[str, Tensor], strict: bool = True, cast: bool = False) -> "LoadReport":
-        """Sets the tensors to those of a state, all or, with MismatchError, none.  A tied tensor may stand under each of its names."""
+        """Sets the tensors to those of a state, all or, with MismatchError, none.  A tied tensor may stand under each of its names.  Arrays
+        and tensors of other libraries are taken, too."""
         own = {name for name, _, _ in (*self._parameters(None), *self._buffers(None))}
         also = self._tied_names("") - own
-        return LoadReport(*self._load_state({name: t for name, t in dict(state).items() if name not in also}, strict, cast))
+        return LoadReport(*self._load_state({name: _own(t) for name, t in dict(state).items() if name not in also}, strict, cast))
 
     def _tied_names(self, prefix: str) -> set[str]:
         names = {f"{prefix}{name}" for module in [self] for name in module.__dict__.get("_ties", {})}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 # universal functions whose operator has another name
 _UFUNCS = {
     "absolute": "abs", "fabs": "abs", "negative": "neg", "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div",
-    "true_divide": "div", "power": "pow", "float_power": "pow", "remainder": "mod", "floor_divide": "floor_div", "arcsin": "asin",
+    "true_divide": "div", "power": "pow", "remainder": "mod", "floor_divide": "floor_div", "arcsin": "asin",
     "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "rint": "round",
     "invert": "bit_not", "bitwise_not": "bit_not", "bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor",
     "left_shift": "shift_left", "right_shift": "shift_right", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le",
@@ -23,9 +23,20 @@ _REDUCED = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"
             "logaddexp": "logsumexp"}
 
 
+# Universal functions and others of gradus._names.numpy, which have NumPy's arguments
+_MORE = "exp2 cbrt logaddexp2 fmod fmax fmin heaviside deg2rad rad2deg degrees radians divmod modf float_power"
+_SHARED = ("append argpartition argwhere around array_split atleast_2d atleast_3d average bincount block column_stack convolve copyto corrcoef "
+           "correlate cov cross cumsum delete digitize dot dstack ediff1d einsum fix flatnonzero fliplr flipud gradient histogram hsplit hstack inner "
+           "insert interp kron nan_to_num nanmax nanmean nanmin nanprod nanstd nansum nanvar pad partition percentile polyfit polyval ptp rollaxis "
+           "rot90 round select sinc trapezoid unique vander vdot vsplit vstack where")
+
+
 def _operator(name: str) -> Callable[..., Any] | None:
     if name == "positive":
         return _array.positive
+    if name in _MORE.split():
+        from ._names import numpy
+        return getattr(numpy, name)  # type: ignore[no-any-return]
     own = name if name in _SAME.split() else _UFUNCS.get(name)
     return getattr(_core, own) if own else None
 
@@ -94,6 +105,8 @@ def _extreme(name: str) -> Callable[..., Any]:
 
 def _functions() -> dict[str, Callable[..., Any]]:
     """By the name that NumPy has for it."""
+    from ._names import numpy
+
     a, c = _array, _core
     table: dict[str, Callable[..., Any]] = {
         **{name: _reduction(name) for name in ("sum", "prod", "mean")},
@@ -102,10 +115,8 @@ def _functions() -> dict[str, Callable[..., Any]]:
         "var": _spread("var"), "std": _spread("std"),
         "median": lambda x, axis=None, keepdims=False: a.median(x, axis, keepdims),
         "quantile": lambda x, q, axis=None, keepdims=False: a.quantile(x, q, axis, keepdims),
-        "percentile": lambda x, q, axis=None, keepdims=False: a.quantile(x, a._t(q) / 100, axis, keepdims),
         "clip": lambda x, a_min=None, a_max=None, min=None, max=None: a.clip(
             x, *(next((v for v in pair if v is not None and type(v).__name__ != "_NoValueType"), None) for pair in ((a_min, min), (a_max, max)))),
-        "cumsum": lambda x, axis=None, dtype=None: c.cumsum(x.reshape(-1) if axis is None else x, 0 if axis is None else axis, dtype=dtype),
         "cumprod": a.cumprod, "sort": lambda x, axis=-1: a.sort(x if axis is not None else x.reshape(-1), axis),
         "argsort": lambda x, axis=-1: a.argsort(x if axis is not None else x.reshape(-1), axis),
         "concatenate": lambda arrays, axis=0: a.concat(arrays, axis=axis), "stack": lambda arrays, axis=0: a.stack(arrays, axis),
@@ -113,22 +124,18 @@ def _functions() -> dict[str, Callable[..., Any]]:
         "transpose": lambda x, axes=None: x.T if axes is None else a.permute_dims(x, axes), "expand_dims": a.expand_dims,
         "swapaxes": a.swapaxes, "moveaxis": a.moveaxis, "flip": a.flip, "roll": a.roll, "tile": a.tile,
         "repeat": lambda x, repeats, axis=None: a.repeat(x, repeats, axis=axis), "diff": lambda x, n=1, axis=-1: a.diff(x, n=n, axis=axis),
-        "where": c.where, "dot": lambda x, y: a.matmul(x, y) if a._t(x).ndim and a._t(y).ndim else c.mul(x, y),
         "outer": lambda x, y: c.outer(a.ravel(x), a.ravel(y)), "tensordot": lambda x, y, axes=2: a.tensordot(x, y, axes=axes),
-        "einsum": lambda spec, *operands: c.einsum(spec, [a._t(o) for o in operands]), "trace": lambda x, offset=0: a.trace(x, offset=offset),
+        "trace": lambda x, offset=0: a.trace(x, offset=offset),
         "diag": a.diag, "diagonal": lambda x, offset=0: a.diagonal(x, offset=offset), "tril": c.tril, "triu": c.triu,
         "take": lambda x, indices, axis=None: a.take(x, indices, axis=axis), "take_along_axis": lambda x, indices, axis=-1: a.take_along_axis(
             x, indices, axis=axis), "broadcast_to": a.broadcast_to, "nonzero": a.nonzero, "count_nonzero": lambda x, axis=None: a.count_nonzero(x, axis=axis),
-        "isclose": a.isclose, "allclose": a.allclose, "array_equal": a.array_equal, "round": lambda x, decimals=0: c.round(x * 10.0 ** decimals) / 10.0 ** decimals
-        if decimals else c.round(x), "around": lambda x, decimals=0: c.round(x * 10.0 ** decimals) / 10.0 ** decimals if decimals else c.round(x),
-        "zeros_like": lambda x, dtype=None: c.zeros_like(x, dtype=dtype), "ones_like": lambda x, dtype=None: c.ones_like(x, dtype=dtype),
+        "isclose": a.isclose, "allclose": a.allclose, "array_equal": a.array_equal, "zeros_like": lambda x, dtype=None: c.zeros_like(x, dtype=dtype), "ones_like": lambda x, dtype=None: c.ones_like(x, dtype=dtype),
         "full_like": lambda x, fill_value, dtype=None: a.full_like(x, fill_value, dtype=dtype), "shape": lambda x: x.shape, "ndim": lambda x: x.ndim,
         "size": lambda x, axis=None: x.size if axis is None else x.shape[axis], "searchsorted": lambda x, v, side="left": a.searchsorted(x, v, side=side),
-        "unique": a.unique_values, "copy": lambda x: x.copy(),
-        "linalg.norm": lambda x, ord=None, axis=None, keepdims=False: linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=2 if ord is None else ord)
-        if ord is None or isinstance(axis, int) or x.ndim == 1 else linalg.matrix_norm(x, ord=ord, keepdims=keepdims),
+        "copy": lambda x: x.copy(),
         **{f"linalg.{name}": getattr(linalg, name) for name in ("cholesky", "det", "inv", "pinv", "qr", "slogdet", "solve", "eigh", "eigvalsh",
-                                                                "matrix_power", "matrix_rank")},
+                                                                "matrix_power", "matrix_rank", "norm", "lstsq", "multi_dot", "cond")},
+        **{name: getattr(numpy, name) for name in _SHARED.split()},
         "linalg.svd": lambda x, full_matrices=True: linalg.svd(x, full_matrices=full_matrices),
     }
     return table

@@ -272,6 +272,27 @@ class Group(dict):  # type: ignore[type-arg]
 SETTINGS_OF_TORCH = ("lr",)
 
 
+class ByTensor(dict):  # type: ignore[type-arg]
+    """A dict whose keys are tensors: every Python object of one tensor is the same key."""
+
+    def _key(self, key: Any) -> Any:
+        handle = getattr(key, "_handle", None)
+        return next((k for k in self if k is key or (handle is not None and k._handle == handle)), None)
+
+    def __getitem__(self, key: Any) -> Any:
+        own = self._key(key)
+        if own is None:
+            raise KeyError(key)
+        return super().__getitem__(own)
+
+    def __contains__(self, key: Any) -> bool:
+        return self._key(key) is not None
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value of a tensor, or the default."""
+        return self[key] if key in self else default
+
+
 class Optimizer(_core._Optimizer):
     """Steps of a chain over parameters.
 
@@ -414,15 +435,19 @@ class Optimizer(_core._Optimizer):
         self._views.append(Group(self, self.groups - 1, tensors, settings))
 
     @property
-    def state(self) -> dict[Tensor, dict[str, Tensor]]:
+    def state(self) -> "ByTensor":
         """Copies of the state of links for each parameter: state[w]["exp_avg"]."""
         tensors, _ = _core._optimizer_pack(self)
-        out: dict[Tensor, dict[str, Tensor]] = {}
+        out = ByTensor()
         for name, p in self.parameters.items():
             found = {key.rsplit("/", 1)[1]: t for key, t in tensors.items() if key.startswith(f"{name}/")}
             if found:
                 out[p] = found
         return out
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets the gradients on the parameters."""
+        super().zero_grad()
 
     def setting(self, name: str, parameter: str | None = None) -> Any:
         """The setting in force of the last link that has it, for a parameter by name; None where no link has it."""

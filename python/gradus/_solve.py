@@ -83,6 +83,12 @@ class Result(dict):  # type: ignore[type-arg]
         width = max(map(len, self.keys()), default=0)
         return "\n".join(f"{key:>{width}}: {value!r}" for key, value in self.items())
 
+    def _repr_html_(self) -> str:
+        import html
+
+        rows = "".join(f"<tr><th>{html.escape(key)}</th><td><pre>{html.escape(repr(value))}</pre></td></tr>" for key, value in self.items())
+        return f"<table>{rows}</table>"
+
 
 def _result_of(kind: type[Result], entries: dict[str, Any]) -> Result:
     return kind(entries)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Iterable
 
     Column = tuple[str, str, Any]
-    # (path,), columns (name, "numbers" | "dates" | "words", values), or an Arrow stream with the names wanted
+    # (path,), columns (name, "numbers" | "dates" | "days" | "words", values), or an Arrow stream with the names wanted
     Table = tuple[Any, ...] | list[Column]
 
 NONE = (None, "", "nan", "NaT", "<NA>", "NA")
@@ -97,7 +97,7 @@ def _column(name: str, values: Any, who: str) -> Column:
         values = _array(values)
     kind = getattr(getattr(values, "dtype", None), "kind", "")
     if kind == "M":
-        return name, "dates", _seconds(values)
+        return (name, *_dates(values))
     if kind in "fiub" and kind:
         return name, "numbers", _numbers(values)
     if kind and kind not in "OUST":
@@ -133,14 +133,15 @@ def _numbers(values: Any) -> Tensor:
         return tensor(values)
 
 
-def _seconds(values: Any) -> Tensor:
-    """Dates as seconds since 1970."""
+def _dates(values: Any) -> tuple[str, Tensor]:
+    """Dates as seconds since 1970: "days" if all are whole days, as in a file."""
     import numpy as np
 
     dates = np.asarray(values).astype("datetime64[us]")
     seconds = dates.astype("int64") / 1e6
+    whole = not bool((seconds[~np.isnat(dates)] % 86400).any())
     seconds[np.isnat(dates)] = np.nan
-    return tensor(np.ascontiguousarray(seconds, dtype=np.float64))
+    return "days" if whole else "dates", tensor(np.ascontiguousarray(seconds, dtype=np.float64))
 
 
 def _missing(v: Any) -> bool:
@@ -157,7 +158,7 @@ def _cells(name: str, cells: list[Any], who: str) -> tuple[str, Any]:
     if all(isinstance(v, datetime.date) for v in filled):
         import numpy as np
 
-        return "dates", _seconds(np.array([np.datetime64("NaT") if _missing(v) else np.datetime64(_utc(v), "us") for v in cells], dtype="datetime64[us]"))
+        return _dates(np.array([np.datetime64("NaT") if _missing(v) else np.datetime64(_utc(v), "us") for v in cells], dtype="datetime64[us]"))
     for v in filled:
         if not isinstance(v, str) and not hasattr(v, "__str__"):
             raise TypeError(f"{who}: column '{name}' has {type(v).__name__} beside words")
@@ -189,7 +190,8 @@ def _parsed(words: Iterable[str | None]) -> tuple[str, Any]:
         except ValueError:
             pass
         try:
-            return _cells("", [None if w is None or w in NONE else datetime.datetime.fromisoformat(w) for w in cells], "")
+            _, dates = _cells("", [None if w is None or w in NONE else datetime.datetime.fromisoformat(w) for w in cells], "")
+            return "days" if all(len(w) <= 10 for w in filled) else "dates", dates
         except ValueError:
             pass
     return "words", cells

@@ -127,6 +127,8 @@ def numpy(self: Tensor) -> Any:
 
 def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     """For numpy.asarray."""
+    if dtype is not None and str(dtype) in ("object", "O", "<class 'object'>"):  # numpy.vectorize asks for these
+        raise TypeError("an array of objects would cut the tensor's gradient: gd.vmap maps a function; x.detach().numpy() gives an array")
     self._note_read()
     array = self.detach().numpy()
     if dtype is not None and array.dtype != dtype:

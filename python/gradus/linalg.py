@@ -18,9 +18,10 @@ EighResult = namedtuple("EighResult", "eigenvalues eigenvectors")
 QRResult = namedtuple("QRResult", "Q R")
 SlogdetResult = namedtuple("SlogdetResult", "sign logabsdet")
 SVDResult = namedtuple("SVDResult", "U S Vh")
+LstsqResult = namedtuple("LstsqResult", "x residuals rank s")
 
 __all__ = ["cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
-           "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm"]
+           "matrix_transpose", "cond", "lstsq", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm"]
 
 
 def _matrix(x: Any, what: str, square: bool = False) -> Tensor:
@@ -239,7 +240,9 @@ def svdvals(x: Any, /) -> Tensor:
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """The norm of vectors along axes: (sum |x|^ord)^(1 / ord); 0 counts what is not 0, inf and -inf are the largest and smallest."""
     x = _floating(_t(x))
-    axes = None if axis is None or x.ndim == 0 else tuple(_axes(x, axis, "vector_norm"))
+    axes = None if axis is None or (x.ndim == 0 and axis != ()) else tuple(_axes(x, axis, "vector_norm"))
+    if axes == ():  # of each element
+        return (x != 0).to(x.dtype) if ord == 0 else x.abs()
     if ord == 0:
         return (x != 0).to(x.dtype).sum(axes, keepdims)
     if ord in (float("inf"), float("-inf")):
@@ -252,3 +255,53 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
     if ord > 0:
         return _core.norm(x, float(ord), axes, keepdims)
     return x.abs().pow(float(ord)).sum(axes, keepdims).pow(1 / ord)
+
+
+# ---- NumPy's beyond the standard ----
+
+def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The norm of vectors along an axis, of matrices over two; by default of all elements as one vector."""
+    x = _t(x)
+    if axis is None and (ord is None or x.ndim == 1):
+        return vector_norm(x, keepdims=keepdims, ord=2 if ord is None else ord)
+    pair = list(axis) if isinstance(axis, (tuple, list)) else [axis] if axis is not None else list(range(x.ndim))
+    if len(pair) == 1:
+        return vector_norm(x, axis=pair[0], keepdims=keepdims, ord=2 if ord is None else ord)
+    if len(pair) != 2:
+        raise ValueError(f"norm: axis is one axis or two, not {axis!r}")
+    from ._array import expand_dims, moveaxis
+
+    places = [_axis(x, a, "norm") for a in pair]
+    out = matrix_norm(moveaxis(x, places, (-2, -1)), ord="fro" if ord is None else ord)
+    return expand_dims(out, axis=tuple(sorted(places))) if keepdims else out
+
+
+def lstsq(a: Any, b: Any, /, rcond: Any = None) -> Any:
+    """(x with the smallest |a x - b|, sums of squares of the rest, rank, singular values), as NumPy's."""
+    a, b = _matrix(a, "lstsq"), _floating(_t(b))
+    columns = b[:, None] if b.ndim == 1 else b
+    x = pinv(a, rtol=rcond) @ columns
+    rank = matrix_rank(a, rtol=rcond)
+    full = int(rank.item()) == a.shape[-1] < a.shape[-2]
+    rest = (columns - a @ x).square().sum(0) if full else _core.zeros((0,), x.dtype)
+    return LstsqResult(x[:, 0] if b.ndim == 1 else x, rest, rank, svdvals(a))
+
+
+def multi_dot(arrays: Any, /) -> Tensor:
+    """The product of matrices, from the left."""
+    parts = [_t(a) for a in arrays]
+    if len(parts) < 2:
+        raise ValueError("multi_dot: at least two matrices are needed")
+    out = parts[0]
+    for part in parts[1:]:
+        out = out @ part
+    return out
+
+
+def cond(x: Any, /, p: Any = None) -> Tensor:
+    """The largest singular value over the smallest; with p the norm times that of the inverse."""
+    x = _matrix(x, "cond")
+    if p in (None, 2, -2):
+        s = svdvals(x)
+        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    return matrix_norm(x, ord=p) * matrix_norm(inv(x), ord=p)

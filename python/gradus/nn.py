@@ -20,6 +20,17 @@ ALSO = {"in_features": "inputs", "out_features": "outputs", "in_channels": "inpu
 DEFAULTS = {("Dropout", "p"): 0.5}
 
 
+def _one_size(layer: str, name: str, value: Any) -> Any:
+    """(3, 3) as 3."""
+    if name != "sizes" and isinstance(value, (tuple, list)) and value and all(isinstance(v, int) for v in value):
+        if len(set(value)) > 1:
+            raise ValueError(f"{layer}(): '{name}' is one size for all axes, not {tuple(value)}")
+        if name == "size" and len(value) > 1 and "Norm" in layer:
+            raise ValueError(f"{layer}(): '{name}' is that of the last axis, not of {len(value)} axes")
+        return value[0]
+    return value
+
+
 class Layer(Module):
     """A layer of the library; its class says which, with what settings."""
 
@@ -48,6 +59,7 @@ class Layer(Module):
             if name in values:
                 raise TypeError(f"{cls.__name__}(): '{name}' is given twice")
             values[name] = value
+        values = {name: _one_size(cls.__name__, name, value) for name, value in values.items()}
         for name, needed, _ in cls._settings:
             if needed and name not in values:
                 if (cls._layer, name) not in DEFAULTS:
@@ -165,3 +177,22 @@ def _activation(name: str, function: str) -> type[Layer]:
 
 ReLU, GELU, Tanh = _activation("ReLU", "relu"), _activation("GELU", "gelu"), _activation("Tanh", "tanh")
 Sigmoid, Softplus, Identity = _activation("Sigmoid", "sigmoid"), _activation("Softplus", "softplus"), _activation("Identity", "identity")
+ParameterList, ParameterDict = TensorList, TensorDict
+
+_LATER = ("Softmax LogSoftmax SiLU LeakyReLU ELU MSELoss L1Loss HuberLoss SmoothL1Loss BCELoss BCEWithLogitsLoss NLLLoss CrossEntropyLoss "
+          "Parameter").split()
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in ("functional", "init"):
+        return import_module(f"._names.{name}", __package__)
+    if name not in _LATER:
+        raise AttributeError(f"module 'gradus.nn' has no attribute '{name}'")
+    globals()[name] = value = getattr(import_module("._names.modules", __package__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER, "functional", "init"})

@@ -70,6 +70,15 @@ int gd_py_cast_first(gd_py_call *call, int place)
     return 0;
 }
 
+gd_tensor *gd_py_dtype_of(gd_py_call *call, gd_tensor *made, int place)
+{
+    gd_dtype dtype = (gd_dtype)call->value[place].integer;
+    if (!made || dtype == GD_DTYPE_COUNT || dtype == gd_tensor_dtype(made)) return made;
+    gd_tensor *cast = gd_cast(made, dtype);
+    gd_release(made);
+    return cast;
+}
+
 gd_tensor *gd_py_device_of(gd_py_call *call, gd_tensor *made, int place)
 {
     gd_device *device = call->value[place].device;
@@ -278,6 +287,20 @@ static int read_value(gd_py_call *call, int k, PyObject *o)
 
 /* ---- all of them ---- */
 
+/* Names of arguments that users of PyTorch know. */
+static const char *const elsewhere[][2] = {
+    {"dim", "axis"}, {"keepdim", "keepdims"}, {"min", "low"}, {"max", "high"}};
+
+static int place_elsewhere(const gd_py_call *call, PyObject *name)
+{
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        for (int k = 0; k < call->count; k++)
+            if (strcmp(call->parameter[k].name, elsewhere[i][1]) == 0 &&
+                PyUnicode_CompareWithASCIIString(name, elsewhere[i][0]) == 0)
+                return k;
+    return -1;
+}
+
 static int place_of(const gd_py_call *call, PyObject *name)
 {
     for (int k = 0; k < call->count; k++)
@@ -285,7 +308,7 @@ static int place_of(const gd_py_call *call, PyObject *name)
     for (int k = 0; k < call->count; k++)
         if (call->parameter[k].also && PyUnicode_CompareWithASCIIString(name, call->parameter[k].also) == 0)
             return k;
-    return -1;
+    return place_elsewhere(call, name);
 }
 
 /* The parameter that takes all numbers from its place on, as in reshape(2, 3): the last one but for copy=; -1: none does. */
@@ -306,6 +329,16 @@ static PyObject *joined(gd_py_call *call, PyObject *const *args, Py_ssize_t n)
     return tuple && held(call, tuple) ? tuple : NULL;
 }
 
+/* zeros(2, 3, dtype): how many sizes stand at the beginning; 0: none, or they are one argument. */
+static Py_ssize_t sizes_in_front(const gd_py_call *call, PyObject *const *args, Py_ssize_t n)
+{
+    Py_ssize_t count = 0;
+    if (call->count < 2 || call->parameter[0].kind != GD_PY_SHAPE || call->parameter[1].kind != GD_PY_DTYPE)
+        return 0;
+    while (count < n && PyLong_Check(args[count]) && !PyBool_Check(args[count])) count++;
+    return count > 1 ? count : 0;
+}
+
 /* Which argument is for which parameter. */
 static int place_arguments(gd_py_call *call, PyObject *self, PyObject *const *args, Py_ssize_t n,
                            PyObject *names, PyObject **given)
@@ -320,12 +353,17 @@ static int place_arguments(gd_py_call *call, PyObject *self, PyObject *const *ar
         if (!(given[rest] = joined(call, args + before, n - before))) return 0;
         n = before;
     }
+    Py_ssize_t sizes = self ? 0 : sizes_in_front(call, args, n);
+    if (sizes) {
+        if (!(given[0] = joined(call, args, sizes))) return 0;
+        args += sizes - 1, n -= sizes - 1, all -= sizes - 1;
+    }
     if (n + first > call->count) {
         PyErr_Format(PyExc_TypeError, "%s() takes %d arguments, %zd were given", call->name,
                      call->count - first, n);
         return 0;
     }
-    for (Py_ssize_t i = 0; i < n; i++) given[i + first] = args[i];
+    for (Py_ssize_t i = sizes ? 1 : 0; i < n; i++) given[i + first] = args[i];
     for (Py_ssize_t i = 0; i < named; i++) {
         PyObject *name = PyTuple_GetItem(names, i);
         int k = place_of(call, name);

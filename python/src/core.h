@@ -312,6 +312,8 @@ gd_tensor *gd_py_value_for(gd_py_call *call, PyObject *o, const gd_tensor *x);
 void gd_py_call_clear(gd_py_call *call);
 /* Casts the first operand where argument `place` is a dtype.  False with an exception, and the call cleared. */
 int gd_py_cast_first(gd_py_call *call, int place);
+/* What was made, in the dtype that argument `place` is; takes the reference. */
+gd_tensor *gd_py_dtype_of(gd_py_call *call, gd_tensor *made, int place);
 /* What was made, on the device that argument `place` is; takes the reference. */
 gd_tensor *gd_py_device_of(gd_py_call *call, gd_tensor *made, int place);
 /* A view of the first operand, or a copy where argument `place` wants one.  False, but the view is a copy: a ValueError. */

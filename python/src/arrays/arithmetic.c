@@ -261,3 +261,11 @@ const PyType_Slot gd_py_arithmetic_slots[GD_PY_ARITHMETIC_SLOTS] = {
     {Py_nb_inplace_xor, tensor_in_place_xor},
     {Py_nb_inplace_lshift, tensor_in_place_lshift},
     {Py_nb_inplace_rshift, tensor_in_place_rshift}};
+
+PyObject *gd_py_places(PyObject *condition)
+{
+    PyObject *module = PyImport_ImportModule("gradus._array");
+    PyObject *places = module ? PyObject_CallMethod(module, "nonzero", "(O)", condition) : NULL;
+    Py_XDECREF(module);
+    return places;
+}

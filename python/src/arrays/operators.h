@@ -23,5 +23,7 @@ PyObject *gd_py_binary(gd_tensor *(*fn)(gd_tensor *, gd_tensor *), PyObject *a, 
 extern const PyType_Slot gd_py_arithmetic_slots[GD_PY_ARITHMETIC_SLOTS];
 /* with_labels: as many labels as the axis has elements; false with an exception, the call cleared. */
 int gd_py_labels_fit(gd_py_call *call, int place);
+/* The places where a condition holds, a tensor for each axis: nonzero() of the package. */
+PyObject *gd_py_places(PyObject *condition);
 
 #endif

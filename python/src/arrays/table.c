@@ -16,7 +16,7 @@ const char **gd_py_texts(PyObject *list, Py_ssize_t count)
     return words;
 }
 
-/* One column, (name, kind, values): numbers, dates and times of day are a Tensor, words a list.  False with an exception, or with an
+/* One column, (name, kind, values): numbers, dates, days (dates without times) and times of day are a Tensor, words a list.  False with an exception, or with an
  * error recorded. */
 static int add_column(gd_table *table, PyObject *column)
 {
@@ -33,7 +33,7 @@ static int add_column(gd_table *table, PyObject *column)
     gd_tensor *t = gd_py_is_tensor(values) ? gd_py_tensor_of(values) : NULL;
     if (!t) return PyErr_Occurred() ? 0 : gd_py_no_tensor("a column", values) != NULL;
     if (!strcmp(kind, "numbers")) return !gd_table_add(table, name, t);
-    return !gd_table_add_dates(table, name, t, *kind == 'd', true);
+    return !gd_table_add_dates(table, name, t, *kind == 'd', strcmp(kind, "days") != 0);
 }
 
 static gd_table *of_columns(gd_py_context *c, PyObject *list)

@@ -412,10 +412,21 @@ static PyGetSetDef tensor_values[] = {
 
 /* ---- methods that no operator is ---- */
 
-static PyObject *tensor_item(PyObject *o, PyObject *unused)
+static PyObject *tensor_item(PyObject *o, PyObject *const *args, Py_ssize_t n)
 {
-    (void)unused;
-    return gd_py_item((gd_py_tensor *)o);
+    if (!n) return gd_py_item((gd_py_tensor *)o);
+    /* a place in the vector of all elements, or a number for each axis */
+    PyObject *from = n == 1 && !PyTuple_Check(args[0]) ? PyObject_CallMethod(o, "reshape", "(i)", -1)
+                                                       : Py_NewRef(o);
+    PyObject *at = n == 1 ? Py_NewRef(args[0]) : PyTuple_New(n);
+    for (Py_ssize_t i = 0; n > 1 && at && i < n; i++)
+        if (PyTuple_SetItem(at, i, Py_NewRef(args[i])) < 0) Py_CLEAR(at);
+    PyObject *one = from && at ? PyObject_GetItem(from, at) : NULL;
+    PyObject *number = one ? PyObject_CallMethod(one, "item", NULL) : NULL;
+    Py_XDECREF(from);
+    Py_XDECREF(at);
+    Py_XDECREF(one);
+    return number;
 }
 /* For __array__, which looks at what is detached. */
 static PyObject *tensor_note_read(PyObject *o, PyObject *unused)
@@ -545,7 +556,8 @@ static PyObject *tensor_to(PyObject *o, PyObject *const *args, Py_ssize_t n, PyO
 }
 
 static PyMethodDef tensor_methods[] = {
-    {"item", tensor_item, METH_NOARGS, "item($self)\n--\n\nIts one element as a Python number."},
+    {"item", (PyCFunction)(void (*)(void))tensor_item, METH_FASTCALL,
+     "item($self, *place)\n--\n\nIts one element as a Python number, or that at a place."},
     {"_note_read", tensor_note_read, METH_NOARGS, NULL},
     {"tolist", tensor_tolist, METH_NOARGS,
      "tolist($self)\n--\n\nAll elements in lists, one a level an axis."},

@@ -145,7 +145,7 @@ ROWS = {
                  [(M34,), (M34, 0), (M34, 1, 0)]),
     "logsumexp": (lambda x, axes=None, keep_dims=False: np.log(np.exp(x).sum(axis=axes, keepdims=keep_dims)), [(M34,), (M34, 1)]),
     "softmax": (softmax, [(M34,), (M34, 0)]), "log_softmax": (lambda x, axis=-1: np.log(softmax(x, axis)), [(M34,), (M34, 0)]),
-    "cumsum": (lambda x, axis=0: np.cumsum(x, axis), [(M34,), (M34, 1)]),
+    "cumsum": (lambda x, axis=None: np.cumsum(x, axis), [(M34,), (M34, 1)]),
     "reshape": (lambda x, *shape: x.reshape(*shape), [(M34, (4, 3)), (M34, -1), (M34, 2, 6)]),
     "permute": (lambda x, *order: x.transpose(*order), [(IMAGE, (3, 0, 2, 1)), (M34, 1, 0)]),
     "transpose": (np.swapaxes, [(IMAGE, 1, 3)]),

@@ -5,6 +5,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gradus as gd
@@ -247,3 +248,33 @@ def test_trees_of_users():
     assert doubled_tree["b"][0].item() == 4 and doubled_tree["b"][2] == "text"
     with pytest.raises(ValueError, match="tree_map"):
         gd.tree_map(lambda a, b: a, tree, [gd.tensor(1.0)])
+
+
+def test_a_forward_may_call_its_own_function():
+    @gd.custom_vjp
+    def f(x, y):
+        return gd.sin(x) * y
+
+    f.defvjp(lambda x, y: (f(x, y), (gd.cos(x), gd.sin(x), y)), lambda kept, g: (kept[0] * g * kept[2], kept[1] * g * 2))
+    assert gd.grad(f)(0.5, 2.0).item() == pytest.approx(2 * math.cos(0.5))
+    assert gd.grad(f, argnums=(0, 1))(0.5, 2.0)[1].item() == pytest.approx(2 * math.sin(0.5))  # the factor 2 is backward's
+    assert f(0.5, 2.0).item() == pytest.approx(2 * math.sin(0.5))
+
+
+def test_numbers_and_arrays_are_carried():
+    x = gd.tensor([1.0, 2.0, 3.0])
+    assert gd.scan(lambda c, _: (c * 2, c), 1.0, None, length=4)[1].tolist() == [1, 2, 4, 8]
+    assert gd.scan(lambda c, v: (c + v["a"], c), 0.0, {"a": np.array([1.0, 2.0, 3.0])})[0].item() == 6
+    assert gd.scan(lambda c, v: (c + v, 1), 0, gd.arange(7))[1].tolist() == [1] * 7
+    assert gd.grad(lambda s: gd.scan(lambda c, v: (c * v, c), s, x)[0])(1.0).item() == 6
+
+
+def test_the_size_of_vmap_may_be_given():
+    assert gd.vmap(lambda a: a + 1, in_axes=None, axis_size=3, out_axes=0)(gd.tensor(1.0)).tolist() == [2, 2, 2]
+    with pytest.raises(ValueError, match="different sizes: 2, 3"):
+        gd.vmap(lambda a: a, axis_size=3)(gd.ones(2))
+
+
+def test_no_gradient_flows_through_stop_gradient():
+    assert gd.grad(lambda x: (gd.stop_gradient(x) * x).sum())(gd.tensor([2.0, 3.0])).tolist() == [2, 3]
+    assert not gd.stop_gradient({"a": gd.ones(1).require_grad()})["a"].requires_grad

@@ -139,3 +139,62 @@ def test_what_is_no_setting_is_named():
         nn.Nothing
     import inspect
     assert str(inspect.signature(nn.Linear)) == "(inputs, outputs, bias=True, dtype='f32', input=None, output=None)"
+
+
+def test_states_of_torchs_batch_norms_load():
+    net = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1))
+    state = {name: np.full(t.shape, 0.5, np.float32) for name, t in net.state_dict().items()}
+    assert net.load_state_dict({**state, "0.num_batches_tracked": np.array(7)}).unexpected == []
+    assert net[1].weight.tolist() == [[0.5, 0.5]]
+    with pytest.raises(gd.MismatchError, match="unexpected '1.num_batches_tracked'"):
+        net.load_state_dict({**state, "1.num_batches_tracked": np.array(7)})
+
+
+def test_functions_and_losses_have_torchs_names():
+    F = nn.functional
+    logits, classes = gd.tensor([[1.0, 2.0, 0.5], [0.0, 0.0, 0.0]]), gd.tensor([1, 2])
+    exact = [math.log(sum(math.exp(v - row[c]) for v in row)) for row, c in (([1.0, 2.0, 0.5], 1), ([0.0] * 3, 2))]
+    assert F.cross_entropy(logits, classes, reduction="none").tolist() == pytest.approx(exact)
+    assert nn.CrossEntropyLoss()(logits, classes).item() == pytest.approx(sum(exact) / 2)
+    assert F.cross_entropy(logits, F.one_hot(classes, 3).to("f64")).item() == pytest.approx(sum(exact) / 2)
+    smooth = [0.9 * e + 0.1 * sum(math.log(sum(map(math.exp, row))) - v for v in row) / 3 for e, row in zip(exact, logits.tolist())]
+    assert F.cross_entropy(logits, classes, reduction="none", label_smoothing=0.1).tolist() == pytest.approx(smooth)
+    x, y = gd.tensor([1.0, -2.0]), gd.tensor([0.5, 1.0])
+    assert nn.MSELoss()(x, y).item() == pytest.approx((0.25 + 9) / 2) and F.l1_loss(x, y, reduction="sum").item() == 3.5
+    assert F.huber_loss(x, y, reduction="none").tolist() == pytest.approx([0.125, 2.5])
+    assert F.smooth_l1_loss(x, y, reduction="none", beta=0.25).tolist() == pytest.approx([0.375, 2.875])
+    assert F.binary_cross_entropy_with_logits(x, y, "none").tolist() == pytest.approx([math.log1p(math.e) - 0.5, math.log1p(math.exp(-2)) + 2])
+    assert F.binary_cross_entropy(gd.tensor([0.25]), gd.tensor([1.0])).item() == pytest.approx(math.log(4))
+    assert nn.SiLU()(x).tolist() == pytest.approx([v / (1 + math.exp(-v)) for v in (1.0, -2.0)])
+    assert nn.LeakyReLU(0.1)(x).tolist() == pytest.approx([1, -0.2]) and nn.ELU()(x).tolist() == pytest.approx([1, math.expm1(-2)])
+    assert nn.Softmax(dim=0)(x).sum().item() == pytest.approx(1) and F.normalize(gd.tensor([[3.0, 4.0]])).tolist() == [[0.6, 0.8]]
+    net = nn.Sequential(nn.Linear(2, 3), nn.Softmax(dim=1))
+    assert net(gd.ones((4, 2), dtype="f32")).shape == (4, 3) and "Softmax(dim=1)" in str(net)
+    with pytest.raises(gd.ShapeError, match="mse_loss: the input has the shape"):
+        F.mse_loss(x, gd.ones(3))
+
+
+def test_first_values():
+    w = nn.Linear(30, 20).weight
+    nn.init.xavier_uniform_(w)
+    assert abs(w.detach().abs().max().item() - math.sqrt(6 / 50)) < 0.02 and w.requires_grad
+    nn.init.kaiming_normal_(w, nonlinearity="relu")
+    assert w.detach().std().item() == pytest.approx(math.sqrt(2 / 30), rel=0.2)
+    q = nn.init.orthogonal_(w).detach().to("f64")
+    assert np.allclose((q @ q.T).numpy(), np.eye(20), atol=1e-6) and nn.init.zeros_(w).detach().sum().item() == 0
+
+
+def test_sizes_of_equal_axes_are_one_size():
+    assert nn.Conv2d(1, 2, (3, 3), padding=(1, 1))(gd.ones((1, 1, 5, 5), dtype="f32")).shape == (1, 2, 5, 5)
+    assert nn.LayerNorm((4,))(gd.ones((2, 4), dtype="f32")).shape == (2, 4)
+    for wrong, says in ((lambda: nn.Conv2d(1, 2, (3, 5)), "'kernel' is one size"), (lambda: nn.LayerNorm((4, 4)), "of the last axis")):
+        with pytest.raises(ValueError, match=says):
+            wrong()
+
+
+def test_modules_are_found_by_name():
+    net = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.Linear(3, 1)))
+    assert [n for n, _ in net.named_children()] == ["0", "1"] and net.get_submodule("1.0") is net[1][0]
+    assert net.get_parameter("1.0.bias").shape == (1,)
+    with pytest.raises(AttributeError, match="'1.7'"):
+        net.get_submodule("1.7")

@@ -228,10 +228,15 @@ def test_tensors_of_others_are_named(wrong):
         wrong()
 
 
-@pytest.mark.parametrize("wrong", [lambda: gd.zeros(2, 3), lambda: gd.ones(2, 3), lambda: gd.randn(2, 3), lambda: gd.tensor([1.0], 3)])
+@pytest.mark.parametrize("wrong", [lambda: gd.zeros((2,), 3), lambda: gd.tensor([1.0], 3)])
 def test_a_number_for_a_dtype_is_told(wrong):
     with pytest.raises(gd.DtypeError, match=r"not the number 3; sizes are given together, as \(2, 3\)"):
         wrong()
+
+
+def test_sizes_may_stand_alone():
+    assert gd.zeros(2, 3).shape == gd.randn(2, 3).shape == gd.ones(2, 3, gd.f32).shape == (2, 3)
+    assert gd.ones(2, 3, "f32").dtype == "f32" and gd.zeros(4).shape == (4,)
 
 
 def test_messages_have_the_names_of_python():

@@ -127,3 +127,13 @@ def test_a_recorded_closure_takes_the_same_steps():
     for _ in range(6):
         assert one.step(bowl(w)) == two.step(loss, jit=True)
     assert w.tolist() == v.tolist()
+
+
+def test_state_is_found_by_any_object_of_a_parameter():
+    w, b = gd.tensor([1.0, 2.0], requires_grad=True), gd.tensor([3.0], requires_grad=True)
+    optimizer = gd.Optimizer([w, b], "adam | lr(0.1)")
+    optimizer.step(lambda: (w * w).sum() + b.sum())
+    state = optimizer.state
+    assert state[w]["exp_avg"].tolist() == pytest.approx([0.2, 0.4]) and b in state and state.get(gd.ones(1)) is None and len(state) == 2
+    optimizer.zero_grad(set_to_none=True)
+    assert w.grad is None

@@ -284,7 +284,7 @@ def test_fit_reads_of_a_table_what_the_model_uses():
     assert gd.fit("a*day+c", {"day": table["day"], "y": 2.0 * np.arange(20)}, params={"a": 1, "c": 0}).params["a"] == pytest.approx(2)
     with pytest.raises(gd.Error, match="the table: row 1, column 'who': 'x' is not a number"):
         gd.fit("a*who+c", {k: table[k] for k in ("y", "who")}, params={"a": 1, "c": 0})
-    with pytest.raises(ValueError, match="column 'w' has 2 rows, 'y' has 20"):
+    with pytest.raises(ValueError, match="'w' has 2 rows, 'y' has 20"):
         gd.fit("a*who+c", {"y": y, "w": ["a", "b"]}, params={"a": 1, "c": 0})
 
 
@@ -301,3 +301,9 @@ def test_what_the_program_warns_of_is_a_warning():
     with pytest.warns(gd.GradusWarning, match="exclude= 't>100': no row is like that") as seen:
         fitted = gd.fit("a*exp(-b*t)+c", columns, params={"a": 1, "b": 1, "c": 0}, exclude=["t>100"])
     assert seen[0].filename == __file__ and len(seen) == 1 and fitted.success
+
+
+def test_results_are_tables_in_notebooks():
+    shown = gd.minimize(lambda x: (x * x).sum(), [1.0])._repr_html_()
+    assert shown.startswith("<table>") and "<th>nfev</th>" in shown
+    assert "<th>cost</th>" in gd.least_squares(lambda x: x - 1, [0.0])._repr_html_()
