@@ -67,6 +67,35 @@ GD_NODISCARD gd_status gd_traced_hvp(gd_traced *traced, gd_tensor *const *inputs
 GD_NODISCARD gd_status gd_traced_jacobian(gd_traced *traced, gd_tensor *const *inputs, int count,
                                           gd_tensor **out);
 
+/* The recordings that `traced` replays by now, for a thread with a context of its own: graph and compiled code are shared, memory and
+ * results are not, so all run side by side, each with its context's tensors and random numbers.
+ *
+ *     for (int i = 0; i < 3; i++) status = gd_traced_gradient(f, &x, 1, &value, &grad);   it replays
+ *     gd_traced *mine = gd_traced_share(f, thread_ctx);                                   one per thread
+ *
+ * It only replays: STATE for evaluations and shapes that were not recorded.  Captured tensors, and data of gd_traced_input, must not
+ * change while threads read them.  No thread may use `traced` during this call.  New; freed by gd_traced_free before `traced`, whose
+ * context must live.  NULL with the error recorded in ctx: no memory. */
+gd_traced *gd_traced_share(gd_traced *traced, gd_ctx *ctx);
+
+/* What a traced function is evaluated for. */
+typedef enum gd_traced_kind {
+    GD_TRACED_VALUE,    /* the value */
+    GD_TRACED_GRADIENT, /* the value, then a gradient per input */
+    GD_TRACED_HVP,      /* inputs, then as many vectors: a product per input */
+    GD_TRACED_JACOBIAN  /* a Jacobian per input */
+} gd_traced_kind;
+
+/* Evaluates many problems of one shape at once: each input has one axis more, its first, over the problems; NULL or, for the inputs
+ * that all problems share, same[i] true.  Outputs, as many as the kind has, have the axis of problems in front: new, without
+ * history, NULL on failure.  Each problem has the bits that it has alone.
+ *
+ * If the recording consists of element-wise operators, copies and sums of operands of at most 1024 elements, 16 problems go
+ * through its operations together, on all threads of the context; gd_explain_trace says so, or which operator prevents it: then
+ * problems are evaluated one after the other.  Data that differ between problems are inputs, not gd_traced_input. */
+GD_NODISCARD gd_status gd_traced_batch(gd_traced *traced, gd_traced_kind kind, gd_tensor *const *inputs,
+                                       int count, const bool *same, gd_tensor **out);
+
 /* A tensor of numbers that each replay reads again from `data`, for values that change between calls and are not inputs: a step
  * size, an index, a target.  Outside of traced functions the same as gd_from_data.  `data` must stay valid as long as the traced
  * function.  New. */

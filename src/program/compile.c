@@ -32,13 +32,15 @@
 #endif
 
 #define PATIENCE 20 /* seconds for one compilation */
+#define MOST_FAILURES \
+    4 /* sources that a compiler fails for, if it never did well, before it is not asked again */
 
 extern char **environ;
 
 typedef struct kernel {
     uint64_t hash;
     char *source;
-    void *handle;
+    void *handle; /* NULL, as fn: the compiler failed for it */
     gd_kernel_fn fn;
 } kernel;
 
@@ -48,6 +50,7 @@ typedef struct kernels {
     size_t count, capacity;
     bool looked;             /* for the compiler */
     bool broken;             /* do not try again */
+    int failures;            /* -1: it has compiled something */
     char compiler[PATH_MAX]; /* file to run */
     gd_digest identity;      /* of compiler, flags and CPU */
     char trouble[512];
@@ -62,7 +65,7 @@ static void kernels_destroy(gd_ctx *ctx, void *data)
     kernels *all = data;
     for (size_t i = 0; i < all->count; i++) {
         gd__strfree(ctx, all->item[i].source);
-        dlclose(all->item[i].handle);
+        if (all->item[i].handle) dlclose(all->item[i].handle);
     }
     gd__free(ctx, all->item, all->capacity * sizeof *all->item);
     gd__free(ctx, all, sizeof *all);
@@ -354,6 +357,7 @@ typedef struct order {
     const gd_program *p; /* NULL: source of the caller, which compares results itself */
     const gd_pass *pass;
     bool stored;        /* only what is on disk */
+    bool failed;        /* the compiler, for this source */
     const char *source; /* prelude included */
     gd_digest key;      /* of the source and all that the result depends on */
     char name[48];      /* of the file */
@@ -406,7 +410,7 @@ __attribute__((noinline)) static bool compile_in(order *o, const gd_cache *cache
     snprintf(name, NAME_MAX + 1, "%s", strrchr(object, '/') + 1);
     bool done = write_source(o, held, source);
     if (done && !run_compiler(o->all, source, object)) {
-        o->all->broken = true;
+        o->failed = true;
         done = false;
     }
     if (done && !gd__cache_seal(cache, name, &o->key)) done = note(o->all, "cannot read back %s", object);
@@ -432,7 +436,7 @@ static bool obtain(order *o)
         bool found = load(o, &cache, o->name), made = found || (!o->stored && make(o, &cache));
         if (made && !found) gd__cache_trim(&cache);
         gd__cache_close(&cache);
-        if (made || o->all->broken) return made;
+        if (made || o->failed) return made;
     }
     if (o->stored) return false;
     if (!gd__cache_open_passing(&cache)) return note(o->all, "no folder to compile in");
@@ -469,6 +473,18 @@ static void name_file(order *o)
              (unsigned long long)o->key.b);
 }
 
+/* Takes the source.  A compiler that fails for one source may do well for others, so a failure is that kernel's; only one that
+ * never did well is given up. */
+static void keep(order *o, uint64_t hash, char *source, bool done)
+{
+    kernels *all = o->all;
+    if (done)
+        all->failures = -1;
+    else if (all->failures >= 0 && ++all->failures == MOST_FAILURES)
+        all->broken = true;
+    all->item[all->count++] = (kernel){.hash = hash, .source = source, .handle = o->handle, .fn = o->fn};
+}
+
 static gd_kernel_fn compile(gd_ctx *ctx, kernels *all, const gd_program *p, const gd_pass *pass,
                             uint64_t hash, const char *body, bool stored)
 {
@@ -478,23 +494,19 @@ static gd_kernel_fn compile(gd_ctx *ctx, kernels *all, const gd_program *p, cons
     gd__text_put(&source, "%s", body);
     char *copy = gd__strdup(ctx, body);
     order o = {.ctx = ctx, .all = all, .p = p, .pass = pass, .source = source.data, .stored = stored};
-    bool done = !source.failed && copy && make_room(ctx, all);
-    if (done) {
+    bool able = !source.failed && copy && make_room(ctx, all), done = false;
+    if (able) {
         name_file(&o);
         all->trouble[0] = 0;
         done = obtain(&o);
-        if (done)
-            all->trouble[0] = 0;
-        else if (!stored)
-            all->broken = true;
+        if (done) all->trouble[0] = 0;
     }
     gd__text_free(&source);
-    if (!done) {
+    if (done || (able && !stored))
+        keep(&o, hash, copy, done);
+    else
         gd__strfree(ctx, copy);
-        return NULL;
-    }
-    all->item[all->count++] = (kernel){.hash = hash, .source = copy, .handle = o.handle, .fn = o.fn};
-    return o.fn;
+    return done ? o.fn : NULL;
 }
 
 static gd_kernel_fn find_or_compile(gd_ctx *ctx, const gd_program *p, const gd_pass *pass, uint64_t hash,
@@ -512,29 +524,27 @@ static gd_kernel_fn find_or_compile(gd_ctx *ctx, const gd_program *p, const gd_p
     if (!body.failed) {
         kernel *found = find_compiled(all, hash, body.data);
         fn = found ? found->fn : compile(ctx, all, p, pass, hash, body.data, stored);
+        if (found && !fn && !all->trouble[0]) (void)note(all, "compiler '%s' failed before", all->compiler);
     }
     gd__text_free(&body);
     return fn;
 }
 
-/* A compiler that fails for one source may do well for others: only for programs does it count as broken. */
 static void *compile_text(gd_ctx *ctx, kernels *all, uint64_t hash, const char *source, bool stored)
 {
     order o = {.ctx = ctx, .all = all, .source = source, .stored = stored};
     char *copy = find_compiler(ctx, all) ? gd__strdup(ctx, source) : NULL;
-    bool done = copy && make_room(ctx, all), was_broken = all->broken;
-    if (done) {
+    bool able = copy && make_room(ctx, all), done = false;
+    if (able) {
         name_file(&o);
         done = obtain(&o);
-        all->broken = was_broken;
     }
-    if (!done) {
+    if (done || o.failed)
+        keep(&o, hash, copy, done);
+    else
         gd__strfree(ctx, copy);
-        return NULL;
-    }
-    all->item[all->count++] = (kernel){.hash = hash, .source = copy, .handle = o.handle, .fn = o.fn};
-    void *symbol;
-    memcpy(&symbol, &o.fn, sizeof symbol);
+    void *symbol = NULL;
+    if (done) memcpy(&symbol, &o.fn, sizeof symbol);
     return symbol;
 }
 

@@ -60,6 +60,33 @@ void gd__axes_release(gd_axes *axes)
     gd__free(axes->ctx, axes, sizeof *axes);
 }
 
+static gd_labels *copy_labels(gd_ctx *ctx, const gd_labels *labels)
+{
+    gd_labels *copy = gd__labels_new(ctx, labels->count);
+    for (int64_t i = 0; copy && i < labels->count; i++) {
+        const char *text = labels->text[i];
+        copy->text[i] = text ? gd__intern(ctx, text, strlen(text)) : NULL;
+        if (!text || copy->text[i]) continue;
+        gd__labels_release(copy);
+        copy = NULL;
+    }
+    return copy;
+}
+
+gd_axes *gd__axes_copy(gd_ctx *ctx, const gd_axes *axes)
+{
+    gd_axes *copy = gd__axes_new(ctx);
+    bool made = copy != NULL;
+    for (int i = 0; i < GD_MAX_DIMS && made; i++) {
+        const char *name = axes->name[i];
+        if (name) made = (copy->name[i] = gd__intern(ctx, name, strlen(name))) != NULL;
+        if (axes->labels[i] && made) made = (copy->labels[i] = copy_labels(ctx, axes->labels[i])) != NULL;
+    }
+    if (made) return copy;
+    gd__axes_release(copy);
+    return NULL;
+}
+
 gd_status gd__axes_map(gd_tensor *out, const gd_tensor *from, const int *map)
 {
     if (!from->axes) return GD_OK;

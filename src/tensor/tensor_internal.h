@@ -127,6 +127,8 @@ void gd__swap_storage(gd_tensor *t, gd_tensor *with);
 
 gd_axes *gd__axes_new(gd_ctx *ctx);
 void gd__axes_retain(gd_axes *axes);
+/* The names and labels of another context's axes, for ctx.  NULL: no memory. */
+gd_axes *gd__axes_copy(gd_ctx *ctx, const gd_axes *axes);
 void gd__axes_release(gd_axes *axes);
 gd_labels *gd__labels_new(gd_ctx *ctx, int64_t count); /* texts not set yet */
 gd_labels *gd__labels_retain(gd_labels *labels);

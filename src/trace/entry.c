@@ -73,6 +73,39 @@ gd_trace_entry *gd__trace_entry_new(gd_ctx *ctx, const gd_evaluation *what, gd_t
     return e;
 }
 
+gd_trace_entry *gd__trace_entry_share(const gd_trace_entry *from, gd_ctx *ctx, void *user)
+{
+    gd_evaluation what = from->what;
+    what.user = user;
+    gd_trace_entry *e = gd__trace_entry_new(ctx, &what, NULL, 0);
+    bool made = e && gd__cpu(ctx);
+    if (made) {
+        size_t count = (size_t)from->inputs;
+        gd__free(ctx, e->signature, 0);
+        gd__free(ctx, e->brief, 0);
+        e->signature = gd__calloc(ctx, count * sizeof *e->signature);
+        e->brief = gd__calloc(ctx, count * sizeof *e->brief);
+        e->inputs = from->inputs;
+        made = e->signature && e->brief;
+    }
+    for (int i = 0; i < from->inputs && made; i++) {
+        e->signature[i] = from->signature[i];
+        e->signature[i].device = ctx->cpu;
+        e->signature[i].axes = NULL;
+        if (from->signature[i].axes)
+            made = (e->signature[i].axes = gd__axes_copy(ctx, from->signature[i].axes)) != NULL;
+    }
+    if (made) made = (e->replay = gd__replay_share(from->replay, ctx)) != NULL;
+    if (made) {
+        e->compile = from->compile;
+        e->state = GD_TRACE_REPLAYS;
+        e->structure = ctx->structure;
+        return e;
+    }
+    if (e) gd__trace_entry_free(e);
+    return NULL;
+}
+
 /* What the function itself returned last. */
 static void forget_last(gd_trace_entry *e)
 {
@@ -85,7 +118,11 @@ static void forget_last(gd_trace_entry *e)
 static void forget_recordings(gd_trace_entry *e)
 {
     gd__recording_free(e->recorded);
-    gd__replay_free(e->replay);
+    if (e->replay && e->replay->shared) { /* others replay it, too */
+        e->replay->retired = *e->retired;
+        *e->retired = e->replay;
+    } else
+        gd__replay_free(e->replay);
     e->recorded = NULL;
     e->replay = NULL;
 }

@@ -34,15 +34,18 @@ typedef struct gd_trace_entry {
     gd_short_input *brief;  /* of each input */
     gd_recording *recorded; /* the first of two */
     gd_replay *replay;
-    gd_tensor **last;   /* results of the function itself, owned until the next call */
-    uint64_t structure; /* of the context, when it was recorded */
-    int restarts;       /* recordings given up, before they served, because modules or memory had changed */
-    char reason[240];   /* why it is refused */
+    gd_replay **retired; /* of the set: where replays go that others share */
+    gd_tensor **last;    /* results of the function itself, owned until the next call */
+    uint64_t structure;  /* of the context, when it was recorded */
+    int restarts;        /* recordings given up, before they served, because modules or memory had changed */
+    char reason[240];    /* why it is refused */
 } gd_trace_entry;
 
 gd_trace_entry *gd__trace_entry_new(gd_ctx *ctx, const gd_evaluation *what, gd_tensor *const *inputs,
                                     int count);
 void gd__trace_entry_free(gd_trace_entry *e);
+/* The same for a traced function of a different context that only replays.  NULL: no memory. */
+gd_trace_entry *gd__trace_entry_share(const gd_trace_entry *from, gd_ctx *ctx, void *user);
 /* Is it for this evaluation and inputs like these? */
 bool gd__trace_fits(const gd_trace_entry *e, const gd_evaluation *what, gd_tensor *const *inputs, int count);
 /* Replays, or evaluates and records.  The outputs are borrowed until the next call; NULL on failure. */

@@ -1,8 +1,8 @@
 /* What a recording does, as text. */
 #include "base/text/number.h"
 #include "trace/entry.h"
+#include "trace/many/lanes.h"
 #include "trace/trace_scan.h"
-#include "trace/tape.h"
 #include "trace/trace_loop.h"
 
 #include <stdio.h>
@@ -95,6 +95,11 @@ static void say_replay(page *p, const gd_replay *x)
         x->prologues);
     say_units(p, x, 0);
     SAY(p, "  memory: %zu bytes\n", x->arena_bytes);
+    if (x->lanes)
+        SAY(p, "  many at once: %d problems in %d steps, %zu bytes per thread\n", GD_LANE_COUNT,
+            x->lanes->steps, x->lanes->room);
+    else if (x->why_no_lanes[0])
+        SAY(p, "  many one by one: %s\n", x->why_no_lanes);
     if (r->drawn) SAY(p, "  random numbers: %llu blocks each time\n", (unsigned long long)r->drawn);
 }
 

@@ -191,7 +191,7 @@ static void put_tapes(gd_replay *p, const gd_unit *calls)
 {
     for (int i = calls->first, end = i + calls->count; i < end;) {
         int n = 0;
-        while (i + n < end && gd__tape_takes(p, &p->r->call[p->body[i + n]])) n++;
+        while (i + n < end && gd__tape_takes(p, &p->r->call[p->body[i + n]], GD_TAPE_ELEMENTS)) n++;
         gd_tape *tape = n >= LEAST_TAPED ? gd__tape_new(p, i, n) : NULL;
         add_unit(p, i, n ? n : 1, tape, NULL);
         i += n ? n : 1;

@@ -501,11 +501,40 @@ gd_loop *gd__loop_new(const gd_loop_group *g, const bool *later)
     return NULL;
 }
 
+static bool copy_partials(gd_loop *loop, const gd_loop *from)
+{
+    bool made = true;
+    for (int i = 0; i < loop->domains; i++)
+        for (int k = 0; k < loop->domain[i].ends; k++) {
+            gd_loop_end *e = &loop->domain[i].end[k];
+            const gd_loop_end *other = &from->domain[i].end[k];
+            e->partial = other->partial && made ? gd__quiet_alloc(loop->ctx, e->bytes) : NULL;
+            made = made && (!other->partial || e->partial);
+        }
+    return made;
+}
+
+gd_loop *gd__loop_share(const gd_loop *from, gd_ctx *ctx)
+{
+    gd_loop *loop = gd__quiet_alloc(ctx, sizeof *loop);
+    if (!loop) return NULL;
+    *loop = *from;
+    loop->ctx = ctx;
+    loop->shares = loop->tried = true;
+    bool made = copy_partials(loop, from);
+    loop->region = made ? gd__quiet_alloc(ctx, GD_LOOP_REGIONS * sizeof *loop->region) : NULL;
+    loop->room = loop->region ? gd__quiet_alloc(ctx, loop->task_room * (size_t)loop->tasks) : NULL;
+    if (loop->region) memcpy(loop->region, from->region, (size_t)loop->regions * sizeof *loop->region);
+    if (loop->room) return loop;
+    gd__loop_free(loop);
+    return NULL;
+}
+
 void gd__loop_free(gd_loop *loop)
 {
     if (!loop) return;
     gd_ctx *ctx = loop->ctx;
-    for (int i = 0; i < loop->regions; i++) {
+    for (int i = 0; i < loop->regions && !loop->shares; i++) {
         gd__program_free(loop->region[i].program);
         gd__free(ctx, loop->region[i].pass, sizeof *loop->region[i].pass);
     }

@@ -16,21 +16,25 @@ void *gd__quiet_alloc(gd_ctx *ctx, size_t size)
     return block;
 }
 
-bool gd__record_reserve(gd_recording *r, void *array, int count, int *room, size_t item)
+bool gd__quiet_reserve(gd_ctx *ctx, void *array, int count, int *room, size_t item, int least)
 {
     if (count < *room) return true;
-    int wanted = *room ? *room * 2 : 32;
-    void *old, *block = gd__quiet_alloc(r->ctx, (size_t)wanted * item);
-    if (!block) {
-        r->no_memory = true;
-        return false;
-    }
+    int wanted = *room ? *room * 2 : least;
+    void *old, *block = gd__quiet_alloc(ctx, (size_t)wanted * item);
+    if (!block) return false;
     memcpy(&old, array, sizeof old);
     if (old) memcpy(block, old, (size_t)count * item);
-    gd__free(r->ctx, old, (size_t)*room * item);
+    gd__free(ctx, old, (size_t)*room * item);
     memcpy(array, &block, sizeof block);
     *room = wanted;
     return true;
+}
+
+bool gd__record_reserve(gd_recording *r, void *array, int count, int *room, size_t item)
+{
+    bool done = gd__quiet_reserve(r->ctx, array, count, room, item, 32);
+    r->no_memory = r->no_memory || !done;
+    return done;
 }
 
 static void say_why_not(gd_recording *r, const char *format, const char *name)

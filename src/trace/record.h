@@ -132,5 +132,7 @@ bool gd__record_apart(gd_recording *r);
 
 /* Memory without an error where there is none. */
 void *gd__quiet_alloc(gd_ctx *ctx, size_t size);
+/* Room for one item more in an array, given as the address of its pointer, which holds `least` at first. */
+bool gd__quiet_reserve(gd_ctx *ctx, void *array, int count, int *room, size_t item, int least);
 
 #endif

@@ -2,6 +2,7 @@
 #include "trace/trace_scan.h"
 #include "trace/tape.h"
 #include "trace/trace_loop.h"
+#include "trace/many/lanes.h"
 
 #include <string.h>
 
@@ -36,10 +37,12 @@ static int lists_of(gd_replay *p, list *all)
     all[n++] = (list){&p->result, (size_t)p->r->outputs * sizeof *p->result};
     all[n++] = (list){&p->place, buffers * sizeof *p->place};
     all[n++] = (list){&p->brief_out, (size_t)p->r->outputs * sizeof *p->brief_out};
+    all[n++] = (list){&p->scan, calls * sizeof *p->scan};
+    all[n++] = (list){&p->axes, (size_t)p->r->outputs * sizeof *p->axes};
     return n;
 }
 
-#define LISTS 19
+#define LISTS 21
 
 static bool make_lists(gd_replay *p)
 {
@@ -63,13 +66,18 @@ static void drop_result(gd_replay *p, int i)
 void gd__replay_free(gd_replay *p)
 {
     if (!p) return;
+    gd__lanes_free(p->lanes);
     for (int i = 0; i < p->units; i++) {
         gd__tape_free(p->unit[i].tape);
         gd__loop_free(p->unit[i].loop);
     }
     for (int i = 0; i < p->r->outputs && p->result; i++) drop_result(p, i);
     for (int b = 0; b < p->r->buffers && p->memory; b++) gd__release(p->memory[b]);
+    for (int i = 0; i < p->r->calls && p->scan && p->shares; i++)
+        if (p->scan[i]) gd__scan_release(p->scan[i]);
+    for (int i = 0; i < p->r->outputs && p->axes && p->shares; i++) gd__axes_release(p->axes[i]);
     gd__free(p->ctx, p->arena, p->arena_bytes);
+    gd_recording *r = p->shares ? NULL : p->r;
     list all[LISTS];
     int n = lists_of(p, all);
     for (int i = 0; i < n; i++) {
@@ -77,7 +85,7 @@ void gd__replay_free(gd_replay *p)
         memcpy(&block, all[i].to, sizeof block);
         gd__free(p->ctx, block, all[i].bytes);
     }
-    gd__recording_free(p->r);
+    gd__recording_free(r);
     gd__free(p->ctx, p, sizeof *p);
 }
 
@@ -174,7 +182,7 @@ static gd_status renew(gd_replay *p, int buffer)
     gd_status status = memory ? GD_OK : GD_NOMEM;
     for (int i = 0; i < r->outputs && !status; i++) {
         if (r->output[i].buffer != buffer) continue;
-        gd_tensor *t = result_in(memory, &r->output[i], r->axes[i]);
+        gd_tensor *t = result_in(memory, &r->output[i], p->axes[i]);
         if (t) {
             drop_result(p, i);
             p->result[i] = t;
@@ -226,6 +234,20 @@ static inline gd_status look_at_results(gd_replay *p)
     return GD_OK;
 }
 
+/* Memory of all results.  False: there is none. */
+static bool make_results(gd_replay *p)
+{
+    const gd_recording *r = p->r;
+    bool made = true;
+    for (int b = 0; b < r->buffers; b++) p->holders[b] = 1;
+    for (int i = 0; i < r->outputs; i++) p->holders[r->output[i].buffer]++;
+    for (int i = 0; i < r->outputs && made; i++) {
+        int b = r->output[i].buffer;
+        if (!p->memory[b]) made = renew(p, b) == GD_OK;
+    }
+    return made;
+}
+
 gd_replay *gd__replay_new(gd_recording *r, gd_trace_compile compile)
 {
     gd_replay *p = gd__record_copies(r) ? gd__quiet_alloc(r->ctx, sizeof *p) : NULL;
@@ -238,18 +260,75 @@ gd_replay *gd__replay_new(gd_recording *r, gd_trace_compile compile)
     bool made = make_lists(p);
     for (int i = 0; i < r->calls; i++)
         if (r->call[i].scan) gd__scan_compile(r->call[i].scan, compile);
+    for (int i = 0; i < r->calls && made; i++) p->scan[i] = r->call[i].scan;
+    for (int i = 0; i < r->outputs && made; i++) p->axes[i] = r->axes[i];
     if (made) make_looks(p);
-    for (int b = 0; b < r->buffers && made; b++) p->holders[b] = 1;
-    for (int i = 0; i < r->outputs && made; i++) p->holders[r->output[i].buffer]++;
-    for (int i = 0; i < r->outputs && made; i++) {
-        int b = r->output[i].buffer;
-        if (!p->memory[b]) made = renew(p, b) == GD_OK;
-    }
-    if (made && gd__replay_plan(p)) {
+    if (made && make_results(p) && gd__replay_plan(p)) {
         place_looks(p);
         return p;
     }
     if (!before) gd_clear_error(p->ctx);
+    gd__replay_free(p);
+    return NULL;
+}
+
+/* ---- for other threads ---- */
+
+static void copy_plan(gd_replay *p, const gd_replay *from)
+{
+    const gd_recording *r = p->r;
+    size_t buffers = (size_t)r->buffers;
+    memcpy(p->prologue, from->prologue, (size_t)from->prologues * sizeof *p->prologue);
+    memcpy(p->body, from->body, (size_t)from->bodies * sizeof *p->body);
+    memcpy(p->writer, from->writer, buffers * sizeof *p->writer);
+    memcpy(p->begins, from->begins, buffers * sizeof *p->begins);
+    memcpy(p->ends, from->ends, buffers * sizeof *p->ends);
+    memcpy(p->place, from->place, buffers * sizeof *p->place);
+    p->prologues = from->prologues;
+    p->bodies = from->bodies;
+}
+
+/* Units, loops and names with what is written while they run.  False: no memory. */
+static bool share_parts(gd_replay *p, const gd_replay *from)
+{
+    const gd_recording *r = p->r;
+    bool made = true;
+    for (int i = 0; i < r->outputs && made; i++)
+        if (from->axes[i]) made = (p->axes[i] = gd__axes_copy(p->ctx, from->axes[i])) != NULL;
+    for (int i = 0; i < r->calls && made; i++)
+        if (from->scan[i]) made = (p->scan[i] = gd__scan_share(from->scan[i], p->ctx)) != NULL;
+    for (; p->units < from->units && made; p->units++) {
+        const gd_unit *u = &from->unit[p->units];
+        gd_unit *own = &p->unit[p->units];
+        *own = (gd_unit){.first = u->first, .count = u->count};
+        if (u->tape) made = (own->tape = gd__tape_share(u->tape, p->ctx)) != NULL;
+        if (u->loop) made = (own->loop = gd__loop_share(u->loop, p->ctx)) != NULL;
+    }
+    return made;
+}
+
+gd_replay *gd__replay_share(gd_replay *from, gd_ctx *ctx)
+{
+    gd_status before = gd_error(ctx);
+    gd_replay *p = gd__cpu(ctx) ? gd__quiet_alloc(ctx, sizeof *p) : NULL;
+    if (!p) return NULL;
+    *p = (gd_replay){.ctx = ctx, .r = from->r, .compile = from->compile, .shares = true};
+    bool made = make_lists(p);
+    if (made) {
+        make_looks(p);
+        copy_plan(p, from);
+        made = share_parts(p, from) && make_results(p);
+    }
+    if (made && from->arena_bytes) {
+        made = (p->arena = gd__quiet_alloc(ctx, from->arena_bytes)) != NULL;
+        if (made) p->arena_bytes = from->arena_bytes;
+    }
+    if (made) {
+        place_looks(p);
+        from->shared = true;
+        return p;
+    }
+    if (!before) gd_clear_error(ctx);
     gd__replay_free(p);
     return NULL;
 }
@@ -281,7 +360,7 @@ static gd_status run_calls(gd_replay *p, const int *calls, int count)
         if (c->kind == GD_CALL_KERNEL)
             status = run_kernel(p, c);
         else if (c->kind == GD_CALL_SCAN)
-            status = gd__scan_run(c->scan, p->list + c->first, p->list + c->first + c->nin);
+            status = gd__scan_run(p->scan[calls[i]], p->list + c->first, p->list + c->first + c->nin);
         else
             memcpy(p->look[c->first].data, c->kind == GD_CALL_DATA ? c->data : c->source, c->bytes);
     }

@@ -64,11 +64,16 @@ typedef struct gd_shortcut {
 
 typedef struct gd_replay {
     gd_ctx *ctx;
-    gd_recording *r;     /* owned */
-    gd_storage *storage; /* of each buffer: what kernels see */
-    gd_tensor *look;     /* of each operand */
-    gd_tensor **list;    /* the address of each look */
-    int *looks;          /* operands by buffer: those of buffer b from at[b] to at[b + 1] */
+    gd_recording *r; /* owned, but for one that shares it */
+    bool shares; /* the recording and the code of its units are those of a replay of a different context */
+    bool shared; /* it is such a replay, and stays as long as the traced function */
+    struct gd_replay *retired;  /* the next one that has to stay */
+    struct gd_scan_call **scan; /* of each call: the loop that it is */
+    gd_axes **axes;             /* of each result; owned by one that shares */
+    gd_storage *storage;        /* of each buffer: what kernels see */
+    gd_tensor *look;            /* of each operand */
+    gd_tensor **list;           /* the address of each look */
+    int *looks;                 /* operands by buffer: those of buffer b from at[b] to at[b + 1] */
     int *at;
     int *prologue, *body; /* calls, in order */
     int prologues, bodies;
@@ -92,12 +97,18 @@ typedef struct gd_replay {
     int64_t runs;
     gd_shortcut brief;
     gd_short_output *brief_out; /* room for it, of each output */
-    char *unused[1];            /* the base of an input that shares memory with a second one */
+    struct gd_lanes
+        *lanes; /* the body for many problems at once, see trace/many/lanes.h; NULL: not yet, or never */
+    char why_no_lanes[120]; /* empty: it was not tried */
+    char *unused[1];        /* the base of an input that shares memory with a second one */
 } gd_replay;
 
 /* Takes the recording, also on failure.  NULL: no memory, with no error recorded. */
 gd_replay *gd__replay_new(gd_recording *r, gd_trace_compile compile);
 void gd__replay_free(gd_replay *p);
+/* The same recording, code and plan, with memory and results of its own in a different context, whose thread may run it beside
+ * the others.  `from` must not run meanwhile, and outlives it.  NULL: no memory, with no error recorded. */
+gd_replay *gd__replay_share(gd_replay *from, gd_ctx *ctx);
 /* Fills p->result.  p->stale: nothing was done. */
 GD_NODISCARD gd_status gd__replay_run(gd_replay *p, gd_tensor *const *inputs);
 /* The bytes of a buffer are here from now on. */

@@ -82,6 +82,30 @@ gd_scan_call *gd__scan_new(gd_recording *r, const gd_scan_shape *shape)
     return NULL;
 }
 
+gd_scan_call *gd__scan_share(const gd_scan_call *from, gd_ctx *ctx)
+{
+    gd_scan_call *s = gd__quiet_alloc(ctx, sizeof *s);
+    if (!s) return NULL;
+    *s = *from;
+    s->ctx = ctx;
+    s->refs = 1;
+    s->place = NULL;
+    s->move = NULL;
+    s->capture = NULL;
+    s->compiled = NULL;
+    s->room = NULL;
+    s->captured = 0;
+    s->room_bytes = 0;
+    s->body = gd__replay_share(from->body, ctx);
+    if (s->body && make_lists(s)) {
+        if (s->compiled && from->compiled) *s->compiled = *from->compiled;
+        if (s->compiled) s->compiled->tried = true;
+        return s;
+    }
+    gd__scan_release(s);
+    return NULL;
+}
+
 gd_scan_call *gd__scan_retain(gd_scan_call *s)
 {
     s->refs++;

@@ -11,6 +11,9 @@
 #include "tensor/cpu/cpu.h"
 #include "trace/replay.h"
 
+#define GD_TAPE_ELEMENTS 32   /* of an operand, at most */
+#define GD_LANE_ELEMENTS 1024 /* the same where many problems share the work of each operation */
+
 /* Operations: their name, the operator they are and what they compute, of x, y, z and the number i, in f64 or f32.  Interpreter, C
  * and what becomes which operation are made of this list. */
 #define GD_TAPE_OPS(X)                     \
@@ -87,6 +90,7 @@ struct gd_tape {
     int64_t runs;
     gd_tape_fn compiled;
     bool tried, looked; /* to compile it; for what was compiled before */
+    bool shares;        /* values, stores and steps are those of a different tape */
     gd_vec_fn *kernel;  /* compiled: those it calls, and two settings for each */
     double *setting;
     int kernels;
@@ -95,10 +99,14 @@ struct gd_tape {
 /* The tape of calls first .. first + calls - 1 of the body.  NULL: no memory, or the calls cannot be one; with no error. */
 gd_tape *gd__tape_new(const gd_replay *p, int first, int calls);
 void gd__tape_free(gd_tape *tape);
+/* The same operations with slots of its own, for a thread with a different context; `from` outlives it.  NULL: no memory. */
+gd_tape *gd__tape_share(const gd_tape *from, gd_ctx *ctx);
+/* The kernels that it calls when it is compiled, and their settings.  False: no memory. */
+bool gd__tape_list_kernels(gd_tape *tape);
 /* Its slots, with the numbers in them, and its steps.  False: no memory. */
 bool gd__tape_prepare(gd_tape *tape);
-/* May a call be a part of a tape? */
-bool gd__tape_takes(const gd_replay *p, const gd_recorded *call);
+/* May a call be a part of a tape, whose operands have so many elements? */
+bool gd__tape_takes(const gd_replay *p, const gd_recorded *call, int64_t most);
 void gd__tape_run(gd_tape *tape, char *const *base);
 /* Whether it is known how it runs from now on; then with which function and arguments. */
 bool gd__tape_settled(gd_tape *tape, gd_shortcut *how);

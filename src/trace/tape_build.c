@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#define MOST_ELEMENTS 32 /* of an operand */
-#define MOST_VALUES   (1 << 20)
-#define MOST_OFFSET   ((int64_t)1 << 30)
+#define MOST_VALUES (1 << 20)
+#define MOST_OFFSET ((int64_t)1 << 30)
+#define MOST_ROWS   128 /* of a sum over rows, beyond which its kernel joins chunks */
 
 /* ---- what a tape takes ---- */
 
@@ -36,15 +36,24 @@ static bool takes_elements(const gd_replay *p, const gd_recorded *c, const gd_op
     return made == (test ? GD_TAPE_BOOL : type) && vec->map[c->op][gd__compute_type(in[chooses].dtype)];
 }
 
-bool gd__tape_takes(const gd_replay *p, const gd_recorded *c)
+/* A cast of truth to numbers: 1 where it is, else 0. */
+static bool counts_truth(const gd_recorded *c, const gd_operand *in, const gd_operand *out)
+{
+    return c->op == GD_OP_cast && in->dtype == GD_BOOL && is_float(type_of(out->dtype));
+}
+
+bool gd__tape_takes(const gd_replay *p, const gd_recorded *c, int64_t most)
 {
     const gd_operand *in = &p->r->operand[c->first], *out = in + c->nin;
     if (c->kind != GD_CALL_KERNEL || c->nout != 1) return false;
     for (int k = 0; k <= c->nin; k++)
-        if (in[k].numel > MOST_ELEMENTS || type_of(in[k].dtype) == GD_TAPE_TYPES) return false;
+        if (in[k].numel > most || type_of(in[k].dtype) == GD_TAPE_TYPES) return false;
     bool same = in->dtype == out->dtype;
+    if (counts_truth(c, in, out)) return true;
     if (c->op == GD_OP_copy || c->op == GD_OP_cast || c->op == GD_OP_embed) return same;
-    if (c->op == GD_OP_sum) return same && is_float(type_of(in->dtype)) && c->attrs.i[1] > 0;
+    if (c->op == GD_OP_sum)
+        return same && is_float(type_of(in->dtype)) && c->attrs.i[1] > 0 &&
+               (c->attrs.i[2] == 1 || c->attrs.i[1] <= MOST_ROWS);
     gd_op_kind kind = gd__ops[c->op].kind;
     return (kind == GD_KIND_MAP || kind == GD_KIND_TEST) && takes_elements(p, c, in, out);
 }
@@ -69,17 +78,9 @@ typedef struct builder {
 
 static bool enlarge(builder *b, void *array, int count, int *room, size_t item)
 {
-    if (count < *room) return true;
-    int wanted = *room ? *room * 2 : 64;
-    void *old, *block = gd__quiet_alloc(b->p->ctx, (size_t)wanted * item);
-    b->failed = b->failed || !block;
-    if (!block) return false;
-    memcpy(&old, array, sizeof old);
-    if (old) memcpy(block, old, (size_t)count * item);
-    gd__free(b->p->ctx, old, (size_t)*room * item);
-    memcpy(array, &block, sizeof block);
-    *room = wanted;
-    return true;
+    bool done = gd__quiet_reserve(b->p->ctx, array, count, room, item, 64);
+    b->failed = b->failed || !done;
+    return done;
 }
 
 static uint64_t mixed(uint64_t h, uint64_t x)
@@ -286,13 +287,25 @@ static int32_t element(builder *b, const gd_recorded *c, const int32_t *x, int t
     return add_value(b, &v);
 }
 
+static int32_t truth_as_number(builder *b, int32_t x, int made)
+{
+    gd_tape_value v = {.op = GD_TAPE_KERNEL,
+                       .type = (uint8_t)made,
+                       .kernel = GD_OP_where,
+                       .a = x,
+                       .b = known_number(b, made, 1),
+                       .c = known_number(b, made, 0),
+                       .fn = b->vec->map[GD_OP_where][made == GD_TAPE_F32 ? GD_AS_F32 : GD_AS_F64]};
+    return b->failed ? 0 : add_value(b, &v);
+}
+
 /* What is read is read before anything is written: operands may overlap the result. */
 static void elements(builder *b, const gd_recorded *c, const gd_operand *in, const gd_operand *out)
 {
     int64_t index[GD_MAX_DIMS] = {0};
-    int32_t made[MOST_ELEMENTS];
+    int32_t made[GD_LANE_ELEMENTS];
     int n = 0, type = type_of(in[c->op == GD_OP_where].dtype), to = type_of(out->dtype);
-    bool moves = c->op == GD_OP_copy || c->op == GD_OP_cast;
+    bool counts = counts_truth(c, in, out), moves = !counts && (c->op == GD_OP_copy || c->op == GD_OP_cast);
     if (!out->numel) return;
     do {
         int32_t x[3] = {-1, -1, -1};
@@ -300,7 +313,9 @@ static void elements(builder *b, const gd_recorded *c, const gd_operand *in, con
             int shift = out->ndim - in[k].ndim;
             x[k] = read_cell(b, &in[k], place_of(b, &in[k], index, shift));
         }
-        made[n++] = b->failed || moves ? x[0] : element(b, c, x, type, to);
+        made[n++] = b->failed || moves ? x[0]
+                    : counts           ? truth_as_number(b, x[0], to)
+                                       : element(b, c, x, type, to);
     } while (step(out, index));
     n = 0;
     do write_cell(b, out, place_of(b, out, index, 0), made[n++]);
@@ -348,7 +363,7 @@ static void sum(builder *b, const gd_recorded *c, const gd_operand *x, const gd_
 {
     int64_t outer = c->attrs.i[0], n = c->attrs.i[1], inner = c->attrs.i[2], index[GD_MAX_DIMS] = {0};
     int type = type_of(x->dtype), count = 0;
-    int32_t value[MOST_ELEMENTS], row[MOST_ELEMENTS];
+    int32_t value[GD_LANE_ELEMENTS], row[GD_LANE_ELEMENTS];
     if (!x->numel || !out->numel) return;
     do value[count++] = read_cell(b, x, place_of(b, x, index, 0));
     while (step(x, index));
@@ -445,14 +460,38 @@ gd_tape *gd__tape_new(const gd_replay *p, int first, int calls)
     return NULL;
 }
 
+gd_tape *gd__tape_share(const gd_tape *from, gd_ctx *ctx)
+{
+    size_t bytes = (size_t)from->values * sizeof *from->slot;
+    gd_tape *t = gd__quiet_alloc(ctx, sizeof *t);
+    if (!t) return NULL;
+    *t = *from;
+    t->ctx = ctx;
+    t->shares = true;
+    t->tried = t->looked = false;
+    t->runs = 0;
+    t->kernel = NULL;
+    t->setting = NULL;
+    t->kernels = 0;
+    t->slot = gd__quiet_alloc(ctx, bytes);
+    if (t->slot && (!from->kernel || gd__tape_list_kernels(t))) {
+        if (bytes) memcpy(t->slot, from->slot, bytes);
+        return t;
+    }
+    gd__tape_free(t);
+    return NULL;
+}
+
 void gd__tape_free(gd_tape *t)
 {
     if (!t) return;
-    gd__free(t->ctx, t->value, (size_t)t->value_room * sizeof *t->value);
-    gd__free(t->ctx, t->store, (size_t)t->store_room * sizeof *t->store);
+    if (!t->shares) {
+        gd__free(t->ctx, t->value, (size_t)t->value_room * sizeof *t->value);
+        gd__free(t->ctx, t->store, (size_t)t->store_room * sizeof *t->store);
+        gd__free(t->ctx, t->step, (size_t)(t->values + t->stores + 1) * sizeof *t->step);
+    }
     gd__free(t->ctx, t->kernel, (size_t)t->kernels * sizeof *t->kernel);
     gd__free(t->ctx, t->setting, 2 * (size_t)t->kernels * sizeof *t->setting);
     gd__free(t->ctx, t->slot, (size_t)t->values * sizeof *t->slot);
-    gd__free(t->ctx, t->step, (size_t)(t->values + t->stores + 1) * sizeof *t->step);
     gd__free(t->ctx, t, sizeof *t);
 }

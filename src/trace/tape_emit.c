@@ -279,7 +279,7 @@ static void put_rounds(const gd_tape *t, gd_text *out, const gd_tape_rounds *rou
 
 /* ---- kernels that are called ---- */
 
-static bool list_kernels(gd_tape *t)
+bool gd__tape_list_kernels(gd_tape *t)
 {
     int count = 0, n = 0;
     for (int k = 0; k < t->values; k++) count += t->value[k].op == GD_TAPE_KERNEL;
@@ -342,7 +342,7 @@ void gd__tape_compile(gd_tape *t, char *const *base, bool stored)
     size_t bytes = (size_t)t->values * sizeof(int32_t);
     int32_t *last = gd__quiet_alloc(t->ctx, bytes);
     gd_text source = {.ctx = t->ctx};
-    if (last && (t->kernel || list_kernels(t))) {
+    if (last && (t->kernel || gd__tape_list_kernels(t))) {
         for (int k = 0; k < t->values; k++) last[k] = -1;
         put_source(t, &source, last);
         void *symbol = source.failed ? NULL : gd__compiled_text(t->ctx, source.data, stored);
@@ -360,7 +360,7 @@ gd_tape_rounds_fn gd__tape_compile_rounds(gd_tape *t, const gd_tape_rounds *roun
     gd_status before = gd_error(t->ctx);
     gd_text source = {.ctx = t->ctx};
     gd_tape_rounds_fn fn = NULL;
-    if (t->values <= MOST_ROUNDED && (t->kernel || list_kernels(t))) {
+    if (t->values <= MOST_ROUNDED && (t->kernel || gd__tape_list_kernels(t))) {
         put_rounds(t, &source, rounds);
         void *symbol = source.failed ? NULL : gd__compiled_text(t->ctx, source.data, stored);
         memcpy(&fn, &symbol, sizeof fn);

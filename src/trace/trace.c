@@ -27,6 +27,11 @@ void gd__trace_set_init(gd_trace_set *set, gd_ctx *ctx, int most, bool check)
 void gd__trace_set_free(gd_trace_set *set)
 {
     for (int k = 0; k < set->count; k++) gd__trace_entry_free(set->entry[k]);
+    while (set->retired) {
+        gd_replay *next = set->retired->retired;
+        gd__replay_free(set->retired);
+        set->retired = next;
+    }
     gd__free(set->ctx, set->entry, (size_t)set->room * sizeof *set->entry);
     set->entry = NULL;
     set->count = set->room = 0;
@@ -45,10 +50,16 @@ static gd_trace_entry *entry_for(gd_trace_set *set, const gd_evaluation *what, g
 {
     for (int k = 0; k < set->count; k++)
         if (gd__trace_fits(set->entry[k], what, inputs, count)) return to_front(set, k);
+    if (set->shares)
+        return gd__refuse(
+            set->ctx, GD_STATE,
+            "traced function: there was no recording of the %s for such inputs when it was shared",
+            what->name);
     if (!gd__reserve(set->ctx, &set->entry, set->count, &set->room, sizeof *set->entry)) return NULL;
     gd_trace_entry *e = gd__trace_entry_new(set->ctx, what, inputs, count);
     if (!e) return NULL;
     e->compile = set->compile;
+    e->retired = &set->retired;
     /* an entry that a call further out is in stays */
     if (set->count >= set->most && !set->depth) gd__trace_entry_free(set->entry[--set->count]);
     set->entry[set->count] = e;
@@ -63,6 +74,7 @@ gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, g
     gd_trace_entry *e = last ? set->entry[0] : entry_for(set, what, inputs, count);
     if (!e) return NULL;
     e->what.user = what->user; /* may be of the caller's stack: it need not outlive this call */
+    if (set->shares) e->structure = set->ctx->structure; /* modules are the other context's */
     if (set->off && e->state == GD_TRACE_NEW) {
         e->state = GD_TRACE_REFUSED;
         (void)snprintf(e->reason, sizeof e->reason, "GRADUS_TRACE=off");
@@ -76,14 +88,6 @@ gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, g
 }
 
 /* ---- functions ---- */
-
-enum { VALUE, GRADIENT, HVP, JACOBIAN };
-
-struct gd_traced {
-    gd_function function;
-    void *user;
-    gd_trace_set set;
-};
 
 gd_trace_options gd_trace_defaults(void) { return (gd_trace_options){.shapes = 16}; }
 
@@ -112,6 +116,11 @@ void gd_traced_free(gd_traced *t)
 
 static gd_tensor *call_function(const gd_traced *t, gd_tensor *const *inputs, int count)
 {
+    if (!t->function)
+        return gd__refuse(
+            t->set.ctx, GD_STATE,
+            "traced function: a recording that is shared replays no more: a kernel failed, or a captured "
+            "tensor that the function reads on the host has changed");
     gd_tensor *out = t->function(t->user, inputs, count);
     if (!out && !gd_error(t->set.ctx))
         (void)gd_fail(t->set.ctx, GD_CALLBACK, "trace: the function returned NULL");
@@ -163,7 +172,29 @@ static gd_status jacobian_body(void *user, gd_tensor *const *inputs, int count, 
     return gd_jacobian(called_again, user, inputs, count, outputs);
 }
 
-static bool usable(const gd_traced *t, const char *what, gd_tensor *const *inputs, int count)
+gd_evaluation gd__traced_evaluation(gd_traced *t, gd_traced_kind kind, int count)
+{
+    switch (kind) {
+    case GD_TRACED_GRADIENT:
+        return (gd_evaluation){.name = "gradient",
+                               .kind = kind,
+                               .body = gradient_body,
+                               .user = t,
+                               .outputs = 1 + count,
+                               .brief = true};
+    case GD_TRACED_HVP:
+        return (gd_evaluation){
+            .name = "Hessian product", .kind = kind, .body = hvp_body, .user = t, .outputs = count / 2};
+    case GD_TRACED_JACOBIAN:
+        return (gd_evaluation){
+            .name = "Jacobian", .kind = kind, .body = jacobian_body, .user = t, .outputs = count};
+    default:
+        return (gd_evaluation){
+            .name = "value", .kind = GD_TRACED_VALUE, .body = value_body, .user = t, .outputs = 1};
+    }
+}
+
+bool gd__traced_usable(const gd_traced *t, const char *what, gd_tensor *const *inputs, int count)
 {
     gd_ctx *ctx = t->set.ctx;
     if (count < 0 || (count && !inputs))
@@ -178,8 +209,8 @@ static bool usable(const gd_traced *t, const char *what, gd_tensor *const *input
 
 gd_tensor *gd_traced_value(gd_traced *t, gd_tensor *const *inputs, int count)
 {
-    if (!t || !usable(t, "traced_value", inputs, count)) return NULL;
-    const gd_evaluation what = {.name = "value", .kind = VALUE, .body = value_body, .user = t, .outputs = 1};
+    if (!t || !gd__traced_usable(t, "traced_value", inputs, count)) return NULL;
+    const gd_evaluation what = gd__traced_evaluation(t, GD_TRACED_VALUE, count);
     gd_tensor *const *outputs = gd__trace_call(&t->set, &what, inputs, count);
     return outputs ? outputs[0] : NULL;
 }
@@ -199,14 +230,9 @@ __attribute__((noinline)) static gd_status long_gradient(gd_traced *t, gd_tensor
     for (int i = 0; i < count && grads; i++) grads[i] = NULL;
     if (!t) return GD_ARGUMENT;
     gd_ctx *ctx = t->set.ctx;
-    if (!usable(t, "traced_gradient", inputs, count)) return gd_error(ctx);
+    if (!gd__traced_usable(t, "traced_gradient", inputs, count)) return gd_error(ctx);
     if (!grads || !count) return gd__null(ctx, "traced_gradient: no inputs, or no place for their gradients");
-    const gd_evaluation what = {.name = "gradient",
-                                .kind = GRADIENT,
-                                .body = gradient_body,
-                                .user = t,
-                                .outputs = 1 + count,
-                                .brief = true};
+    const gd_evaluation what = gd__traced_evaluation(t, GD_TRACED_GRADIENT, count);
     gd_tensor *const *outputs = gd__trace_call(&t->set, &what, inputs, count);
     return outputs ? give_gradient(outputs, count, value, grads) : gd_error(ctx);
 }
@@ -289,15 +315,15 @@ gd_status gd_traced_hvp(gd_traced *t, gd_tensor *const *inputs, int count, gd_te
     for (int i = 0; i < count && out; i++) out[i] = NULL;
     if (!t) return GD_ARGUMENT;
     gd_ctx *ctx = t->set.ctx;
-    if (!usable(t, "traced_hvp", inputs, count) || !usable(t, "traced_hvp", v, count)) return gd_error(ctx);
+    if (!gd__traced_usable(t, "traced_hvp", inputs, count) || !gd__traced_usable(t, "traced_hvp", v, count))
+        return gd_error(ctx);
     if (!out || !count) return gd__null(ctx, "traced_hvp: no inputs, or no place for the products");
     size_t bytes = 2 * (size_t)count * sizeof *inputs;
     gd_tensor *few[2 * FEW], **both = few;
     if (count > FEW && !(both = gd__alloc(ctx, bytes))) return GD_NOMEM;
     memcpy(both, inputs, bytes / 2);
     memcpy(both + count, v, bytes / 2);
-    const gd_evaluation what = {
-        .name = "Hessian product", .kind = HVP, .body = hvp_body, .user = t, .outputs = count};
+    const gd_evaluation what = gd__traced_evaluation(t, GD_TRACED_HVP, 2 * count);
     gd_status status = give(t, gd__trace_call(&t->set, &what, both, 2 * count), count, out);
     if (both != few) gd__free(ctx, both, bytes);
     return status;
@@ -307,11 +333,10 @@ gd_status gd_traced_jacobian(gd_traced *t, gd_tensor *const *inputs, int count, 
 {
     for (int i = 0; i < count && out; i++) out[i] = NULL;
     if (!t) return GD_ARGUMENT;
-    if (!usable(t, "traced_jacobian", inputs, count)) return gd_error(t->set.ctx);
+    if (!gd__traced_usable(t, "traced_jacobian", inputs, count)) return gd_error(t->set.ctx);
     if (!out || !count)
         return gd__null(t->set.ctx, "traced_jacobian: no inputs, or no place for the Jacobians");
-    const gd_evaluation what = {
-        .name = "Jacobian", .kind = JACOBIAN, .body = jacobian_body, .user = t, .outputs = count};
+    const gd_evaluation what = gd__traced_evaluation(t, GD_TRACED_JACOBIAN, count);
     return give(t, gd__trace_call(&t->set, &what, inputs, count), count, out);
 }
 

@@ -20,9 +20,11 @@ typedef struct gd_evaluation {
 typedef struct gd_trace_set {
     gd_ctx *ctx;
     bool check, off;
+    bool shares; /* recordings of a set of a different context: nothing is evaluated or recorded */
     gd_trace_compile compile;
     int most, count, room, depth;
     struct gd_trace_entry **entry; /* the most recently used first */
+    struct gd_replay *retired;     /* given up, but replayed by others */
     struct gd_shortcut *brief;     /* of that one, where it has one and nothing is compared */
 } gd_trace_set;
 
@@ -32,5 +34,18 @@ void gd__trace_set_free(gd_trace_set *set);
 /* Replays, or evaluates and records.  The outputs are borrowed until the next call for the set; NULL on failure. */
 gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs,
                                  int count);
+
+/* ---- traced functions ---- */
+
+struct gd_traced {
+    gd_function function; /* NULL: it replays the recordings of a different one */
+    void *user;
+    gd_trace_set set;
+};
+
+/* An evaluation of a function with so many inputs, vectors included. */
+gd_evaluation gd__traced_evaluation(gd_traced *t, gd_traced_kind kind, int count);
+/* Are these inputs for the function?  False with the error recorded. */
+bool gd__traced_usable(const gd_traced *t, const char *what, gd_tensor *const *inputs, int count);
 
 #endif

@@ -110,6 +110,7 @@ struct gd_loop {
     size_t task_room;
     gd_trace_compile compile;
     bool tried, looked;
+    bool shares; /* programs and kernels are those of a different loop */
     int64_t runs;
     int operations; /* instructions of all programs */
 };
@@ -120,6 +121,9 @@ bool gd__loop_takes(const gd_loop_group *g, const gd_recorded *call, gd_loop_nod
  * much twice. */
 gd_loop *gd__loop_new(const gd_loop_group *g, const bool *later);
 void gd__loop_free(gd_loop *loop); /* NULL is fine */
+/* The same programs with room of its own, for a thread with a different context; `from` outlives it.  It is compiled where `from`
+ * is by now.  NULL: no memory. */
+gd_loop *gd__loop_share(const gd_loop *from, gd_ctx *ctx);
 void gd__loop_run(gd_loop *loop, char *const *base);
 /* Instructions that an operator is worth, roughly. */
 int gd__loop_cost(gd_op_id op);

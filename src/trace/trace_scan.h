@@ -48,6 +48,8 @@ typedef struct gd_scan_shape {
 gd_scan_call *gd__scan_new(gd_recording *r, const gd_scan_shape *shape);
 gd_scan_call *gd__scan_retain(gd_scan_call *s);
 void gd__scan_release(gd_scan_call *s);
+/* The same steps with memory of their own, for a thread with a different context; `from` outlives it.  NULL: no memory. */
+gd_scan_call *gd__scan_share(const gd_scan_call *from, gd_ctx *ctx);
 /* Operands as above; memory without gaps. */
 GD_NODISCARD gd_status gd__scan_run(gd_scan_call *s, gd_tensor *const *in, gd_tensor *const *out);
 /* Whether two are of the same work, as gd__recordings_agree; captured tensors are operands of the calls, and compared there. */

@@ -182,6 +182,28 @@ static void without_a_compiler_programs_are_interpreted(void **state)
     assert_int_equal(count_files(at->cache, "", NULL, 0), 0);
 }
 
+/* A source that the compiler cannot do is interpreted; others are compiled. */
+static void a_failure_is_one_programs_own(void **state)
+{
+    place *at = *state;
+    char command[400];
+    snprintf(command, sizeof command,
+             "if [ ! -e '%s/failed' ]; then : > '%s/failed'; exit 3; fi\nexec cc \"$@\"", at->home, at->home);
+    set_compiler(at, command);
+    gd_ctx *ctx = compiling_context(at, NULL);
+    gd_executor how;
+    gd_pass pass;
+    for (int i = 0; i < 3; i++) {
+        ask(at, ctx, GD_EXEC_INTERPRETER);
+        make_adamw(at->p, ctx, GD_F64, GD_F64, false);
+        gd__program_pass(at->p, 0, &pass);
+        assert_true(gd__kernel_for(ctx, at->p, &pass, &how) != NULL);
+        assert_int_equal(how, GD_EXEC_COMPILED);
+    }
+    assert_int_equal(runs(at), 2);
+    end_context(ctx, NULL);
+}
+
 static void a_compiler_that_is_loose_with_numbers_is_refused(void **state)
 {
     place *at = *state;
@@ -328,6 +350,7 @@ int main(void)
         TEST(every_instruction_compiles_to_the_bits_of_the_interpreter),
         TEST(clang_gives_the_same_bits),
         TEST(without_a_compiler_programs_are_interpreted),
+        TEST(a_failure_is_one_programs_own),
         TEST(a_compiler_that_is_loose_with_numbers_is_refused),
         TEST(compiling_can_be_switched_off),
         TEST(a_program_that_ignores_its_children_can_compile),
