@@ -17,7 +17,8 @@
  * its operators and their numbers may not.  A function that reads a value on the host, branches on data, draws from generators
  * of its own or changes captured tensors is recognised: it still runs, without a recording, and gd_explain_trace gives the
  * reason.  A C variable that changes later and is passed to an operator as a number is not recognised: use gd_traced_input for
- * it.  With GRADUS_TRACE=check in the environment every replay is compared with the function.  Side effects of the function
+ * it.  A captured tensor may be replaced by a different one if the old one is released: the function is then recorded again; one that
+ * is kept beside the new one goes on being read, so pass both as inputs.  With GRADUS_TRACE=check in the environment every replay is compared with the function.  Side effects of the function
  * happen in the first calls only. */
 #ifndef GRADUS_TRACE_H
 #define GRADUS_TRACE_H
@@ -41,10 +42,11 @@ typedef enum gd_trace_compile {
 typedef struct gd_trace_options {
     gd_trace_compile compile;
     bool check; /* run the function beside each replay: MISMATCH if their bits differ */
+    int by;     /* derivatives by the first so many inputs only, the others are data; 0: by all */
     int shapes; /* most recordings kept, one per kind of evaluation and shape of the inputs; the least recently used goes first */
 } gd_trace_options;
 
-/* Compiled later, check off, 16 shapes. */
+/* Compiled later, check off, derivatives by all inputs, 16 shapes. */
 gd_trace_options gd_trace_defaults(void);
 
 /* Makes a traced function; `user` is passed to it; options NULL: the defaults.  Nothing runs yet.  New; freed by
@@ -57,7 +59,7 @@ void gd_traced_free(gd_traced *traced);
  * next replay then allocates).  The function must not change its inputs.  NULL with the function's error. */
 gd_tensor *gd_traced_value(gd_traced *traced, gd_tensor *const *inputs, int count);
 /* The value (NULL: not wanted) and its gradient by each input, as gd_grad gives them.  Borrowed, as above; entries are NULL on
- * failure. */
+ * failure, and for inputs that are data (gd_trace_options.by), also below. */
 GD_NODISCARD gd_status gd_traced_gradient(gd_traced *traced, gd_tensor *const *inputs, int count,
                                           gd_tensor **value, gd_tensor **grads);
 /* The product of the Hessian with v, one vector per input, as gd_hvp gives it.  Borrowed, as above. */
@@ -81,20 +83,26 @@ gd_traced *gd_traced_share(gd_traced *traced, gd_ctx *ctx);
 /* What a traced function is evaluated for. */
 typedef enum gd_traced_kind {
     GD_TRACED_VALUE,    /* the value */
-    GD_TRACED_GRADIENT, /* the value, then a gradient per input */
-    GD_TRACED_HVP,      /* inputs, then as many vectors: a product per input */
-    GD_TRACED_JACOBIAN  /* a Jacobian per input */
+    GD_TRACED_GRADIENT, /* the value, then a gradient per input that is no data */
+    GD_TRACED_HVP,      /* of inputs, then a vector per input that is no data: as many products */
+    GD_TRACED_JACOBIAN, /* a Jacobian per input that is no data */
+    GD_TRACED_HESSIAN   /* the Hessian, [n, n] */
 } gd_traced_kind;
 
 /* Evaluates many problems of one shape at once: each input has one axis more, its first, over the problems; NULL or, for the inputs
  * that all problems share, same[i] true.  Outputs, as many as the kind has, have the axis of problems in front: new, without
- * history, NULL on failure.  Each problem has the bits that it has alone.
+ * history, NULL on failure.  Each problem has the bits that it has alone.  Many small fits: parameters are
+ * the first input, data the others, gd_trace_options.by is 1; two calls give all residuals and Jacobians.
  *
  * If the recording consists of element-wise operators, copies and sums of operands of at most 1024 elements, 16 problems go
  * through its operations together, on all threads of the context; gd_explain_trace says so, or which operator prevents it: then
  * problems are evaluated one after the other.  Data that differ between problems are inputs, not gd_traced_input. */
 GD_NODISCARD gd_status gd_traced_batch(gd_traced *traced, gd_traced_kind kind, gd_tensor *const *inputs,
                                        int count, const bool *same, gd_tensor **out);
+
+/* The Hessian of a scalar function by all inputs, flattened and concatenated, as gd_hessian gives it.  Borrowed, as above; NULL with
+ * the error recorded. */
+gd_tensor *gd_traced_hessian(gd_traced *traced, gd_tensor *const *inputs, int count);
 
 /* A tensor of numbers that each replay reads again from `data`, for values that change between calls and are not inputs: a step
  * size, an index, a target.  Outside of traced functions the same as gd_from_data.  `data` must stay valid as long as the traced

@@ -18,11 +18,12 @@ typedef struct gd_storage {
     char *data;
     size_t bytes;
     uint32_t refs;
-    uint32_t version; /* identifies its contents: changes with every change in place */
-    uint32_t last;    /* the last one given: none is given twice */
-    uint64_t serial;  /* made while something is recorded: in that order; 0: before, or after */
-    bool foreign;     /* the bytes have a different owner: a gd_foreign */
-    bool read_only;   /* they must not be changed */
+    uint32_t version;  /* identifies its contents: changes with every change in place */
+    uint32_t last;     /* the last one given: none is given twice */
+    uint64_t serial;   /* made while something is recorded: in that order; 0: before, or after */
+    bool foreign;      /* the bytes have a different owner: a gd_foreign */
+    bool read_only;    /* they must not be changed */
+    uint32_t recorded; /* references that recordings hold: with no others, no function can still read it */
     /* an inline block for small CPU data follows when data points right behind the struct */
 } gd_storage;
 

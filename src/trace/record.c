@@ -103,6 +103,12 @@ static int add_buffer(gd_recording *r, const gd_buffer *b)
     return r->buffers++;
 }
 
+static void let_go(gd_storage *captured)
+{
+    captured->recorded--;
+    gd__storage_release(captured);
+}
+
 /* ---- looks ---- */
 
 static void end_look(void *storage) { gd__storage_release(storage); }
@@ -147,7 +153,10 @@ static int buffer_of(gd_recording *r, gd_storage *storage)
                    .base = storage->data,
                    .bytes = storage->bytes};
     k = add_buffer(r, &b);
-    if (k >= 0 && captured) storage->refs++;
+    if (k >= 0 && captured) {
+        storage->refs++;
+        storage->recorded++;
+    }
     return k;
 }
 
@@ -617,7 +626,7 @@ void gd__record_rewind(gd_recording *r, const gd_record_mark *mark)
 {
     if (!r) return;
     for (int k = mark->buffers; k < r->buffers; k++)
-        if (r->buffer[k].origin == GD_ORIGIN_CAPTURED) gd__storage_release(r->buffer[k].storage);
+        if (r->buffer[k].origin == GD_ORIGIN_CAPTURED) let_go(r->buffer[k].storage);
     for (int i = mark->calls; i < r->calls; i++) forget_call(r, &r->call[i]);
     if (mark->buffers) memcpy(r->buffer, mark->buffer, (size_t)mark->buffers * sizeof *r->buffer);
     r->buffers = mark->buffers;
@@ -634,7 +643,7 @@ void gd__recording_free(gd_recording *r)
     if (!r) return;
     gd_ctx *ctx = r->ctx;
     for (int k = 0; k < r->buffers; k++)
-        if (r->buffer[k].origin == GD_ORIGIN_CAPTURED) gd__storage_release(r->buffer[k].storage);
+        if (r->buffer[k].origin == GD_ORIGIN_CAPTURED) let_go(r->buffer[k].storage);
     for (int i = 0; i < r->calls; i++) forget_call(r, &r->call[i]);
     for (int i = 0; i < r->outputs && r->axes; i++)
         if (r->axes[i]) gd__axes_release(r->axes[i]);

@@ -375,6 +375,12 @@ static void note_change(gd_replay *p, gd_watch *w)
     w->version = w->storage->version;
 }
 
+/* A captured tensor that only recordings hold was replaced: the function reads a different one now. */
+static inline bool is_gone(const gd_replay *p, const gd_storage *captured)
+{
+    return captured->refs == captured->recorded && !p->shares; /* other threads do not look at references */
+}
+
 /* Where inputs and captured tensors are now, and which captured ones have changed. */
 static inline void look_around(gd_replay *p, gd_tensor *const *inputs)
 {
@@ -384,6 +390,7 @@ static inline void look_around(gd_replay *p, gd_tensor *const *inputs)
         if (base != p->storage[w->buffer].data || base != p->base[w->buffer])
             gd__replay_place(p, w->buffer, base);
         if (w->input < 0 && w->version != w->storage->version) note_change(p, w);
+        if (w->input < 0 && is_gone(p, w->storage)) p->stale = true;
     }
 }
 

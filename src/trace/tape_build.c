@@ -42,6 +42,13 @@ static bool counts_truth(const gd_recorded *c, const gd_operand *in, const gd_op
     return c->op == GD_OP_cast && in->dtype == GD_BOOL && is_float(type_of(out->dtype));
 }
 
+static bool all_alike(const gd_operand *in, const gd_operand *out, int count)
+{
+    bool same = true;
+    for (int k = 0; k < count && same; k++) same = in[k].dtype == out->dtype && in[k].ndim == out->ndim;
+    return same;
+}
+
 bool gd__tape_takes(const gd_replay *p, const gd_recorded *c, int64_t most)
 {
     const gd_operand *in = &p->r->operand[c->first], *out = in + c->nin;
@@ -50,6 +57,7 @@ bool gd__tape_takes(const gd_replay *p, const gd_recorded *c, int64_t most)
         if (in[k].numel > most || type_of(in[k].dtype) == GD_TAPE_TYPES) return false;
     bool same = in->dtype == out->dtype;
     if (counts_truth(c, in, out)) return true;
+    if (c->op == GD_OP_cat) return all_alike(in, out, c->nin);
     if (c->op == GD_OP_copy || c->op == GD_OP_cast || c->op == GD_OP_embed) return same;
     if (c->op == GD_OP_sum)
         return same && is_float(type_of(in->dtype)) && c->attrs.i[1] > 0 &&
@@ -339,6 +347,23 @@ static void embed(builder *b, const gd_recorded *c, const gd_operand *x, const g
         } while (step(x, index));
 }
 
+/* Piece by piece along an axis. */
+static void cat(builder *b, const gd_recorded *c, const gd_operand *in, const gd_operand *out)
+{
+    int axis = (int)c->attrs.i[0];
+    int64_t before = 0;
+    for (int k = 0; k < c->nin; before += in[k++].size[axis]) {
+        int64_t index[GD_MAX_DIMS] = {0}, there[GD_MAX_DIMS];
+        if (!in[k].numel) continue;
+        do {
+            memcpy(there, index, sizeof there);
+            there[axis] += before;
+            write_cell(b, out, place_of(b, out, there, 0),
+                       read_cell(b, &in[k], place_of(b, &in[k], index, 0)));
+        } while (step(&in[k], index));
+    }
+}
+
 #define LANES 16 /* of the sums in cpu/vec/kernels.c */
 
 /* Sixteen lanes that begin with 0, then pairwise.  An element that is alone in its lane needs no 0: that only makes -0 a 0, which
@@ -386,6 +411,8 @@ static void add_call(builder *b, const gd_recorded *c)
         embed(b, c, in, out);
     else if (c->op == GD_OP_sum)
         sum(b, c, in, out);
+    else if (c->op == GD_OP_cat)
+        cat(b, c, in, out);
     else
         elements(b, c, in, out);
 }

@@ -97,10 +97,12 @@ gd_traced *gd_trace(gd_ctx *ctx, gd_function function, void *user, const gd_trac
     gd_trace_options o = options ? *options : gd_trace_defaults();
     if (!function) return gd__none(gd__null(ctx, "trace: the function is NULL"));
     if (o.shapes < 1) return gd__refuse(ctx, GD_VALUE, "trace: shapes is %d, must be at least 1", o.shapes);
+    if (o.by < 0) return gd__refuse(ctx, GD_VALUE, "trace: by is %d, must be 0 or more", o.by);
     gd_traced *t = gd__calloc(ctx, sizeof *t);
     if (!t) return NULL;
     t->function = function;
     t->user = user;
+    t->by = o.by;
     gd__trace_set_init(&t->set, ctx, o.shapes, o.check);
     t->set.compile = o.compile;
     return t;
@@ -147,47 +149,87 @@ static gd_status gradient_body(void *user, gd_tensor *const *inputs, int count, 
     gd_tensor **leaf = gd__alloc(ctx, bytes);
     bool made = leaf != NULL;
     int previous = gd_enable_grad_begin(ctx);
-    for (int i = 0; i < count && made; i++) made = (leaf[i] = gd_require_grad(gd__alias(inputs[i]))) != NULL;
+    int by = gd__traced_by(t, count);
+    for (int i = 0; i < count && made; i++) {
+        leaf[i] = gd__alias(inputs[i]);
+        if (i < by) leaf[i] = gd_require_grad(leaf[i]);
+        made = leaf[i] != NULL;
+    }
     gd_tensor *out = made ? call_function(t, leaf, count) : NULL;
-    gd_status status = out ? gd_grad(out, NULL, leaf, count, 0, outputs + 1) : gd_error(ctx);
+    gd_status status = out ? gd_grad(out, NULL, leaf, by, 0, outputs + 1) : gd_error(ctx);
     if (!status && !(outputs[0] = bare_result(out))) status = gd_error(ctx);
     gd_enable_grad_end(ctx, previous);
     gd__free(ctx, leaf, bytes);
     return status;
 }
 
+/* The function of its first inputs. */
+typedef struct of_first {
+    const gd_traced *t;
+    gd_tensor *const *inputs; /* all of them */
+    int count;
+} of_first;
+
 static gd_tensor *called_again(void *user, gd_tensor *const *inputs, int count)
 {
-    return call_function(user, inputs, count);
+    const of_first *f = user;
+    gd_ctx *ctx = f->t->set.ctx;
+    if (count == f->count) return call_function(f->t, inputs, count);
+    size_t bytes = (size_t)f->count * sizeof *inputs;
+    gd_tensor **all = gd__alloc(ctx, bytes);
+    if (!all) return NULL;
+    memcpy(all, f->inputs, bytes);
+    memcpy(all, inputs, (size_t)count * sizeof *inputs);
+    gd_tensor *out = call_function(f->t, all, f->count);
+    gd__free(ctx, all, bytes);
+    return out;
 }
 
-/* Inputs, then as many vectors. */
+/* Inputs, then vectors. */
 static gd_status hvp_body(void *user, gd_tensor *const *inputs, int count, gd_tensor **outputs)
 {
-    return gd_hvp(called_again, user, inputs, count / 2, inputs + count / 2, outputs);
+    const gd_traced *t = user;
+    int by = gd__traced_by(t, count / 2);
+    of_first f = {t, inputs, count - by};
+    return gd_hvp(called_again, &f, inputs, by, inputs + f.count, outputs);
 }
 
 static gd_status jacobian_body(void *user, gd_tensor *const *inputs, int count, gd_tensor **outputs)
 {
-    return gd_jacobian(called_again, user, inputs, count, outputs);
+    of_first f = {user, inputs, count};
+    return gd_jacobian(called_again, &f, inputs, gd__traced_by(f.t, count), outputs);
+}
+
+static gd_status hessian_body(void *user, gd_tensor *const *inputs, int count, gd_tensor **outputs)
+{
+    of_first f = {user, inputs, count};
+    outputs[0] = gd_hessian(called_again, &f, inputs, gd__traced_by(f.t, count));
+    return outputs[0] ? GD_OK : gd_error(f.t->set.ctx);
 }
 
 gd_evaluation gd__traced_evaluation(gd_traced *t, gd_traced_kind kind, int count)
 {
+    int by = gd__traced_by(t, count);
     switch (kind) {
     case GD_TRACED_GRADIENT:
         return (gd_evaluation){.name = "gradient",
                                .kind = kind,
                                .body = gradient_body,
                                .user = t,
-                               .outputs = 1 + count,
-                               .brief = true};
+                               .outputs = 1 + by,
+                               .brief = by == count};
     case GD_TRACED_HVP:
-        return (gd_evaluation){
-            .name = "Hessian product", .kind = kind, .body = hvp_body, .user = t, .outputs = count / 2};
+        return (gd_evaluation){.name = "Hessian product",
+                               .kind = kind,
+                               .body = hvp_body,
+                               .user = t,
+                               .outputs = gd__traced_by(t, count / 2)};
     case GD_TRACED_JACOBIAN:
         return (gd_evaluation){
-            .name = "Jacobian", .kind = kind, .body = jacobian_body, .user = t, .outputs = count};
+            .name = "Jacobian", .kind = kind, .body = jacobian_body, .user = t, .outputs = by};
+    case GD_TRACED_HESSIAN:
+        return (gd_evaluation){
+            .name = "Hessian", .kind = kind, .body = hessian_body, .user = t, .outputs = 1};
     default:
         return (gd_evaluation){
             .name = "value", .kind = GD_TRACED_VALUE, .body = value_body, .user = t, .outputs = 1};
@@ -197,6 +239,9 @@ gd_evaluation gd__traced_evaluation(gd_traced *t, gd_traced_kind kind, int count
 bool gd__traced_usable(const gd_traced *t, const char *what, gd_tensor *const *inputs, int count)
 {
     gd_ctx *ctx = t->set.ctx;
+    if (count < t->by)
+        return gd__refuse(ctx, GD_ARGUMENT, "%s: %d inputs, derivatives are by the first %d", what, count,
+                          t->by) != NULL;
     if (count < 0 || (count && !inputs))
         return gd__refuse(ctx, GD_ARGUMENT, "%s: %d inputs, or none are given", what, count) != NULL;
     for (int i = 0; i < count; i++) {
@@ -234,7 +279,7 @@ __attribute__((noinline)) static gd_status long_gradient(gd_traced *t, gd_tensor
     if (!grads || !count) return gd__null(ctx, "traced_gradient: no inputs, or no place for their gradients");
     const gd_evaluation what = gd__traced_evaluation(t, GD_TRACED_GRADIENT, count);
     gd_tensor *const *outputs = gd__trace_call(&t->set, &what, inputs, count);
-    return outputs ? give_gradient(outputs, count, value, grads) : gd_error(ctx);
+    return outputs ? give_gradient(outputs, gd__traced_by(t, count), value, grads) : gd_error(ctx);
 }
 
 static inline bool is_free(const gd_short_output *out)
@@ -315,16 +360,17 @@ gd_status gd_traced_hvp(gd_traced *t, gd_tensor *const *inputs, int count, gd_te
     for (int i = 0; i < count && out; i++) out[i] = NULL;
     if (!t) return GD_ARGUMENT;
     gd_ctx *ctx = t->set.ctx;
-    if (!gd__traced_usable(t, "traced_hvp", inputs, count) || !gd__traced_usable(t, "traced_hvp", v, count))
+    int by = gd__traced_by(t, count);
+    if (!gd__traced_usable(t, "traced_hvp", inputs, count) || !gd__traced_usable(t, "traced_hvp", v, by))
         return gd_error(ctx);
     if (!out || !count) return gd__null(ctx, "traced_hvp: no inputs, or no place for the products");
-    size_t bytes = 2 * (size_t)count * sizeof *inputs;
+    size_t bytes = (size_t)(count + by) * sizeof *inputs;
     gd_tensor *few[2 * FEW], **both = few;
     if (count > FEW && !(both = gd__alloc(ctx, bytes))) return GD_NOMEM;
-    memcpy(both, inputs, bytes / 2);
-    memcpy(both + count, v, bytes / 2);
-    const gd_evaluation what = gd__traced_evaluation(t, GD_TRACED_HVP, 2 * count);
-    gd_status status = give(t, gd__trace_call(&t->set, &what, both, 2 * count), count, out);
+    memcpy(both, inputs, (size_t)count * sizeof *inputs);
+    memcpy(both + count, v, (size_t)by * sizeof *inputs);
+    const gd_evaluation what = gd__traced_evaluation(t, GD_TRACED_HVP, count + by);
+    gd_status status = give(t, gd__trace_call(&t->set, &what, both, count + by), by, out);
     if (both != few) gd__free(ctx, both, bytes);
     return status;
 }
@@ -337,7 +383,16 @@ gd_status gd_traced_jacobian(gd_traced *t, gd_tensor *const *inputs, int count, 
     if (!out || !count)
         return gd__null(t->set.ctx, "traced_jacobian: no inputs, or no place for the Jacobians");
     const gd_evaluation what = gd__traced_evaluation(t, GD_TRACED_JACOBIAN, count);
-    return give(t, gd__trace_call(&t->set, &what, inputs, count), count, out);
+    return give(t, gd__trace_call(&t->set, &what, inputs, count), gd__traced_by(t, count), out);
+}
+
+gd_tensor *gd_traced_hessian(gd_traced *t, gd_tensor *const *inputs, int count)
+{
+    if (!t || !gd__traced_usable(t, "traced_hessian", inputs, count)) return NULL;
+    if (!count) return gd__none(gd__null(t->set.ctx, "traced_hessian: no inputs"));
+    const gd_evaluation what = gd__traced_evaluation(t, GD_TRACED_HESSIAN, count);
+    gd_tensor *const *outputs = gd__trace_call(&t->set, &what, inputs, count);
+    return outputs ? outputs[0] : NULL;
 }
 
 gd_tensor *gd_traced_input(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, const void *data)

@@ -40,11 +40,14 @@ gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, g
 struct gd_traced {
     gd_function function; /* NULL: it replays the recordings of a different one */
     void *user;
+    int by; /* derivatives by so many inputs; 0: all */
     gd_trace_set set;
 };
 
 /* An evaluation of a function with so many inputs, vectors included. */
 gd_evaluation gd__traced_evaluation(gd_traced *t, gd_traced_kind kind, int count);
+/* By how many of so many inputs derivatives are. */
+static inline int gd__traced_by(const gd_traced *t, int inputs) { return t->by ? t->by : inputs; }
 /* Are these inputs for the function?  False with the error recorded. */
 bool gd__traced_usable(const gd_traced *t, const char *what, gd_tensor *const *inputs, int count);
 

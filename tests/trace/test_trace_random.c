@@ -6,8 +6,10 @@
 
 #include <math.h>
 
-#define MOST_NODES 24
-#define CALLS      5
+#define MOST_NODES   24
+#define CALLS        5
+#define MOST_HESSIAN 10 /* elements of an input */
+#define PROBLEMS     21 /* in lanes */
 
 typedef struct graph {
     gd_ctx *ctx;
@@ -166,13 +168,39 @@ static void one_call(const graph *g, gd_traced *f, uint64_t *state, int call, bo
     assert_int_equal(gd_hvp(build, user, in, 2, v, want), GD_OK);
     assert_int_equal(gd_traced_hvp(f, in, 2, v, product), GD_OK);
     assert_no_error(g->ctx);
+    if (gd_numel(in[0]) < MOST_HESSIAN &&
+        !same_bits(gd_traced_hessian(f, in, 2), gd_hessian(build, user, in, 2)))
+        wrong(g, "Hessian", call);
     for (int i = 0; i < 2; i++)
         if (!same_bits(product[i], want[i])) wrong(g, "product", call);
+}
+
+/* Many problems at once, in lanes where the graph allows it. */
+static int many_calls(const graph *g, gd_traced *f, uint64_t *state)
+{
+    gd_tensor *one[2][PROBLEMS], *in[2], *out[3];
+    void *user = (void *)(uintptr_t)g;
+    gd_scope_begin(g->ctx);
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < PROBLEMS; k++) one[i][k] = numbers(g, state);
+        in[i] = gd_stack(one[i], PROBLEMS, 0, NULL);
+    }
+    assert_int_equal(gd_traced_batch(f, GD_TRACED_GRADIENT, in, 2, NULL, out), GD_OK);
+    for (int k = 0; k < PROBLEMS; k++) {
+        gd_tensor *x[2] = {one[0][k], one[1][k]}, *value = NULL, *grad[2];
+        assert_int_equal(eager_gradient(build, user, x, 2, &value, grad), GD_OK);
+        bool same = same_bits(gd_index(out[0], "0", k), value);
+        for (int i = 0; i < 2; i++) same = same && same_bits(gd_index(out[1 + i], "0", k), grad[i]);
+        if (!same) wrong(g, "one of many", k);
+    }
+    gd_scope_end(g->ctx);
+    return explained(f, "many at once");
 }
 
 static void random_graphs(int threads, uint64_t first, int64_t graphs)
 {
     gd_ctx *ctx = context(NULL, threads, NULL);
+    int64_t laned = 0;
     for (int64_t k = 0; k < graphs; k++) {
         uint64_t state = first + (uint64_t)k;
         graph g = {.ctx = ctx, .seed = random_bits(&state)};
@@ -196,6 +224,7 @@ static void random_graphs(int threads, uint64_t first, int64_t graphs)
             if (call == 3) assert_int_equal(gd_fill(g.captured, 0.25), GD_OK);
             gd_scope_end(ctx);
         }
+        if (!large && k % 4 == 0) laned += many_calls(&g, f, &state);
         if (explained(f, "not traced")) {
             char text[4000];
             (void)gd_explain_trace(f, text, sizeof text);
@@ -204,6 +233,7 @@ static void random_graphs(int threads, uint64_t first, int64_t graphs)
         gd_traced_free(f);
         gd_scope_end(ctx);
     }
+    assert_true(laned * 20 >= graphs);
     gd_ctx_free(ctx);
 }
 

@@ -371,6 +371,33 @@ static void what_is_captured_may_change(void **unused)
     }
 }
 
+/* A captured tensor is replaced, and the old one released: the recordings of all evaluations notice it. */
+static void a_replaced_tensor_is_noticed(void **unused)
+{
+    (void)unused;
+    state s = {.ctx = ctx};
+    gd_traced *f = gd_trace(ctx, with_captured, &s, NULL);
+    for (int call = 0; call < 24; call++) {
+        if (call % 6 == 0) {
+            gd_release(s.captured);
+            gd_scope_begin(ctx);
+            s.captured = gd_retain(VECTOR(ctx, 1 + call, 2, 3));
+            gd_scope_end(ctx);
+        }
+        gd_scope_begin(ctx);
+        gd_tensor *x = point(call);
+        check_call(f, with_captured, &s, x, 0);
+        gd_no_grad_begin(ctx);
+        gd_tensor *want = with_captured(&s, &x, 1);
+        gd_no_grad_end(ctx);
+        assert_true(same_bits(gd_traced_value(f, &x, 1), want));
+        gd_scope_end(ctx);
+    }
+    assert_true(replays(f));
+    gd_traced_free(f);
+    gd_release(s.captured);
+}
+
 static void a_changed_number_is_found_by_checking(void **unused)
 {
     (void)unused;
@@ -613,6 +640,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(functions_that_cannot_be_traced_are_recognised),
         TEST(what_is_captured_may_change),
+        TEST(a_replaced_tensor_is_noticed),
         TEST(a_changed_number_is_found_by_checking),
         TEST(shapes_have_recordings_of_their_own),
         TEST(results_that_are_held_stay),

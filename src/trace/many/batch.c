@@ -285,9 +285,9 @@ static gd_status check_call(const gd_traced *t, gd_traced_kind kind, gd_tensor *
     gd_ctx *ctx = t->set.ctx;
     if (!gd__traced_usable(t, "traced_batch", inputs, count)) return gd_error(ctx);
     if (!out || !count) return gd__null(ctx, "traced_batch: no inputs, or no place for the results");
-    if ((unsigned)kind > GD_TRACED_JACOBIAN)
+    if ((unsigned)kind > GD_TRACED_HESSIAN)
         return gd_fail(ctx, GD_ARGUMENT, "traced_batch: unknown kind %d", (int)kind);
-    if (kind == GD_TRACED_HVP && count % 2)
+    if (kind == GD_TRACED_HVP && (t->by ? count < 2 * t->by : count % 2))
         return gd_fail(ctx, GD_ARGUMENT, "traced_batch: %d inputs and vectors, not as many of both", count);
     return GD_OK;
 }

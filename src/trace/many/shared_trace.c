@@ -23,6 +23,7 @@ gd_traced *gd_traced_share(gd_traced *from, gd_ctx *ctx)
     gd_traced *t = gd__calloc(ctx, sizeof *t);
     if (!t) return NULL;
     gd__trace_set_init(&t->set, ctx, from->set.most, false);
+    t->by = from->by;
     t->set.compile = from->set.compile;
     t->set.shares = true;
     t->set.check = t->set.off = false; /* there is no function to compare with */

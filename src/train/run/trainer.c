@@ -33,6 +33,37 @@ static gd_status pick_batch(gd_trainer *t, int64_t at, int64_t count)
     return t->batch_x && t->batch_y ? GD_OK : gd_error(t->ctx);
 }
 
+/* Is the step recorded once and replayed?  It reads batches of the usual size where the first one was. */
+static bool is_replayed(const gd_trainer *t)
+{
+    bool alone = !t->point.world && t->device == gd__cpu(t->ctx);
+    return alone &&
+           (!t->room_x || (gd__same_shape(t->room_x, t->batch_x) && gd__same_shape(t->room_y, t->batch_y)));
+}
+
+static gd_status to_room(gd_tensor **room, gd_tensor **batch)
+{
+    gd_status status = GD_OK;
+    if (*room)
+        status = gd_assign(*room, *batch);
+    else if ((*room = gd_copy(*batch)))
+        gd__own(*room);
+    else
+        status = gd_error(gd_tensor_ctx(*batch));
+    *batch = *room;
+    return status;
+}
+
+static gd_status step_alone(gd_trainer *t, int64_t at, int64_t count, gd_step_info *info)
+{
+    gd_status status = pick_batch(t, at, count);
+    bool replayed = !status && is_replayed(t);
+    if (replayed) status = to_room(&t->room_x, &t->batch_x);
+    if (replayed && !status) status = to_room(&t->room_y, &t->batch_y);
+    const gd_objective step = {.loss = batch_loss, .user = t, .traced = replayed};
+    return status ? status : gd_optimizer_step(t->optimizer, &step, info);
+}
+
 /* Some rows of the batch: those of a microbatch. */
 static gd_tensor *microbatch_loss(void *user, int64_t first, int64_t count)
 {
@@ -51,9 +82,7 @@ static gd_status step_over(gd_trainer *t, int64_t at, int64_t count, gd_step_inf
                       .loss = microbatch_loss};
     t->batch_at = at;
     if (batch.microbatch) return gd_optimizer_step(t->optimizer, &(gd_objective){.batch = &batch}, info);
-    gd_status status = pick_batch(t, at, count);
-    return status ? status
-                  : gd_optimizer_step(t->optimizer, &(gd_objective){.loss = batch_loss, .user = t}, info);
+    return step_alone(t, at, count, info);
 }
 
 /* at: in the order of the rows in memory */
@@ -463,6 +492,8 @@ void gd__trainer_close(gd_trainer *t)
     (void)gd__run_writer_close(t->tracer);
     (void)gd__events_close(t->events);
     gd_optimizer_free(t->optimizer);
+    gd__release(t->room_x);
+    gd__release(t->room_y);
     gd_release(t->x);
     gd_release(t->y);
     gd_release(t->check_x);

@@ -60,8 +60,10 @@ typedef struct gd_trainer {
     int64_t *order; /* rows of this epoch */
     size_t order_bytes;
     gd_tensor *batch_x, *batch_y; /* during a step, of it or of a microbatch */
-    int64_t batch_at;             /* in the order */
-    bool parted; /* x and check_x are the part of this rank, and rows come every epoch (row_parts.h): */
+    gd_tensor *room_x,
+        *room_y; /* where batches of the usual size are, so that a recorded step finds them; NULL: not yet */
+    int64_t batch_at; /* in the order */
+    bool parted;      /* x and check_x are the part of this rank, and rows come every epoch (row_parts.h): */
     gd_tensor *taken;
     int64_t *place;
     size_t place_bytes;
