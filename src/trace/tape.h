@@ -15,20 +15,22 @@
 #define GD_LANE_ELEMENTS 1024 /* the same where many problems share the work of each operation */
 
 /* Operations: their name, the operator they are and what they compute, of x, y, z and the number i, in f64 or f32.  Interpreter, C
- * and what becomes which operation are made of this list. */
-#define GD_TAPE_OPS(X)                     \
-    X(ADD, add, x + y)                     \
-    X(SUB, sub, x - y)                     \
-    X(MUL, mul, x *y)                      \
-    X(DIV, div, x / y)                     \
-    X(NEG, neg, -x)                        \
-    X(SQUARE, square, x *x)                \
-    X(RECIPROCAL, reciprocal, 1 / x)       \
-    X(ADD_NUMBER, add_scalar, x + i)       \
-    X(MUL_NUMBER, mul_scalar, x *i)        \
-    X(RELU, relu, x < 0 ? 0 : x)           \
-    X(RELU_GRAD, relu_grad, y > 0 ? x : 0) \
+ * and what becomes which operation are made of this list.  PLAIN: the expression is also one of vectors. */
+#define GD_TAPE_PLAIN(X)             \
+    X(ADD, add, x + y)               \
+    X(SUB, sub, x - y)               \
+    X(MUL, mul, x *y)                \
+    X(DIV, div, x / y)               \
+    X(NEG, neg, -x)                  \
+    X(SQUARE, square, x *x)          \
+    X(RECIPROCAL, reciprocal, 1 / x) \
+    X(ADD_NUMBER, add_scalar, x + i) \
+    X(MUL_NUMBER, mul_scalar, x *i)  \
     X(LERP, lerp, x + z * (y - x))
+#define GD_TAPE_OPS(X)           \
+    GD_TAPE_PLAIN(X)             \
+    X(RELU, relu, x < 0 ? 0 : x) \
+    X(RELU_GRAD, relu_grad, y > 0 ? x : 0)
 
 typedef enum gd_tape_op {
 #define GD_TAPE_ENUM(name, operator, expression) GD_TAPE_##name,
@@ -66,7 +68,8 @@ typedef union gd_tape_slot {
     const void *const *label; /* of the interpreter */
 } gd_tape_slot;
 
-/* What the interpreter goes through: where it goes for an operation, slots in bytes.  Loads and stores: buffer x, offset y. */
+/* What the interpreter goes through: where it goes for an operation, slots in bytes.  Loads and stores: buffer x, offset y.  A run, one
+ * operation for neighbouring slots, is two of them: the second has how many in `to`, and by how many slots x, y and z go on each time. */
 typedef struct gd_tape_step {
     const void *go;
     union {

@@ -29,8 +29,15 @@ enum {
     STEP_STORE_1,
     STEP_KERNEL,
     STEP_END,
+    STEP_RUNS, /* of the operations above, f64 alone */
+    STEP_FUSED_RUNS = STEP_RUNS + GD_TAPE_MATHS,
+    STEP_LOAD_RUN = STEP_FUSED_RUNS + FUSED_STEPS,
+    STEP_STORE_RUN,
+    STEP_KERNEL_RUN,
     STEPS
 };
+
+typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
 
 /* ---- the interpreter ---- */
 
@@ -47,9 +54,41 @@ enum {
 #define SINGLE(name, operator, expression) MATH(name, expression, float, f32_)
 #define FUSED_DOUBLE(name, expression)     MATH(name, expression, double, f64_)
 #define FUSED_SINGLE(name, expression)     MATH(name, expression, float, f32_)
-#define LOAD(size)                         memcpy(&AT(s->to, char), base[s->x] + (int32_t)s->y, size)
-#define STORE(size)                        memcpy(base[s->x] + (int32_t)s->y, &AT(s->to, char), size)
-#define NEXT                               goto *(++s)->go
+/* Neighbouring slots, four at a time.  An operand that is the same for all is there four times. */
+#define OPERAND(p, at, by)                                   \
+    const double *p = &AT(at, double);                       \
+    const four p##_alike = {*p, *p, *p, *p};                 \
+    const size_t p##_by = (by) ? 4 : 0;                      \
+    if (!(by)) p = (const double *)(const void *)&p##_alike; \
+    (void)p, (void)p##_by
+#define FOUR(p) (*(const four *)(const void *)(p))
+#define RUN(name, expression)                                    \
+    run_##name:                                                  \
+    {                                                            \
+        const double i = s->as.i;                                \
+        double *to = &AT(s->to, double), *end = to + s[1].to;    \
+        OPERAND(px, s->x, s[1].x);                               \
+        OPERAND(py, s->y, s[1].y);                               \
+        OPERAND(pz, s->z, s[1].z);                               \
+        (void)i;                                                 \
+        for (; to + 4 <= end; to += 4) {                         \
+            const four x = FOUR(px), y = FOUR(py), z = FOUR(pz); \
+            (void)y, (void)z;                                    \
+            *(four *)(void *)to = expression;                    \
+            px += px_by, py += py_by, pz += pz_by;               \
+        }                                                        \
+        for (int k = 0; to < end; to++, k++) {                   \
+            const double x = px[k], y = py[k], z = pz[k];        \
+            (void)y, (void)z;                                    \
+            *to = expression;                                    \
+        }                                                        \
+        s++;                                                     \
+        NEXT;                                                    \
+    }
+#define PLAIN_RUN(name, operator, expression) RUN(name, expression)
+#define LOAD(size)                            memcpy(&AT(s->to, char), base[s->x] + (int32_t)s->y, size)
+#define STORE(size)                           memcpy(base[s->x] + (int32_t)s->y, &AT(s->to, char), size)
+#define NEXT                                  goto *(++s)->go
 
 /* Labels as values: a jump at the end of each operation, which the processor predicts one by one, in place of one for all. */
 #pragma GCC diagnostic push
@@ -69,7 +108,12 @@ static int execute(const gd_tape_step *s, gd_tape_slot *slot, char *const *base)
         [STEP_STORE_4] = &&store_4,
         [STEP_STORE_1] = &&store_1,
         [STEP_KERNEL] = &&kernel,
-        [STEP_END] = &&end};
+        [STEP_END] = &&end,
+#define RUN_OF(name, operator, expression) [STEP_RUNS + GD_TAPE_##name] = &&run_##name,
+#define FUSED_RUN_OF(name, expression)     [STEP_FUSED_RUNS + FUSED_##name] = &&run_##name,
+        GD_TAPE_PLAIN(RUN_OF) FUSED(FUSED_RUN_OF)[STEP_LOAD_RUN] = &&load_run,
+        [STEP_STORE_RUN] = &&store_run,
+        [STEP_KERNEL_RUN] = &&kernel_run};
     if (!s) {
         slot->label = label;
         return 0;
@@ -79,6 +123,8 @@ static int execute(const gd_tape_step *s, gd_tape_slot *slot, char *const *base)
     GD_TAPE_OPS(SINGLE)
     FUSED(FUSED_DOUBLE)
     FUSED(FUSED_SINGLE)
+    GD_TAPE_PLAIN(PLAIN_RUN)
+    FUSED(RUN)
 load_8:
     LOAD(8);
     NEXT;
@@ -102,6 +148,20 @@ kernel : {
     v->fn(&AT(s->to, char), &AT(s->x, char), &AT(s->y, char), &AT(s->z, char), 1, v->as.f);
     NEXT;
 }
+load_run:
+    memcpy(&AT(s->to, char), base[s->x] + (int32_t)s->y, s[1].to * sizeof(double));
+    s++;
+    NEXT;
+store_run:
+    memcpy(base[s->x] + (int32_t)s->y, &AT(s->to, char), s[1].to * sizeof(double));
+    s++;
+    NEXT;
+kernel_run : {
+    const gd_tape_value *v = s->as.value;
+    v->fn(&AT(s->to, char), &AT(s->x, char), &AT(s->y, char), &AT(s->z, char), s[1].to, v->as.f);
+    s++;
+    NEXT;
+}
 end:
     return 0;
 }
@@ -119,9 +179,10 @@ static int step_of(const gd_tape_value *v)
     return single ? STEP_LOAD_4 : v->type == GD_TAPE_BOOL ? STEP_LOAD_1 : STEP_LOAD_8;
 }
 
-static uint32_t slot_at(int32_t value)
+/* place: of each value, see find_places. */
+static uint32_t slot_at(const int32_t *place, int32_t value)
 {
-    return value < 0 ? 0 : (uint32_t)value * (uint32_t)sizeof(gd_tape_slot);
+    return value < 0 ? 0 : (uint32_t)place[value] * (uint32_t)sizeof(gd_tape_slot);
 }
 
 static void put_number(gd_tape *t, int k)
@@ -172,16 +233,37 @@ static void mark_fused(const gd_tape *t, int32_t *uses)
     }
 }
 
+/* Of what is loaded, of what steps compute, and of what the step of another value does. */
+static int turn_of(const gd_tape *t, int32_t k, const int32_t *uses)
+{
+    return uses[k] < 0 ? 2 : t->value[k].op == GD_TAPE_LOAD ? 0 : 1;
+}
+
+/* Slots: loads first, so that those of the same operation over several elements are neighbours.  Numbers have their own, which nothing
+ * writes, as compiled parts write those of values. */
+static void find_places(const gd_tape *t, const int32_t *uses, int32_t *place)
+{
+    int32_t at = 0;
+    for (int turn = 0; turn < 3; turn++)
+        for (int32_t k = 0; k < t->values; k++) {
+            bool number = t->value[k].op == GD_TAPE_NUMBER;
+            if (number) place[k] = k;
+            if (number || turn_of(t, k, uses) != turn) continue;
+            while (t->value[at].op == GD_TAPE_NUMBER) at++;
+            place[k] = at++;
+        }
+}
+
 static gd_tape_step *put_step(const gd_tape *t, gd_tape_step *s, int32_t k, const int32_t *uses,
-                              const void *const *label)
+                              const int32_t *place, const void *const *label)
 {
     const gd_tape_value *v = &t->value[k];
     bool loads = v->op == GD_TAPE_LOAD;
-    *s = (gd_tape_step){.go = label[step_of(v)], .to = slot_at(k), .as.i = v->as.f[0]};
+    *s = (gd_tape_step){.go = label[step_of(v)], .to = slot_at(place, k), .as.i = v->as.f[0]};
     if (v->op == GD_TAPE_KERNEL) s->as.value = v;
-    s->x = loads ? (uint32_t)v->a : slot_at(v->a);
-    s->y = loads ? (uint32_t)v->b : slot_at(v->b);
-    s->z = loads ? 0 : slot_at(v->c);
+    s->x = loads ? (uint32_t)v->a : slot_at(place, v->a);
+    s->y = loads ? (uint32_t)v->b : slot_at(place, v->b);
+    s->z = loads ? 0 : slot_at(place, v->c);
     if (v->op != GD_TAPE_ADD && v->op != GD_TAPE_SUB) return s + 1;
     bool first = uses[v->a] == -1 - k, second = !first && uses[v->b] == -1 - k;
     if (!first && !second) return s + 1;
@@ -191,10 +273,90 @@ static gd_tape_step *put_step(const gd_tape *t, gd_tape_step *s, int32_t k, cons
     if (v->type == GD_TAPE_F32) how += FUSED_STEPS;
     s->go = label[STEP_FUSED + how];
     s->as.i = product->as.f[0];
-    s->x = slot_at(product->a);
-    s->y = slot_at(product->op == GD_TAPE_SQUARE ? product->a : product->b);
-    s->z = slot_at(first ? v->b : v->a);
+    s->x = slot_at(place, product->a);
+    s->y = slot_at(place, product->op == GD_TAPE_SQUARE ? product->a : product->b);
+    s->z = slot_at(place, first ? v->b : v->a);
     return s + 1;
+}
+
+/* ---- runs ---- */
+
+#define LEAST_RUN 3
+
+/* The step of a run of such steps; 0: there is none. */
+static int run_of(const void *const *label, const void *go)
+{
+    for (int k = 0; k < GD_TAPE_MATHS; k++)
+        if (go == label[k]) return label[STEP_RUNS + k] ? STEP_RUNS + k : 0;
+    for (int k = 0; k < FUSED_STEPS; k++)
+        if (go == label[STEP_FUSED + k]) return STEP_FUSED_RUNS + k;
+    return go == label[STEP_LOAD_8]    ? STEP_LOAD_RUN
+           : go == label[STEP_STORE_8] ? STEP_STORE_RUN
+           : go == label[STEP_KERNEL]  ? STEP_KERNEL_RUN
+                                       : 0;
+}
+
+/* Does an operand go on by no slot, or by one, and is it made before the run? */
+static bool goes_on(uint32_t first, uint32_t before, uint32_t now, uint32_t made, bool second)
+{
+    bool by = now != first, stays = second || by == (before != first);
+    return stays && (!by || now == before + sizeof(gd_tape_slot)) && now < made;
+}
+
+static bool of_f64(const gd_tape *t, const gd_tape_value *v)
+{
+    const int32_t in[] = {v->a, v->b, v->c};
+    for (int k = 0; k < 3; k++)
+        if (in[k] >= 0 && t->value[in[k]].type != GD_TAPE_F64) return false;
+    return v->type == GD_TAPE_F64;
+}
+
+/* The same kernel of neighbouring f64 operands: it reads them as vectors. */
+static bool same_kernel(const gd_tape *t, const gd_tape_step *first, const gd_tape_step *now, uint32_t k)
+{
+    const gd_tape_value *v = first->as.value, *w = now->as.value;
+    const int32_t in[] = {v->a, v->b, v->c};
+    const uint32_t a[] = {first->x, first->y, first->z}, b[] = {now->x, now->y, now->z};
+    if (v->fn != w->fn || memcmp(&v->as, &w->as, sizeof v->as) || !of_f64(t, v) || !of_f64(t, w))
+        return false;
+    for (int i = 0; i < 3; i++)
+        if (in[i] >= 0 && b[i] != a[i] + k * sizeof(gd_tape_slot)) return false;
+    return true;
+}
+
+/* May step k, which follows the others, join the run that begins with the first? */
+static bool joins_run(const gd_tape *t, const gd_tape_step *s, int run, uint32_t k)
+{
+    const gd_tape_step *before = s + k - 1, *now = s + k;
+    if (now->go != s->go || now->to != before->to + sizeof(gd_tape_slot)) return false;
+    if (run == STEP_LOAD_RUN || run == STEP_STORE_RUN)
+        return now->x == s->x && now->y == before->y + sizeof(gd_tape_slot);
+    if (run == STEP_KERNEL_RUN && !same_kernel(t, s, now, k)) return false;
+    if (run != STEP_KERNEL_RUN && memcmp(&now->as, &s->as, sizeof s->as)) return false;
+    return goes_on(s->x, before->x, now->x, s->to, k == 1) &&
+           goes_on(s->y, before->y, now->y, s->to, k == 1) && goes_on(s->z, before->z, now->z, s->to, k == 1);
+}
+
+/* Joins neighbouring steps, in place. */
+static void join_runs(const gd_tape *t, const void *const *label)
+{
+    gd_tape_step *out = t->step;
+    for (const gd_tape_step *s = t->step; s->go != label[STEP_END];) {
+        int run = run_of(label, s->go);
+        uint32_t n = 1;
+        while (run && s[n].go != label[STEP_END] && joins_run(t, s, run, n)) n++;
+        if (n < LEAST_RUN) {
+            *out++ = *s++;
+            continue;
+        }
+        gd_tape_step first = *s,
+                     more = {.to = n, .x = s[1].x != s->x, .y = s[1].y != s->y, .z = s[1].z != s->z};
+        s += n;
+        first.go = label[run];
+        *out++ = first;
+        *out++ = more;
+    }
+    *out = (gd_tape_step){.go = label[STEP_END]};
 }
 
 bool gd__tape_prepare(gd_tape *t)
@@ -202,31 +364,34 @@ bool gd__tape_prepare(gd_tape *t)
     gd_tape_slot found;
     (void)execute(NULL, &found, NULL);
     const void *const *label = found.label;
-    size_t bytes = (size_t)t->values * sizeof(int32_t) + 1;
+    size_t bytes = 2 * (size_t)t->values * sizeof(int32_t) + 1;
     t->slot = gd__quiet_alloc(t->ctx, (size_t)t->values * sizeof *t->slot);
     t->step = gd__quiet_alloc(t->ctx, (size_t)(t->values + t->stores + 1) * sizeof *t->step);
     int32_t *uses = t->slot && t->step ? gd__quiet_alloc(t->ctx, bytes) : NULL;
     if (!uses) return false;
+    int32_t *place = uses + t->values;
     count_uses(t, uses);
     mark_fused(t, uses);
+    find_places(t, uses, place);
     gd_tape_step *s = t->step;
-    for (int k = 0; k < t->values; k++) {
-        if (t->value[k].op == GD_TAPE_NUMBER)
-            put_number(t, k); /* stays there */
-        else if (uses[k] >= 0)
-            s = put_step(t, s, k, uses, label);
-    }
-    gd__free(t->ctx, uses, bytes);
+    for (int turn = 0; turn < 2; turn++)
+        for (int k = 0; k < t->values; k++) {
+            bool number = t->value[k].op == GD_TAPE_NUMBER;
+            if (number && turn == 0) put_number(t, k); /* stays there */
+            if (!number && turn_of(t, k, uses) == turn) s = put_step(t, s, k, uses, place, label);
+        }
     for (int i = 0; i < t->stores; i++) {
         const gd_tape_store *store = &t->store[i];
         uint8_t type = t->value[store->value].type;
         int step = type == GD_TAPE_F32 ? STEP_STORE_4 : type == GD_TAPE_BOOL ? STEP_STORE_1 : STEP_STORE_8;
         *s++ = (gd_tape_step){.go = label[step],
-                              .to = slot_at(store->value),
+                              .to = slot_at(place, store->value),
                               .x = (uint32_t)store->buffer,
                               .y = (uint32_t)store->offset};
     }
     *s = (gd_tape_step){.go = label[STEP_END]};
+    gd__free(t->ctx, uses, bytes);
+    join_runs(t, label);
     return true;
 }
 

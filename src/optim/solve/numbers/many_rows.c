@@ -119,8 +119,17 @@ static const double *numbers_of(state *s, const gd_tensor *t)
 /* The residuals, of the recording's rows. */
 static gd_tensor *residuals_at(state *s, const double *x)
 {
-    if (gd__list_write(s->param, s->all->of->like_count, x)) return NULL;
-    return gd_traced_value(s->now->traced, s->param, s->all->of->like_count);
+    int count = s->all->of->like_count;
+    for (int k = 0; k < count; k++) {
+        gd_tensor *t = s->param[k]; /* made here: nobody else has it */
+        if (t->dtype == GD_F64) {
+            memcpy(t->data, x, (size_t)t->numel * sizeof *x);
+            gd__touch(t);
+        } else if (gd_write_f64(t, x, t->numel))
+            return NULL;
+        x += t->numel;
+    }
+    return gd_traced_value(s->now->traced, s->param, count);
 }
 
 static gd_status residual(void *user, const double *x, double *r)
@@ -136,6 +145,14 @@ static gd_status residual(void *user, const double *x, double *r)
     return GD_OK;
 }
 
+/* A block of columns [rows][width] into rows of n elements. */
+static void put_columns(const double *block, int64_t rows, int64_t width, double *to, int64_t n)
+{
+    for (int64_t i = 0; i < rows && width > 1; i++)
+        memcpy(to + i * n, block + i * width, (size_t)width * sizeof *to);
+    for (const double *end = block + rows; width == 1 && block < end; block++, to += n) *to = *block;
+}
+
 static gd_status jacobian(void *user, const double *x, double *values)
 {
     state *s = user;
@@ -148,9 +165,7 @@ static gd_status jacobian(void *user, const double *x, double *values)
         int64_t width = s->param[k]->numel;
         const double *all = numbers_of(s, j);
         if (!all) status = gd_error(s->ctx);
-        for (int64_t i = 0; i < m && !status && width == 1; i++) values[i * n + at] = all[i];
-        for (int64_t i = 0; i < m && !status && width > 1; i++)
-            memcpy(values + i * n + at, all + i * width, (size_t)width * sizeof *values);
+        if (!status) put_columns(all, m, width, values + at, n);
         at += width;
     }
     return status;

@@ -34,8 +34,9 @@ gd_status gd__numbers_residuals(gd_numbers *p, const double *x, double *r, doubl
     *f = 0;
     gd_status status = call_residual(p, x, r);
     if (status) return status;
-    for (int64_t i = 0; i < p->m; i++) {
-        double bent = p->loss_scale > 0 ? bend(p, r[i], &slope) : r[i];
+    if (!(p->loss_scale > 0)) *f = gd__numbers_product(r, r, 0, p->m);
+    for (int64_t i = 0; i < p->m && p->loss_scale > 0; i++) {
+        double bent = bend(p, r[i], &slope);
         *f += bent * bent;
     }
     if (!isfinite(*f)) *f = NAN;
@@ -92,6 +93,16 @@ static void bend_all(gd_numbers *p, double *r, double *j)
     }
 }
 
+/* 0 times what is not finite is NaN. */
+static bool all_finite(const double *x, int64_t n)
+{
+    gd_four none = {0};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) none += 0 * *(const gd_four *)(const void *)(x + i);
+    for (; i < n; i++) none[0] += 0 * x[i];
+    return none[0] + none[1] + (none[2] + none[3]) == 0;
+}
+
 gd_status gd__numbers_jacobian(gd_numbers *p, const double *x, double *r, double *j, bool *finite)
 {
     gd_status status;
@@ -101,9 +112,7 @@ gd_status gd__numbers_jacobian(gd_numbers *p, const double *x, double *r, double
     } else
         status = differences(p, x, r, j);
     if (status) return status;
-    double none = 0; /* 0 times what is not finite is NaN */
-    for (int64_t e = 0; e < p->entries; e++) none += 0 * j[e];
-    *finite = !isnan(none);
+    *finite = all_finite(j, p->entries);
     bend_all(p, r, j);
     return GD_OK;
 }

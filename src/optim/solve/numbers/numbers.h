@@ -14,6 +14,19 @@
 #include "optim/solve/numbers/sparse.h"
 #include "optim/solve/solve_internal.h"
 
+typedef double gd_four __attribute__((vector_size(32), aligned(8), may_alias));
+
+/* The product of elements from .. m - 1, in four sums. */
+static inline double gd__numbers_product(const double *v, const double *w, int64_t from, int64_t m)
+{
+    gd_four sum = {0};
+    int64_t i = from;
+    for (; i + 4 <= m; i += 4)
+        sum += *(const gd_four *)(const void *)(v + i) * *(const gd_four *)(const void *)(w + i);
+    for (; i < m; i++) sum[0] += v[i] * w[i];
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
 /* min |A s + r|^2 + lambda |s|^2, A = J / scale. */
 typedef struct gd_damped {
     gd_ctx *ctx;

@@ -95,27 +95,20 @@ void gd__damped_transposed(const gd_damped *a, const double *value, const double
 
 /* ---- QR ---- */
 
-typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
-
 /* Householder's reflections on the columns of [A, -r], each of m elements; R with its right side to the triangle, row by row. */
 static void reflect(gd_damped *a, int64_t k)
 {
     int64_t m = a->m, n = a->n;
-    double *v = a->room + k * m, below = 0;
-    for (int64_t i = k + 1; i < m; i++) below += v[i] * v[i];
+    double *v = a->room + k * m, below = gd__numbers_product(v, v, k + 1, m);
     if (below == 0) return;
     double length = sqrt(v[k] * v[k] + below), head = v[k] > 0 ? v[k] + length : v[k] - length;
     double diagonal = v[k] > 0 ? -length : length, norm2 = head * head + below;
     v[k] = head;
     for (int64_t c = k + 1; c <= n; c++) {
-        double *w = a->room + c * m, dot = 0;
+        double *w = a->room + c * m, dot = gd__numbers_product(v, w, k, m) * (2 / norm2);
         int64_t i = k;
         for (; i + 4 <= m; i += 4)
-            dot = dot + v[i] * w[i] + v[i + 1] * w[i + 1] + v[i + 2] * w[i + 2] + v[i + 3] * w[i + 3];
-        for (; i < m; i++) dot += v[i] * w[i];
-        dot *= 2 / norm2;
-        for (i = k; i + 4 <= m; i += 4)
-            *(four *)(void *)(w + i) -= dot * *(const four *)(const void *)(v + i);
+            *(gd_four *)(void *)(w + i) -= dot * *(const gd_four *)(const void *)(v + i);
         for (; i < m; i++) w[i] -= dot * v[i];
     }
     v[k] = diagonal;
@@ -156,8 +149,10 @@ static void rotate(double *r, int64_t n, int64_t i, double weight, double *extra
     memset(extra, 0, (size_t)width * sizeof *extra);
     extra[i] = weight;
     for (int64_t k = i; k < n; k++) {
-        double *row = r + k * width, length = hypot(row[k], extra[k]);
-        if (extra[k] == 0 || length == 0) continue;
+        if (extra[k] == 0) continue;
+        double *row = r + k * width, length = sqrt(row[k] * row[k] + extra[k] * extra[k]);
+        if (!(length > 1e-140 && length < 1e140)) length = hypot(row[k], extra[k]); /* squares may be lost */
+        if (length == 0) continue;
         double c = row[k] / length, s = extra[k] / length;
         for (int64_t p = k; p <= n; p++) {
             double top = row[p];

@@ -361,10 +361,12 @@ static gd_status covariance(spread *s, gd_lsq_result *out)
     return out->standard_errors && (out->covariance || !whole) ? GD_OK : gd_error(p->ctx);
 }
 
-static gd_tensor *flags(const gd_numbers *p, double *room, const bool *flat)
+/* room: [n] of 64 bits each */
+static gd_tensor *flags(const gd_numbers *p, void *room, const bool *flat)
 {
-    for (int64_t i = 0; i < p->n; i++) room[i] = flat ? flat[i] : gd__numbers_active(p, i);
-    return gd_from_f64(p->ctx, GD_I32, 1, &p->n, room);
+    int32_t *flag = room;
+    for (int64_t i = 0; i < p->n; i++) flag[i] = flat ? flat[i] : gd__numbers_active(p, i);
+    return gd_from_data(p->ctx, GD_I32, 1, &p->n, flag);
 }
 
 static gd_status make_inverse(spread *s)

@@ -13,6 +13,7 @@
 #define FASTER        0.03 /* by this */
 #define HITS          20   /* rounds in which bounds that a step meets are added */
 #define POLISHES      10
+#define ROUNDING      (16 * DBL_EPSILON) /* of the loss: what sums of squares differ by at the same place */
 
 static double norm(const double *v, const double *scale, int64_t n)
 {
@@ -72,15 +73,38 @@ static void check_limits(gd_numbers *p)
     if (out_of_time(p)) stop(p, GD_STOP_TIME);
 }
 
+#define FEW_COLUMNS 8 /* are read one after the other: their rows stay in the cache */
+
+/* J^T r and the squares of the columns, in one reading of a dense J. */
+static void square_columns(gd_numbers *p, double *column)
+{
+    int64_t m = p->m, n = p->n;
+    if (n > FEW_COLUMNS) {
+        gd__damped_transposed(&p->a, p->j, p->r, p->g);
+        memset(column, 0, (size_t)n * sizeof *column);
+        for (int64_t e = 0; e < p->entries; e += n)
+            for (int64_t c = 0; c < n; c++) column[c] += p->j[e + c] * p->j[e + c];
+        return;
+    }
+    for (int64_t c = 0; c < n; c++) {
+        const double *j = p->j + c, *r = p->r;
+        double slope = 0, square = 0;
+        for (int64_t i = 0; i < m; i++, j += n) slope += *j * r[i], square += *j * *j;
+        p->g[c] = slope;
+        column[c] = square;
+    }
+}
+
 /* Gradient and scale from the Jacobian that is there. */
 static void measure_columns(gd_numbers *p)
 {
-    gd__damped_transposed(&p->a, p->j, p->r, p->g);
     double *column = p->d;
-    memset(column, 0, (size_t)p->n * sizeof *column);
-    for (int64_t e = 0; e < p->entries && p->a.sparse; e++) column[p->a.j.column[e]] += p->j[e] * p->j[e];
-    for (int64_t e = 0; e < p->entries && !p->a.sparse; e += p->n)
-        for (int64_t c = 0; c < p->n; c++) column[c] += p->j[e + c] * p->j[e + c];
+    if (p->a.sparse) {
+        gd__damped_transposed(&p->a, p->j, p->r, p->g);
+        memset(column, 0, (size_t)p->n * sizeof *column);
+        for (int64_t e = 0; e < p->entries; e++) column[p->a.j.column[e]] += p->j[e] * p->j[e];
+    } else
+        square_columns(p, column);
     for (int64_t i = 0; i < p->n; i++) {
         double size = sqrt(column[i]);
         p->scale[i] = fmax(p->scale[i], size);
@@ -125,19 +149,35 @@ static gd_status aim_step(gd_numbers *p, double lambda)
     }
     for (int64_t i = 0; i < p->n; i++) {
         if (!p->fixed[i]) p->d[i] = p->s[i] / p->scale[i];
-        p->trial[i] = fmin(fmax(p->x[i] + p->d[i], low(p, i)), high(p, i));
+        p->trial[i] = p->x[i] + p->d[i];
+        if (bounded) p->trial[i] = fmin(fmax(p->trial[i], low(p, i)), high(p, i));
     }
     if (p->round) p->round(p->problem->user, p->trial);
     for (int64_t i = 0; i < p->n; i++) p->d[i] = p->trial[i] - p->x[i];
     return GD_OK;
 }
 
+/* |J d|^2 by the triangle of the scaled columns, which is of all of them. */
+static double bent_by_triangle(const gd_numbers *p)
+{
+    int64_t n = p->n, rows = p->m < n ? p->m : n;
+    double bent = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        const double *row = p->a.triangle + i * (n + 1);
+        double sum = 0;
+        for (int64_t c = i; c < n; c++) sum += row[c] * (p->d[c] * p->scale[c]);
+        bent += sum * sum;
+    }
+    return bent;
+}
+
 /* The decrease |r|^2 - |r + J d|^2 of the model. */
 static double predicted(gd_numbers *p)
 {
     double slope = 0, bent = 0;
-    gd__damped_times(&p->a, p->j, p->d, p->moved);
     for (int64_t i = 0; i < p->n; i++) slope += p->g[i] * p->d[i];
+    if (!p->a.sparse && !p->options->low && !p->options->high) return -2 * slope - bent_by_triangle(p);
+    gd__damped_times(&p->a, p->j, p->d, p->moved);
     for (int64_t i = 0; i < p->m; i++) bent += p->moved[i] * p->moved[i];
     return -2 * slope - bent;
 }
@@ -170,8 +210,8 @@ static void check_end(gd_numbers *p, double foreseen, double actual, double leng
 {
     const gd_solve_options *o = &p->options->solve;
     double size = norm(p->x, p->scale, p->n);
-    if (fabs(actual) <= o->loss_tol * p->f && foreseen <= o->loss_tol * p->f && actual <= 2 * foreseen)
-        stop(p, GD_STOP_LOSS);
+    bool rounded = fabs(actual) <= fmax(o->loss_tol, ROUNDING) * p->f;
+    if (rounded && foreseen <= o->loss_tol * p->f) stop(p, GD_STOP_LOSS);
     if (length <= o->step_tol * size) stop(p, GD_STOP_STEP);
     if (p->f == 0 || (o->gradient_tol > 0 && gd__numbers_gradient(p) <= o->gradient_tol))
         stop(p, GD_STOP_GRADIENT);
