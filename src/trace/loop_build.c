@@ -80,6 +80,7 @@ static void find_points(maker *m, int number, int64_t shift)
     int32_t value;
     if (m->failed || was_seen(m, number, shift, &value)) return;
     note_seen(m, number, shift, -1);
+    if (node->padded) return;
     if (node->call->op == GD_OP_embed) {
         add_point(m, node->start - shift);
         add_point(m, node->start + node->in->numel - shift);
@@ -127,7 +128,8 @@ static int32_t array_value(maker *m, const gd_loop_array *array)
         const gd_loop_array *x = &r->array[k];
         if (!x->stored && x->buffer == array->buffer && x->offset == array->offset &&
             x->dtype == array->dtype && x->gathered == array->gathered && x->shift == array->shift &&
-            x->ndim == array->ndim && !memcmp(x->size, array->size, sizeof x->size) &&
+            x->embed == array->embed && x->ndim == array->ndim &&
+            !memcmp(x->size, array->size, sizeof x->size) &&
             !memcmp(x->stride, array->stride, sizeof x->stride))
             break;
     }
@@ -264,6 +266,20 @@ static int32_t element_value(maker *m, const gd_loop_node *node, int64_t shift)
     return add_instr(m, (gd_instr){.op = (uint8_t)op, .a = x[0], .b = x[1], .c = x[2]});
 }
 
+static int32_t padded_value(maker *m, const gd_loop_node *node, int64_t shift)
+{
+    gd_loop_array a = {.buffer = node->in->buffer,
+                       .dtype = node->in->dtype,
+                       .gathered = true,
+                       .offset = node->in->offset,
+                       .shift = shift,
+                       .numel = node->numel,
+                       .embed = node->call,
+                       .from = node->in,
+                       .to = node->out};
+    return array_value(m, &a);
+}
+
 /* The value of a node at element i + shift, for element i of the region. */
 static int32_t value_of(maker *m, int k, int64_t shift)
 {
@@ -272,7 +288,9 @@ static int32_t value_of(maker *m, int k, int64_t shift)
     int32_t value = 0;
     if (m->failed || was_seen(m, k, shift, &value)) return value;
     m->work += gd__loop_cost(op);
-    if (op == GD_OP_embed) {
+    if (node->padded)
+        value = padded_value(m, node, shift);
+    else if (op == GD_OP_embed) {
         bool inside = m->region->first + shift >= node->start &&
                       m->region->last + shift <= node->start + node->in->numel;
         value = inside ? operand_value(m, node, 0, shift - node->start, false)
@@ -319,6 +337,24 @@ static int32_t root_value(maker *m, int k)
     return value;
 }
 
+#define LEAST_ROW 96 /* elements that are worth a call of the kernel */
+
+/* Slices of matrices need no copy if the program runs row by row. */
+static void find_row(gd_loop_region *r, gd_dtype dtype)
+{
+    for (int k = 0; k < r->arrays; k++) {
+        const gd_loop_array *a = &r->array[k];
+        int last = a->ndim - 1;
+        if (!a->gathered || a->dtype != dtype || last < 0 || a->stride[last] != 1) continue;
+        if (a->size[last] < LEAST_ROW || (r->row && (a->size[last] != r->row || a->shift != r->row_shift))) {
+            r->row = 0;
+            return;
+        }
+        r->row = a->size[last];
+        r->row_shift = a->shift;
+    }
+}
+
 /* The order of what a program reads is known when it is complete. */
 static void finish_region(maker *m)
 {
@@ -331,6 +367,7 @@ static void finish_region(maker *m)
     gd__program_pass(m->p, gd__program_passes(m->p) - 1, r->pass);
     for (int k = 0; k < r->pass->used_count; k++) r->number[k] = m->p->instr[r->pass->used[k]].imm;
     m->loop->operations += m->p->count;
+    find_row(r, m->g->dtype);
 }
 
 static void make_region(maker *m, int64_t first, int64_t last)

@@ -7,31 +7,10 @@
 
 /* ---- operands ---- */
 
-/* `rows` runs of n elements: element k of run r is from[r * apart + k * step]. */
-#define PUT_RUNS(name, type)                                                                               \
-    static void name(type *restrict to, const type *restrict from, int64_t rows, int64_t apart, int64_t n, \
-                     int64_t step)                                                                         \
-    {                                                                                                      \
-        RUNS_OF(2) RUNS_OF(3) RUNS_OF(4) if (n == 1 && apart == 0) n = rows, rows = 1, step = 0;           \
-        if (n == 1) n = rows, rows = 1, step = apart;                                                      \
-        for (int64_t r = 0; r < rows; r++, to += n, from += apart)                                         \
-            if (step == 0) {                                                                               \
-                type value = *from;                                                                        \
-                for (int64_t k = 0; k < n; k++) to[k] = value;                                             \
-            } else if (step == 1)                                                                          \
-                memcpy(to, from, (size_t)n * sizeof *to);                                                  \
-            else                                                                                           \
-                for (int64_t k = 0; k < n; k++) to[k] = from[k * step];                                    \
-    }
-/* of a length that the compiler knows */
-#define RUNS_OF(length)                                                 \
-    if (n == length) {                                                  \
-        for (int64_t r = 0; r < rows; r++, to += length, from += apart) \
-            for (int k = 0; k < length; k++) to[k] = from[k * step];    \
-        return;                                                         \
-    }
-PUT_RUNS(put_words, uint32_t)
-PUT_RUNS(put_longs, uint64_t)
+static const gd_rows_table *rows_of(const gd_loop *loop)
+{
+    return &gd__vec(loop->ctx->cpu)->rows[loop->dtype == GD_F32 ? GD_AS_F32 : GD_AS_F64];
+}
 
 static void put_truth(const gd_loop *loop, char *to, const char *from, int64_t rows, int64_t apart, int64_t n,
                       int64_t step)
@@ -51,10 +30,8 @@ static void put_runs(const gd_loop *loop, const gd_loop_array *a, char *to, cons
 {
     if (a->dtype == GD_BOOL)
         put_truth(loop, to, from, rows, apart, n, step);
-    else if (a->dtype == GD_F32)
-        put_words((uint32_t *)(void *)to, (const uint32_t *)(const void *)from, rows, apart, n, step);
     else
-        put_longs((uint64_t *)(void *)to, (const uint64_t *)(const void *)from, rows, apart, n, step);
+        rows_of(loop)->runs(to, from, rows, apart, n, step);
 }
 
 /* Moves `by` elements on along axis d. */
@@ -70,17 +47,50 @@ static int64_t move_on(const gd_loop_array *a, int64_t *index, int d, int64_t by
     return at;
 }
 
+/* Elements first to first + n of the result of an embedding whose operand is no range of it. */
+static char *pad_out(const gd_loop *loop, const gd_loop_array *a, const char *base, int64_t first, int64_t n,
+                     char *to)
+{
+    const gd_operand *x = a->from, *out = a->to;
+    const int64_t *begin = a->embed->attrs.i, *by = begin + x->ndim;
+    int64_t item = (int64_t)gd_dtype_size(loop->dtype), last = x->ndim - 1;
+    for (int64_t done = 0, run; done < n; done += run) {
+        int64_t rest = first + done, column = rest % out->size[last], at = 0;
+        bool inside = true;
+        run = out->size[last] - column < n - done ? out->size[last] - column : n - done;
+        rest /= out->size[last];
+        for (int64_t d = last; d-- > 0; rest /= out->size[d]) {
+            int64_t apart = rest % out->size[d] - begin[d], k = apart / by[d];
+            inside = inside && apart >= 0 && k < x->size[d] && k * by[d] == apart;
+            at += k * x->stride[d];
+        }
+        const char *from = base + a->offset + (inside ? at : 0) * item;
+        int64_t size = inside ? x->size[last] : 0;
+        rows_of(loop)->padded(to + done * item, run, a->embed->attrs.f[0], from, size, x->stride[last],
+                              begin[last] - column, by[last]);
+    }
+    return to;
+}
+
+/* Where element i is, in elements. */
+static int64_t place_of(const gd_loop_array *a, int64_t i)
+{
+    int64_t at = 0;
+    for (int d = a->ndim; d-- > 0; i /= a->size[d]) at += i % a->size[d] * a->stride[d];
+    return at;
+}
+
 /* Elements first to first + n of an operand as it would lie if it had all axes of the result: runs along the last axis, and as many
  * of them at once as the axis before has. */
-static void spread_out(const gd_loop *loop, const gd_loop_array *a, const char *base, int64_t first,
-                       int64_t n, char *to)
+static char *spread_out(const gd_loop *loop, const gd_loop_array *a, const char *base, int64_t first,
+                        int64_t n, char *to)
 {
     int64_t index[GD_MAX_DIMS + 1] = {0}, at = 0, rest = first;
     int64_t item = (int64_t)gd_dtype_size(a->dtype), wide = (int64_t)gd_dtype_size(loop->dtype);
     int last = a->ndim - 1;
     if (last < 0) {
         put_runs(loop, a, to, base + a->offset, 1, 0, n, 0);
-        return;
+        return to;
     }
     for (int d = a->ndim; d-- > 0; rest /= a->size[d]) {
         index[d] = rest % a->size[d];
@@ -98,6 +108,7 @@ static void spread_out(const gd_loop *loop, const gd_loop_array *a, const char *
                  last ? a->stride[last - 1] : 0, run, a->stride[last]);
         at += rows > 1 ? move_on(a, index, last - 1, rows) : move_on(a, index, last, run);
     }
+    return to;
 }
 
 static void read_numbers(gd_loop_region *r, char *const *base)
@@ -123,6 +134,12 @@ typedef struct gd_loop_job {
     char *const *base;
 } gd_loop_job;
 
+static bool is_row(const gd_loop_region *r, const gd_loop_array *a, gd_dtype dtype)
+{
+    int last = a->ndim - 1;
+    return r->row && last >= 0 && a->size[last] == r->row && a->stride[last] == 1 && a->dtype == dtype;
+}
+
 /* A piece of a region: elements first to first + n of the domain, in a block that begins at `start`. */
 static void run_piece(const gd_loop_job *j, const gd_loop_region *r, int64_t start, int64_t first, int64_t n,
                       char *room)
@@ -134,8 +151,10 @@ static void run_piece(const gd_loop_job *j, const gd_loop_region *r, int64_t sta
         const gd_loop_array *a = &r->array[k];
         char *base = j->base[a->buffer];
         if (a->gathered) {
-            array[k] = room + a->room;
-            spread_out(j->loop, a, base, first + a->shift, n, array[k]);
+            array[k] = a->embed ? pad_out(j->loop, a, base, first + a->shift, n, room + a->room)
+                       : is_row(r, a, j->loop->dtype)
+                           ? base + a->offset + place_of(a, first + a->shift) * item
+                           : spread_out(j->loop, a, base, first + a->shift, n, room + a->room);
         } else if (a->whole)
             array[k] = room + a->room + (first - start) * item;
         else
@@ -145,11 +164,6 @@ static void run_piece(const gd_loop_job *j, const gd_loop_region *r, int64_t sta
         r->kernel(first, n, array, r->number, none);
     else
         gd__interpret(r->program, r->pass, first, n, array, r->number, none);
-}
-
-static const gd_rows_table *rows_of(const gd_loop *loop)
-{
-    return &gd__vec(loop->ctx->cpu)->rows[loop->dtype == GD_F32 ? GD_AS_F32 : GD_AS_F64];
 }
 
 /* Rows side by side, the last may be shorter; short ones in tiles, whose sums are added up in the same order. */
@@ -199,6 +213,8 @@ static void run_block(const gd_loop_job *j, const gd_loop_domain *d, int64_t blo
         int64_t first = r->first > start ? r->first : start, last = r->last < end ? r->last : end;
         for (int64_t n; first < last; first += n) {
             n = last - first < GD_LOOP_PIECE ? last - first : GD_LOOP_PIECE;
+            if (r->row && r->row - (first + r->row_shift) % r->row < n)
+                n = r->row - (first + r->row_shift) % r->row;
             run_piece(j, r, start, first, n, room);
         }
     }

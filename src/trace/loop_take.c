@@ -60,6 +60,13 @@ static bool embeds_stretch(const gd_recorded *c, const gd_operand *x, const gd_o
     return x->ndim == out->ndim && x->numel > 0;
 }
 
+static bool embeds_forwards(const gd_recorded *c, const gd_operand *x, const gd_operand *out)
+{
+    for (int d = 0; d < x->ndim; d++)
+        if (c->attrs.i[x->ndim + d] < 1) return false;
+    return x->ndim == out->ndim && x->ndim > 0 && x->numel > 0;
+}
+
 /* What the rows of ops.def compute for one element; of rows that only move numbers, NULL. */
 static const char *const element_of[GD_OP_COUNT] = {
 #define ELEMENT(name, inputs, settings, kind, needs, takes, batch, element, ...) [GD_OP_##name] = #element,
@@ -108,7 +115,8 @@ static bool reads_well(const gd_loop_group *g, const gd_loop_node *node, int *vi
             if (!reads_made(g, o, embeds || node->sums ? o->numel : node->numel, embeds)) return false;
         } else if (o->numel > 1 && (!gd__loop_dense(o) || o->dtype == GD_BOOL || o->numel != node->numel))
             *views += !embeds && !node->sums;
-        if (embeds && !g->made[o->buffer] && o->numel > 1 && !gd__loop_dense(o)) return false;
+        if (embeds && !node->padded && !g->made[o->buffer] && o->numel > 1 && !gd__loop_dense(o))
+            return false;
         if (node->sums && !gd__loop_dense(o)) return false;
     }
     return g->views + *views <= MOST_VIEWS;
@@ -156,8 +164,9 @@ bool gd__loop_takes(const gd_loop_group *g, const gd_recorded *c, gd_loop_node *
     if (!whole || g->made[out->buffer] || node->numel < LEAST_ELEMENTS || !fits_types(g, c, in, out))
         return false;
     if (sums && (c->attrs.i[1] < 1 || gd__loop_block(node) < 0 || !gd__loop_dense(in))) return false;
-    if (c->op == GD_OP_embed && !embeds_stretch(c, in, out, &node->start)) return false;
+    node->padded = c->op == GD_OP_embed && !embeds_stretch(c, in, out, &node->start);
+    if (node->padded && (g->made[in->buffer] || !embeds_forwards(c, in, out))) return false;
     if (sums && !adds_up_alike(g, node)) return false;
-    node->views = 0;
+    node->views = node->padded;
     return reads_well(g, node, &node->views);
 }

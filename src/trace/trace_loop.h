@@ -37,6 +37,7 @@ typedef struct gd_loop_node {
     int64_t numel; /* of the result; of a sum: of its operand */
     bool sums;
     int64_t start; /* of an embedded operand: its first element in the result */
+    bool padded;   /* an embedded operand that is no range of the result: gathered, with the fill around it */
     int views;     /* operands that are gathered */
 } gd_loop_node;
 
@@ -60,6 +61,9 @@ typedef struct gd_loop_array {
     int ndim;
     int64_t size[GD_MAX_DIMS], stride[GD_MAX_DIMS]; /* gathered */
     int64_t numel;
+    const gd_recorded
+        *embed; /* gathered into a longer tensor: the call, and what it reads and makes; else NULL */
+    const gd_operand *from, *to;
     size_t room;        /* in the room of a task: what is gathered, or the block that is stored */
     bool stored, whole; /* stored: where it goes; whole: to room, for a sum, or for a conversion */
 } gd_loop_array;
@@ -79,6 +83,9 @@ typedef struct gd_loop_region {
     gd_loop_array array[GD_MAX_ARRAYS];
     gd_loop_scalar scalar[GD_MAX_ARRAYS];
     double number[GD_MAX_INSTRS]; /* what the program reads of them, as it counts them */
+    int64_t
+        row; /* 0, or gathered operands have rows of so many elements, without gaps: read where they lie, row by row */
+    int64_t row_shift;
 } gd_loop_region;
 
 /* A result that is not stored by the program itself. */

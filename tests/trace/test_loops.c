@@ -77,6 +77,40 @@ FUNCTION(by_its_own_sum)
     PREPARE;
     return total(gd_div(gd_exp(x), gd_add_scalar(total(gd_exp(x)), 1)));
 }
+FUNCTION(inside_of_a_matrix) /* slices of both axes: gradients are no range of the matrix */
+{
+    PREPARE;
+    int64_t n = s->rows, m = s->columns;
+    gd_tensor *up = gd_slice(gd_slice(x, "0", 0, n - 1, 1), "1", 1, m, 1);
+    gd_tensor *down = gd_slice(gd_slice(x, "0", 1, n, 1), "1", 0, m - 1, 1);
+    gd_tensor *to = gd_slice(gd_slice(x, "0", 0, n - 1, 1), "1", 0, m - 1, 1);
+    gd_tensor *edges = gd_add(gd_square(gd_sub(up, to)), gd_square(gd_sub(down, to)));
+    return total(gd_sqrt(gd_add_scalar(edges, 1e-3)));
+}
+FUNCTION(every_other) /* and every third of a row */
+{
+    PREPARE;
+    int64_t n = s->rows * s->columns / 6 * 6;
+    gd_tensor *flat = gd_slice(gd_reshape(x, 1, (int64_t[]){-1}), "0", 0, n, 1);
+    gd_tensor *a = gd_slice(flat, "0", 0, n, 2), *b = gd_slice(flat, "0", 1, n, 2);
+    gd_tensor *third = gd_slice(x, "1", 1, s->columns, 3);
+    return gd_add(total(gd_square(gd_sub(b, gd_square(a)))), total(gd_mul(gd_exp(third), third)));
+}
+FUNCTION(padded_in_steps)
+{
+    PREPARE;
+    gd_tensor *odd = gd_slice(gd_slice(x, "0", 1, s->rows, 2), "1", 0, s->columns, 2);
+    gd_tensor *wide = gd_pad(odd, (int64_t[]){1, 2}, (int64_t[]){0, 3}, -0.25);
+    return total(gd_square(gd_add_scalar(wide, 0.5)));
+}
+FUNCTION(pairs_of_rows) /* sums of few elements: operands are broadcast along both leading axes */
+{
+    PREPARE;
+    int64_t few = s->columns < 3 ? s->columns : 3, n = s->rows < 70 ? s->rows : 70;
+    gd_tensor *at = gd_slice(gd_slice(x, "0", 0, n, 1), "1", 0, few, 1);
+    gd_tensor *apart = gd_sub(gd_unsqueeze(at, 1, NULL), gd_unsqueeze(at, 0, NULL));
+    return total(gd_sqrt(gd_add_scalar(gd_sum(gd_square(apart), "2", false), 0.1)));
+}
 FUNCTION(mean_of_squares)
 {
     PREPARE;
@@ -99,6 +133,10 @@ static const struct {
     {"of_numbers_alone", of_numbers_alone, true},
     {"by_its_own_sum", by_its_own_sum, false},
     {"mean_of_squares", mean_of_squares, false},
+    {"inside_of_a_matrix", inside_of_a_matrix, false},
+    {"every_other", every_other, false},
+    {"padded_in_steps", padded_in_steps, false},
+    {"pairs_of_rows", pairs_of_rows, false},
 };
 
 static gd_tensor *numbers(gd_ctx *c, gd_dtype dtype, const shape *s, int seed)

@@ -60,6 +60,12 @@ typedef struct gd_rows_table {
                       double rate);
     /* to[c] = x[c] + sums[c]; sums becomes that: of each row in turn */
     void (*running)(void *to, void *sums, const void *x, int64_t columns);
+    /* to[r n + k] = from[r apart + k step], for `rows` runs of n elements */
+    void (*runs)(void *to, const void *from, int64_t rows, int64_t apart, int64_t n, int64_t step);
+    /* n elements: every `by`-th, the first at `begin` (which may be before 0), is one of the `size` elements of `from`, which are `step`
+     * apart; the others are the fill */
+    void (*padded)(void *to, int64_t n, double fill, const void *from, int64_t size, int64_t step,
+                   int64_t begin, int64_t by);
 } gd_rows_table;
 
 /* f32, f64 */

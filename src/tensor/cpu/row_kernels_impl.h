@@ -388,3 +388,59 @@ static void NAME(running)(void *to_, void *sums_, const void *x_, int64_t column
 #undef ROW
 #undef ADD_UP
 #undef BLOCK
+
+/* ---- copies ---- */
+
+/* Lengths and steps that the compiler knows make vectors of it. */
+static void NAME(runs)(void *to_, const void *from_, int64_t rows, int64_t apart, int64_t n, int64_t step)
+{
+    T *restrict to = to_;
+    const T *restrict from = from_;
+#define RUNS_OF(length)                                                                       \
+    if (n == length) {                                                                        \
+        for (int64_t r = 0; r < rows; r++)                                                    \
+            for (int k = 0; k < length; k++) to[r * length + k] = from[r * apart + k * step]; \
+        return;                                                                               \
+    }
+    RUNS_OF(2)
+    RUNS_OF(3)
+    RUNS_OF(4)
+#undef RUNS_OF
+    if (n == 1) n = rows, rows = 1, step = apart;
+    for (int64_t r = 0; r < rows; r++, to += n, from += apart)
+        if (step == 0) {
+            const T value = *from;
+            for (int64_t k = 0; k < n; k++) to[k] = value;
+        } else if (step == 1)
+            memcpy(to, from, (size_t)n * sizeof *to);
+        else if (step == 2)
+            for (int64_t k = 0; k < n; k++) to[k] = from[k * 2];
+        else
+            for (int64_t k = 0; k < n; k++) to[k] = from[k * step];
+}
+
+static void NAME(padded)(void *to_, int64_t n, double fill_, const void *from_, int64_t size, int64_t step,
+                         int64_t begin, int64_t by)
+{
+    T *restrict to = to_;
+    const T *restrict from = from_, fill = (T)fill_;
+    int64_t k = begin < 0 ? (by - 1 - begin) / by : 0, end = begin < n ? (n - 1 - begin) / by + 1 : 0;
+    if (end > size) end = size;
+    int64_t first = k < end ? begin + k * by : n;
+    for (int64_t i = 0; i < first; i++) to[i] = fill;
+    if (k >= end) return;
+    to += first;
+    from += k * step;
+    n -= first;
+    end -= k;
+    if (by == 1 && step == 1)
+        memcpy(to, from, (size_t)end * sizeof *to);
+    else if (by == 2 && 2 * end <= n)
+        for (int64_t i = 0; i < end; i++) to[2 * i] = from[i * step], to[2 * i + 1] = fill;
+    else
+        for (int64_t i = 0; i < end; i++) {
+            to[i * by] = from[i * step];
+            for (int64_t j = 1; j < by && i * by + j < n; j++) to[i * by + j] = fill;
+        }
+    for (int64_t i = end * by; i < n; i++) to[i] = fill;
+}

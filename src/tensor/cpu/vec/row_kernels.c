@@ -5,6 +5,8 @@
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/row_kernels.h"
 
+#include <string.h>
+
 #define JOIN2(a, b) a##b
 #define JOIN(a, b)  JOIN2(a, b)
 #define NAME(name)  JOIN(name, SUFFIX)
@@ -43,7 +45,8 @@
         .shift_row = shift_row##suffix, .softmax_grad = softmax_grad##suffix,                      \
         .softmax_grad_row = softmax_grad_row##suffix, .moments = moments##suffix,                  \
         .standardize = standardize##suffix, .standardize_grad = standardize_grad##suffix,          \
-        .norm_sums = norm_sums##suffix, .running = running##suffix,                                \
+        .norm_sums = norm_sums##suffix, .running = running##suffix, .runs = runs##suffix,          \
+        .padded = padded##suffix,                                                                  \
     }
 
 const gd_rows_table JOIN(gd__rows_, GD_ISA)[2] = {TABLE(_f32), TABLE(_f64)};
