@@ -1,6 +1,6 @@
 /* Has callgrind count the instructions of a case: the difference of a run of some repeats and of three times as many. */
 #include "count.h"
-#include "trace_cases.h"
+#include "trace/trace_cases.h"
 
 #include <stdio.h>
 #include <stdlib.h>

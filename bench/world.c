@@ -1,5 +1,5 @@
 /* Several processes: exact sums against MPI_Allreduce, steps with state shared and whole, training against PyTorch's
- * DistributedDataParallel with ZeroRedundancyOptimizer; what microbatches cost one process; and what bench/scale_model.py wants to know.
+ * DistributedDataParallel with ZeroRedundancyOptimizer; what microbatches cost one process; and what bench/world/scale_model.py wants to know.
  * Processes are those of bench/world/ranks.c, started by the launcher of MPI. */
 #include "bench.h"
 #include "gradus/layers.h"

@@ -23,8 +23,8 @@ from torch.optim import optimizer as _base  # type: ignore[import-not-found, unu
 
 from . import _core
 from ._optim import Attributes, Chain, Selections, _has_functions, attr_of, holders, joined, reset_links, takes_backward
-from ._torch_closure import Evaluations, Nothing, SumOfSquares
-from ._torch_wrap import Wrap
+from ._torch.closure import Evaluations, Nothing, SumOfSquares
+from ._torch.wrap import Wrap
 
 __all__ = ["Optimizer", "Wrap"]
 

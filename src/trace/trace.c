@@ -326,7 +326,7 @@ __attribute__((noinline)) static gd_status wide_gradient(gd_traced *t, gd_tensor
     return (gd_status)run_short(s);
 }
 
-/* Every instruction up to run_short is counted: see bench/trace.c.  The functions called are tail calls, so that no registers are
+/* Every instruction up to run_short is counted: see bench/trace/trace.c.  The functions called are tail calls, so that no registers are
  * saved. */
 gd_status gd_traced_gradient(gd_traced *t, gd_tensor *const *inputs, int count, gd_tensor **value,
                              gd_tensor **grads)

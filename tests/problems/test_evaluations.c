@@ -1,5 +1,5 @@
 /* The default of gradus minimize beside SciPy's L-BFGS-B: how many problems each solves, and after how many evaluations the same
- * target is reached first.  SciPy's numbers were recorded by bench/scipy_problems.py, for which this program evaluates the functions;
+ * target is reached first.  SciPy's numbers were recorded by bench/python/scipy_problems.py, for which this program evaluates the functions;
  * `./dev bench shell` compares again.
  *
  * Where extra evaluations would come from: with the start of every step evaluated again (gd_solve_options.noisy) it is 1.75 times
@@ -113,7 +113,7 @@ static void as_many_are_solved_as_by_scipy_in_at_most_1_2_times_its_evaluations(
     assert_true(both >= 60 && ratio <= 1.2);
 }
 
-/* ---- for bench/scipy_problems.py ---- */
+/* ---- for bench/python/scipy_problems.py ---- */
 
 /* The point of x becomes its gradient, and *loss its loss. */
 static bool evaluate(gd_ctx *ctx, instance *i, double *x, int64_t n, double *loss)

@@ -73,6 +73,12 @@ compiled 'int gd__solve_it(void); int gd__class_at(void) { return gd__solve_it()
     { echo "check_layers accepts a function of a higher room"; failures=$((failures + 1)); }
 rm -r "$copy/objects"
 
+# check_layers refuses a folder of many files
+mkdir -p "$copy/bench/many" && touch "$copy"/bench/many/{a..z}.c
+"$root/tools/check_layers" "$copy" >/dev/null || { echo "check_layers refuses 26 files"; failures=$((failures + 1)); }
+: >"$copy/bench/many/zz.py"
+"$root/tools/check_layers" "$copy" | grep -q '^bench/many: 27 files' || { echo "check_layers accepts 27 files"; failures=$((failures + 1)); }
+rm -r "$copy/bench"
 # check_names refuses a second file of the same name
 mkdir "$copy/src/base/double" && : >"$copy/src/base/double/shape.c"
 "$root/tools/check_names" "$copy" | grep -q '2 files are called shape.c' ||

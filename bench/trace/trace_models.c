@@ -1,5 +1,5 @@
 /* The models: see trace_models.h.  Each is written as its formula is; nothing is rearranged for speed. */
-#include "trace_models.h"
+#include "trace/trace_models.h"
 #include "transformer.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* What the benchmarks of traced functions run: see trace.c. */
-#include "trace_cases.h"
+#include "trace/trace_cases.h"
 #include "bench.h"
 #include "gradus/optim.h"
 

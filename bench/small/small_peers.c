@@ -1,7 +1,7 @@
 /* The small problems of small_cases.c by other libraries, where the machine had them when this was built: liblbfgs, NLopt, GSL and
  * MINPACK (cminpack). */
 #include "count.h"
-#include "small_cases.h"
+#include "small/small_cases.h"
 
 #include <math.h>
 #include <stdlib.h>

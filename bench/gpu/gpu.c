@@ -1,6 +1,6 @@
 /* Fused optimizer steps on a GPU against the time to move the bytes they must, and a training step; PyTorch is measured
  * beside them by torch_gpu.py where it is there.  Prints nothing without a GPU. */
-#include "gpu.h"
+#include "gpu/gpu.h"
 #include "gradus/optim.h"
 
 #include <stdio.h>

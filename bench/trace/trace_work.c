@@ -1,8 +1,8 @@
 /* See trace_work.h. */
-#include "trace_work.h"
+#include "trace/trace_work.h"
 #include "bench.h"
-#include "small_cases.h"
-#include "trace_cases.h"
+#include "small/small_cases.h"
+#include "trace/trace_cases.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* Traced functions: instructions by callgrind, where valgrind is installed, and times beside jax.jit, where Python has JAX
  * (GRADUS_TORCH_PYTHON).  "At most" is what the library promises. */
 #include "bench.h"
-#include "trace_cases.h"
-#include "trace_models.h"
-#include "trace_work.h"
+#include "trace/trace_cases.h"
+#include "trace/trace_models.h"
+#include "trace/trace_work.h"
 
 #include <stdio.h>
 #include <stdlib.h>

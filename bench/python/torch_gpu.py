@@ -1,7 +1,7 @@
-"""What bench/gpu.c is compared with, on the first GPU: prints one number per line, in seconds.
+"""What bench/gpu/gpu.c is compared with, on the first GPU: prints one number per line, in seconds.
 
 torch's fused AdamW over the tensors of GPT-2 small, and over 1000 tensors of 1000; a training step of the transformer of
-bench/gpu_train.c, eager, in f32 and in bf16.
+bench/gpu/gpu_train.c, eager, in f32 and in bf16.
 """
 import math
 import time

@@ -1,4 +1,4 @@
-"""What bench/gpu_matrices.c is compared with, on the first GPU: prints one number per line, in seconds per step.
+"""What bench/gpu/gpu_matrices.c is compared with, on the first GPU: prints one number per line, in seconds per step.
 
 Muon (torch.optim.Muon where PyTorch has it), Shampoo without and with its matrix powers, SOAP without and with its bases, over the
 weight matrices of GPT-2 small's blocks: one matrix after the other with eager operators, from the papers' formulas.

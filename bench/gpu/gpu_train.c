@@ -1,5 +1,5 @@
 /* A training step of the character transformer, of about ten million parameters, on a GPU. */
-#include "gpu.h"
+#include "gpu/gpu.h"
 #include "transformer.h"
 
 static double train_step(gd_ctx *ctx, transformer *t, bool look)

@@ -1,7 +1,7 @@
 /* The cost of one operator when there is hardly anything to compute, of a small gradient, and of small problems. */
 #include "bench.h"
 #include "count.h"
-#include "small_cases.h"
+#include "small/small_cases.h"
 
 #include <stdio.h>
 

@@ -5,10 +5,10 @@ from typing import Any, Callable
 
 import torch  # type: ignore[import-not-found, unused-ignore]
 
-from . import _core
-from ._links import link as _link
-from ._optim import Chain
-from ._var import Var
+from .. import _core
+from .._links import link as _link
+from .._optim import Chain
+from .._var import Var
 
 _made: dict[Any, Callable[..., Chain]] = {}
 

@@ -1,5 +1,5 @@
 /* What the benchmark of small problems counts: steps of L-BFGS on functions given by callbacks, whole minimisations and fits. */
-#include "small_cases.h"
+#include "small/small_cases.h"
 #include "bench.h"
 #include "count.h"
 #include "gradus/lsq.h"
