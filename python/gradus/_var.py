@@ -166,7 +166,9 @@ class Named:
 class Child:
     """A link or chain in a setting of a link of Python."""
 
-    __slots__ = ("_of", "_index", "setting", "text")
+    __slots__ = {
+        "_of": "", "_index": "", "setting": "The setting that it was given for.", "text": "The chain as text."
+    }
 
     def __init__(self, of: "Link", index: int, setting: str, text: str) -> None:
         self._of, self._index, self.setting, self.text = of, index, setting, text

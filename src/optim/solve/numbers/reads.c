@@ -349,9 +349,9 @@ typedef struct manner {
     void (*follow)(reader *r, const gd_node *node, const gd_tensor *out);
 } manner;
 
-#define READS_ALL \
-    {             \
-        NULL      \
+#define READS_ALL       \
+    {                   \
+        .rows = NO_ROWS \
     }
 #define READS_EACH                \
     {                             \
