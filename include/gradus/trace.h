@@ -104,6 +104,13 @@ GD_NODISCARD gd_status gd_traced_batch(gd_traced *traced, gd_traced_kind kind, g
  * the error recorded. */
 gd_tensor *gd_traced_hessian(gd_traced *traced, gd_tensor *const *inputs, int count);
 
+/* Which derivatives can be other than zero, from the recorded graph: GD_TRACED_JACOBIAN, rows are the elements of the value,
+ * GD_TRACED_HESSIAN, rows are those of the inputs; columns are those of the inputs, one after the other.  Entry i is at rows[i],
+ * columns[i], row by row: i64, new.  Others are zero everywhere.  Evaluates until there is a recording.  NOT_IMPLEMENTED with the
+ * reason if the function is not traced, or has other operators than gd_traced_batch takes together. */
+GD_NODISCARD gd_status gd_traced_sparsity(gd_traced *traced, gd_traced_kind kind, gd_tensor *const *inputs,
+                                          int count, gd_tensor **rows, gd_tensor **columns);
+
 /* A tensor of numbers that each replay reads again from `data`, for values that change between calls and are not inputs: a step
  * size, an index, a target.  Outside of traced functions the same as gd_from_data.  `data` must stay valid as long as the traced
  * function.  New. */

@@ -395,7 +395,9 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size
     """fun of each element along an axis of its arguments, results stacked along out_axes.
 
     in_axes: the axis, by number or name, for all arguments, or one entry for each; None: the argument is the same for all.  For trees an
-    entry is for all tensors of it, or a tree of entries.  axis_size: how many elements there are, if no argument has such an axis.  fun is called once per element: vmap(jit(fun)) replays it instead."""
+    entry is for all tensors of it, or a tree of entries.  axis_size: how many elements there are, if no argument has such an axis.
+    fun is called once per element; vmap(jit(fun)) replays it instead, 16 elements in each operation where the recording is
+    element-wise operators and sums of small tensors."""
 
     @functools.wraps(fun, updated=())
     def mapped(*args: Any, **keywords: Any) -> Any:
@@ -419,19 +421,32 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size
         count = sizes.pop()
         if not count:
             raise ValueError("vmap: the axis has no elements: the form of the result is not known")
+        if isinstance(fun, Jitted) and not keywords and count > 1 and any(n is not None for n in numbers):
+            many = fun.many(args, leaves, numbers)
+            if many is not None:
+                form, parts = many
+                outs: list[Any] = []
+                _spread_axes(form, out_axes, outs)
+                return build(form, iter([t[0] if o is None else _axis_to(t, o) for t, o in zip(parts, outs)]))
         results: list[list[Tensor]] = []
         form = None
         for i in range(count):
             at = iter([t if n is None else t[(slice(None),) * n + (i,)] for t, n in zip(leaves, numbers)])
             built = [build(f, at) for f in forms]
-            parts: list[Tensor] = []
+            parts = []
             form = flatten(_numbers_as_tensors(fun(*built[:len(args)], **dict(zip(keywords, built[len(args):])))), parts)
             results.append(parts)
-        outs: list[Any] = []
+        outs = []
         _spread_axes(form, out_axes, outs)
         stacked = [parts[0] if o is None else _core.stack(list(parts), o) for parts, o in zip(zip(*results), outs)]
         return build(form, iter(stacked))
     return mapped
+
+
+def _axis_to(t: Tensor, place: int) -> Tensor:
+    """The first axis moved there."""
+    at = place + t.ndim if place < 0 else place
+    return _core.permute(t, [*range(1, at + 1), 0, *range(at + 1, t.ndim)]) if at else t
 
 
 def _numbers_as_tensors(value: Any) -> Any:
@@ -501,13 +516,34 @@ class Jitted:
         if not leaves or any(holds_module(f) for f in form[0]) or any(holds_module(f) for _, f in form[1]):
             self._why = "no argument is a tensor" if not leaves else "a Module is an argument: let the function use it from outside"
             return self.fun(*args, **keywords)
-        key = (form, leaves[0].context, _depth.number > 0, tuple((str(t.dtype), t.shape, t.axes, str(t.device)) for t in leaves))
+        key = self._key(form[0], form[1], leaves)
         recording = self._recordings.get(key)
         if recording is None:
             if len(self._recordings) >= 64:  # numbers among the arguments that change each time
                 self._recordings.pop(next(iter(self._recordings)))
             recording = self._recordings[key] = _Recording(self.fun, form)
         return recording.call(leaves, args, keywords)
+
+    def _key(self, args: Any, keywords: Any, leaves: list[Tensor]) -> Any:
+        return ((args, keywords), leaves[0].context, _depth.number > 0,
+                tuple((str(t.dtype), t.shape, t.axes, str(t.device)) for t in leaves))
+
+    def many(self, args: Any, leaves: list[Tensor], axes: list[int | None]) -> tuple[Any, list[Tensor]] | None:
+        """The form of the results and, stacked along their first axes, those of each element along axes of the leaves; None: the
+        recording cannot do it."""
+        if self.static_numbers or self.static_names or (_core.grad_enabled() and any(t.requires_grad for t in leaves)):
+            return None
+        one = iter([t if n is None else t[(slice(None),) * n + (0,)] for t, n in zip(leaves, axes)])
+        forms = tuple(flatten(a, []) for a in args)
+        given = [build(f, one) for f in forms]
+        self(*given)
+        flat: list[Tensor] = []
+        again = tuple(flatten(a, flat) for a in given)
+        recording = self._recordings.get(self._key(again, (), flat)) if flat else None
+        if recording is None or recording.traced is None or (recording.with_gradients and _core.grad_enabled()):
+            return None
+        moved = [t if not n else _core.permute(t, [n, *(d for d in range(t.ndim) if d != n)]) for t, n in zip(leaves, axes)]
+        return recording.out_form, recording.split_many(recording.traced.many(tuple(n is None for n in axes), *moved))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -565,6 +601,20 @@ class _Recording:
         outs: list[Tensor] = []
         flatten(self.fun(*args, **keywords), outs)
         return outs[0] if len(outs) == 1 else _core.cat([t.drop_names().reshape(-1) for t in outs], 0)
+
+    def split_many(self, flat: Tensor) -> list[Tensor]:
+        """Tensors of all elements, of what `many` of the recording gives."""
+        if len(self.shapes) == 1:
+            return [flat]
+        parts, start = [], 0
+        for shape, axes in zip(self.shapes, self.axes):
+            size = 1
+            for n in shape:
+                size *= n
+            part = flat[:, start:start + size].reshape((flat.shape[0], *shape))
+            parts.append(part.rename(", ".join(["_", *(a or "_" for a in axes)])) if any(axes) else part)
+            start += size
+        return parts
 
     def _split(self, flat: Tensor) -> Any:
         if len(self.shapes) == 1:

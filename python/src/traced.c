@@ -82,24 +82,67 @@ static void traced_dealloc(PyObject *o)
     Py_DECREF(type);
 }
 
-/* value(*tensors) */
-static PyObject *traced_value(PyObject *o, PyObject *args)
+/* The tensors of a tuple from item `first` on; NULL with an exception. */
+static gd_tensor **tensors_of(py_traced *self, PyObject *args, Py_ssize_t first)
 {
-    py_traced *self = (py_traced *)o;
     gd_py_context *c = self->head.owner;
-    if (!self->f) return gd_py_fail(GD_STATE, "the context of this function is closed");
-    Py_ssize_t count = PyTuple_Size(args);
+    if (!self->f) {
+        (void)gd_py_fail(GD_STATE, "the context of this function is closed");
+        return NULL;
+    }
+    Py_ssize_t count = PyTuple_Size(args) - first;
     gd_tensor **t = PyMem_Calloc((size_t)count + 1, sizeof *t);
-    PyObject *result = NULL;
-    int fine = t != NULL;
+    int fine = t || PyErr_NoMemory() != NULL;
     for (Py_ssize_t i = 0; i < count && fine; i++) {
-        PyObject *item = PyTuple_GetItem(args, i);
+        PyObject *item = PyTuple_GetItem(args, first + i);
         fine = gd_py_is_tensor(item) ? (t[i] = gd_py_tensor_of(item)) != NULL
                                      : gd_py_no_tensor("jit", item) != NULL;
         if (fine && ((gd_py_tensor *)item)->head.owner != c)
             fine = gd_py_fail(GD_ARGUMENT, "jit: the function was recorded in another context") != NULL;
     }
-    if (fine && gd_py_own(c)) {
+    if (fine) return t;
+    PyMem_Free(t);
+    return NULL;
+}
+
+/* many(same, *tensors): the value of each element along the first axes, but of tensors that are the same for all */
+static PyObject *traced_many(PyObject *o, PyObject *args)
+{
+    py_traced *self = (py_traced *)o;
+    gd_py_context *c = self->head.owner;
+    Py_ssize_t count = PyTuple_Size(args) - 1;
+    PyObject *shared = count < 0 ? NULL : PyTuple_GetItem(args, 0);
+    if (!shared || !PyTuple_Check(shared) || PyTuple_Size(shared) != count)
+        return gd_py_fail(GD_ARGUMENT, "jit: many(same, *tensors)");
+    gd_tensor **t = tensors_of(self, args, 1), *value = NULL;
+    bool *same = t ? PyMem_Calloc((size_t)count + 1, sizeof *same) : NULL;
+    for (Py_ssize_t i = 0; i < count && same; i++) same[i] = PyObject_IsTrue(PyTuple_GetItem(shared, i)) == 1;
+    PyObject *result = NULL;
+    if (same && gd_py_own(c)) {
+        Py_INCREF(o);
+        if (gd_traced_batch(self->f, GD_TRACED_VALUE, t, (int)count, same, &value))
+            result = gd_py_raise(c);
+        else
+            result = gd_py_new_tensor(c, value);
+        gd_py_set(&self->last, NULL);
+        gd_py_disown(c);
+        Py_DECREF(o);
+    }
+    PyMem_Free(same);
+    PyMem_Free(t);
+    if (result && !gd_py_done(c)) Py_CLEAR(result);
+    return result;
+}
+
+/* value(*tensors) */
+static PyObject *traced_value(PyObject *o, PyObject *args)
+{
+    py_traced *self = (py_traced *)o;
+    gd_py_context *c = self->head.owner;
+    Py_ssize_t count = PyTuple_Size(args);
+    gd_tensor **t = tensors_of(self, args, 0);
+    PyObject *result = NULL;
+    if (t && gd_py_own(c)) {
         Py_INCREF(o);
         gd_tensor *value = gd_traced_value(self->f, t, (int)count);
         result = value ? gd_py_borrowed_tensor(c, value) : gd_py_raise(c);
@@ -128,6 +171,7 @@ static PyObject *traced_explain(PyObject *o, PyObject *unused)
 }
 
 static PyMethodDef traced_methods[] = {{"value", traced_value, METH_VARARGS, NULL},
+                                       {"many", traced_many, METH_VARARGS, NULL},
                                        {"explain", traced_explain, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
 static PyType_Slot traced_slots[] = {{Py_tp_doc, "A recorded function of the library; see gradus.jit."},

@@ -147,6 +147,33 @@ def test_derivatives_of_a_network_reach_its_parameters():
     assert not gd.grad(lambda t: t ** 2)(gd.tensor(2.0)).requires_grad
 
 
+def test_vmap_of_jit_replays_all_elements_at_once():
+    x, y = gd.tensor([[0.1 * i + j for i in range(3)] for j in range(40)], dtype="f64"), gd.linspace(-1, 1, 3, dtype="f64")
+    calls = []
+
+    def f(x, y):
+        calls.append(1)
+        return {"sum": (gd.exp(x * y)).sum(), "all": gd.tanh(x - y).rename("k")}
+
+    for in_axes, first in (((0, None), x), ((1, None), x.T)):
+        plain = gd.vmap(f, in_axes)(first, y)
+        calls.clear()
+        jitted = gd.jit(f)
+        for _ in range(2):
+            for out_axes in (0, {"all": 1, "sum": 0}):
+                fast = gd.vmap(jitted, in_axes, out_axes)(first, y)
+                wide = fast["all"] if out_axes == 0 else fast["all"].drop_names().T
+                assert fast["sum"].tolist() == plain["sum"].tolist()
+                assert wide.tolist() == plain["all"].tolist()
+                assert "k" in fast["all"].axes
+        assert len(calls) <= 6
+        assert "many at once: 16 problems" in jitted.explain()
+    slopes = gd.vmap(gd.jit(gd.grad(lambda x: (x**3).sum())))(x)
+    assert slopes.tolist() == gd.vmap(gd.grad(lambda x: (x**3).sum()))(x).tolist()
+    with pytest.raises(ValueError, match="different sizes"):
+        gd.vmap(gd.jit(lambda x, y: x))(gd.ones(2), gd.ones(3))
+
+
 def test_vmap_goes_along_the_axes_it_is_given():
     a, b = gd.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), gd.tensor([1.0, 10.0, 100.0])
     assert gd.vmap(lambda x, y: (x * y).sum(), in_axes=(0, None))(a, b).tolist() == [321, 654]

@@ -180,11 +180,18 @@ static bool all_taken(const gd_replay *p, char *why, size_t size)
     return true;
 }
 
+gd_tape *gd__whole_tape(const gd_replay *p, char *why, size_t size)
+{
+    if (!all_taken(p, why, size)) return NULL;
+    gd_tape *tape = gd__tape_new(p, 0, p->bodies);
+    if (!tape) (void)snprintf(why, size, "its operators cannot be one tape, or no memory is left");
+    return tape;
+}
+
 gd_lanes *gd__lanes_new(const gd_replay *p, char *why, size_t size)
 {
     if (size) why[0] = 0;
-    if (!all_taken(p, why, size)) return NULL;
-    gd_tape *tape = gd__tape_new(p, 0, p->bodies);
+    gd_tape *tape = gd__whole_tape(p, why, size);
     gd_lanes *l = tape ? gd__quiet_alloc(p->ctx, sizeof *l) : NULL;
     if (l) {
         *l = (gd_lanes){.ctx = p->ctx, .buffers = p->r->buffers};
@@ -198,8 +205,7 @@ gd_lanes *gd__lanes_new(const gd_replay *p, char *why, size_t size)
         }
     }
     gd__tape_free(tape);
-    if (!l && size && !why[0])
-        (void)snprintf(why, size, "its operators cannot be one tape, or no memory is left");
+    if (!l && !why[0]) (void)snprintf(why, size, "no memory is left");
     return l;
 }
 

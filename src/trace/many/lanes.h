@@ -37,6 +37,8 @@ typedef struct gd_lanes {
     size_t room; /* bytes of all slots */
 } gd_lanes;
 
+/* The whole body as one tape, not to be run.  NULL, with the reason in `why`: it cannot be one, or no memory is left. */
+gd_tape *gd__whole_tape(const gd_replay *p, char *why, size_t size);
 /* The whole body as lanes.  NULL: it cannot be one tape, `why` says so; or there is no memory, with no error. */
 gd_lanes *gd__lanes_new(const gd_replay *p, char *why, size_t size);
 void gd__lanes_free(gd_lanes *lanes); /* NULL is fine */
