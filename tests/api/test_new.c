@@ -143,6 +143,7 @@ static const own_call own_calls[] = {
     {"gd_jvp", own_gd_jvp},
     {"gd_jacobian", own_gd_jacobian},
     {"gd_hessian", own_gd_hessian},
+    {"gd_traced_sparsity", own_gd_traced_sparsity},
     {"gd_from_dlpack", own_gd_from_dlpack},
     {"gd_from_dlpack_unversioned", own_gd_from_dlpack_unversioned},
     {"gd_squeeze", own_gd_squeeze},

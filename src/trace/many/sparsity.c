@@ -150,14 +150,14 @@ static bool note_stores(finder *f)
     return true;
 }
 
-static void join(finder *f, int32_t value, int32_t operand)
+static void add_set(finder *f, int32_t value, int32_t operand)
 {
     if (operand < 0) return;
     for (size_t w = 0; w < f->words; w++)
         f->set[(size_t)value * f->words + w] |= f->set[(size_t)operand * f->words + w];
 }
 
-static void follow(finder *f)
+static void follow_operations(finder *f)
 {
     for (int32_t k = 0; k < f->tape->values; k++) {
         const gd_tape_value *v = &f->tape->value[k];
@@ -168,9 +168,9 @@ static void follow(finder *f)
             if (c >= 0) f->set[(size_t)k * f->words + (size_t)c / 64] |= (uint64_t)1 << c % 64;
             continue;
         }
-        join(f, k, v->a);
-        join(f, k, v->b);
-        join(f, k, v->c);
+        add_set(f, k, v->a);
+        add_set(f, k, v->b);
+        add_set(f, k, v->c);
     }
 }
 
@@ -220,21 +220,23 @@ static gd_status give_entries(entries *out, int first, int last, gd_tensor **row
     return GD_OK;
 }
 
-static gd_status find(entries *out, int first, int last, gd_tensor **rows, gd_tensor **columns)
+static gd_status find_entries(entries *out, int first, int last, gd_tensor **rows, gd_tensor **columns)
 {
     finder *f = &out->f;
     bool made = make_tables(f) && note_inputs(f) && note_stores(f);
-    if (made) follow(f);
+    if (made) follow_operations(f);
     gd_status status = made ? give_entries(out, first, last, rows, columns) : gd_error(f->ctx);
     free_tables(f);
     return status;
 }
 
+#define MOST_CALLS 8 /* recordings may be given up for want of memory */
+
 /* Evaluates until it replays. */
 static gd_trace_entry *recorded(gd_traced *t, const gd_evaluation *what, gd_tensor *const *inputs, int count)
 {
     gd_trace_set *set = &t->set;
-    for (int call = 0; call < 4; call++) {
+    for (int call = 0; call < MOST_CALLS; call++) {
         gd_scope_begin(set->ctx);
         bool done = gd__trace_call(set, what, inputs, count) != NULL;
         gd_scope_end(set->ctx);
@@ -266,11 +268,12 @@ gd_status gd_traced_sparsity(gd_traced *t, gd_traced_kind kind, gd_tensor *const
     if (!e) return gd_error(ctx);
     char why[160];
     gd_tape *tape = gd__whole_tape(e->replay, why, sizeof why);
+    if (!tape) tape = gd__whole_tape(e->replay, why, sizeof why); /* memory may have been short */
     if (!tape) return gd_fail(ctx, GD_NOT_IMPLEMENTED, "traced_sparsity: %s", why);
     entries out = {.f = {.ctx = ctx, .e = e, .p = e->replay, .tape = tape, .by = gd__traced_by(t, count)}};
     for (int i = 0; i < out.f.by; i++) out.f.columns += inputs[i]->numel;
     out.f.words = (size_t)(out.f.columns + 63) / 64;
-    gd_status status = find(&out, second, what.outputs, rows, columns);
+    gd_status status = find_entries(&out, second, what.outputs, rows, columns);
     gd__tape_free(tape);
     return status;
 }
