@@ -106,6 +106,13 @@ static const bool element_wise[GD_OP_COUNT] = {
 bool cuda_has(gd_op_id op)
 {
     switch (op) {
+    case GD_OP_conv2d: /* gd_conv2d and the poolings unfold windows here */
+    case GD_OP_conv2d_image:
+    case GD_OP_conv2d_weight:
+    case GD_OP_max_pool2d:
+    case GD_OP_max_pool2d_grad:
+    case GD_OP_avg_pool2d:
+    case GD_OP_avg_pool2d_grad:
     case GD_OP_argsort:
     case GD_OP_highest: /* gd_max and gd_min take the places of the extremes here */
     case GD_OP_lowest: return false;

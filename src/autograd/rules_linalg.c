@@ -11,6 +11,8 @@
 #include "autograd/rules.h"
 #include "tensor/linalg.h"
 
+#include <math.h>
+
 #define RULE(name) void gd__grad_##name(gd_pullback *p)
 
 /* ---- small words for matrices ---- */
@@ -222,4 +224,77 @@ RULE(fold2d)
 {
     gd_windows w = windows_of(p);
     gd__set(p, 0, gd__unfold2d(gd__g(p), &w, 0));
+}
+
+/* ---- convolutions: y, gx and gw are the derivatives of one form, linear in each of x, w and g ---- */
+
+static gd_convolution convolution_of(const gd_pullback *p) { return (gd_convolution){gd__attr(p, 0), gd__attr(p, 1)}; }
+
+static gd_tensor *by_image(const gd_pullback *p, gd_tensor *g, gd_tensor *w, const gd_tensor *x)
+{
+    gd_convolution c = convolution_of(p);
+    return gd__conv2d_image(g, w, &c, x->size[2], x->size[3]);
+}
+
+static gd_tensor *by_weight(const gd_pullback *p, gd_tensor *g, gd_tensor *x, const gd_tensor *w)
+{
+    gd_convolution c = convolution_of(p);
+    return gd__conv2d_weight(g, x, &c, w->size[2], w->size[3]);
+}
+
+RULE(conv2d)
+{
+    if (gd__need(p, 0)) gd__set(p, 0, by_image(p, gd__g(p), gd__in(p, 1), p->node->in[0]));
+    if (gd__need(p, 1)) gd__set(p, 1, by_weight(p, gd__g(p), gd__in(p, 0), p->node->in[1]));
+    if (gd__need(p, 2)) gd__set(p, 2, gd_sum(gd__g(p), "0,2,3", false));
+}
+
+RULE(conv2d_image)
+{
+    gd_convolution c = convolution_of(p);
+    gd_tensor *h = gd__g(p);
+    if (gd__need(p, 0)) gd__set(p, 0, gd__conv2d(h, gd__in(p, 1), NULL, &c));
+    if (gd__need(p, 1)) gd__set(p, 1, by_weight(p, gd__in(p, 0), h, p->node->in[1]));
+}
+
+RULE(conv2d_weight)
+{
+    gd_convolution c = convolution_of(p);
+    gd_tensor *h = gd__g(p);
+    if (gd__need(p, 0)) gd__set(p, 0, gd__conv2d(gd__in(p, 1), h, NULL, &c));
+    if (gd__need(p, 1)) gd__set(p, 1, by_image(p, gd__in(p, 0), h, p->node->in[1]));
+}
+
+/* ---- poolings ---- */
+
+static gd_pool pool_of(const gd_pullback *p) { return (gd_pool){gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2)}; }
+
+/* Each window's gradient goes to its first highest pixel; with operators where it is differentiated again. */
+RULE(max_pool2d)
+{
+    gd_pool pool = pool_of(p);
+    gd_tensor *x = gd__in(p, 0), *g = gd__g(p);
+    if (!x || !g) return;
+    if (!gd_grad_enabled(p->node->ctx)) {
+        gd__set(p, 0, gd__max_pool2d_grad(g, x, &pool));
+        return;
+    }
+    gd_windows w = {pool.size, pool.size, pool.stride, pool.padding, x->size[2], x->size[3], true};
+    gd_tensor *columns = gd__unfold2d(gd_detach(x), &w, -INFINITY);
+    gd_tensor *place = gd_argmax(columns, "3", true);
+    if (!place) return;
+    gd_tensor *spread = gd__scatter_add(gd_zeros_like(columns), 3, place, gd__reshape(g, 4, place->size));
+    gd__set(p, 0, gd__fold2d(spread, &w));
+}
+
+RULE(avg_pool2d)
+{
+    gd_pool pool = pool_of(p);
+    gd__set(p, 0, gd__avg_pool2d_grad(gd__g(p), &pool, p->node->in[0]->size));
+}
+
+RULE(avg_pool2d_grad)
+{
+    gd_pool pool = pool_of(p);
+    gd__set(p, 0, gd__avg_pool2d(gd__g(p), &pool));
 }

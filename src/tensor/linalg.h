@@ -41,6 +41,24 @@ typedef struct gd_windows {
 gd_tensor *gd__unfold2d(gd_tensor *image, const gd_windows *w, double fill);
 gd_tensor *gd__fold2d(gd_tensor *columns, const gd_windows *w);
 
+/* Convolutions of images without names, and their gradients by image and weight; bias NULL: zeros.  Devices that have the operators. */
+typedef struct gd_convolution {
+    int64_t stride, padding;
+} gd_convolution;
+
+gd_tensor *gd__conv2d(gd_tensor *x, gd_tensor *w, gd_tensor *bias, const gd_convolution *c);
+gd_tensor *gd__conv2d_image(gd_tensor *g, gd_tensor *w, const gd_convolution *c, int64_t height, int64_t width);
+gd_tensor *gd__conv2d_weight(gd_tensor *g, gd_tensor *x, const gd_convolution *c, int64_t tall, int64_t wide);
+
+/* Poolings over square windows. */
+typedef struct gd_pool {
+    int64_t size, stride, padding;
+} gd_pool;
+
+gd_tensor *gd__avg_pool2d(gd_tensor *x, const gd_pool *p);
+gd_tensor *gd__avg_pool2d_grad(gd_tensor *g, const gd_pool *p, const int64_t size[4]);
+gd_tensor *gd__max_pool2d_grad(gd_tensor *g, gd_tensor *x, const gd_pool *p);
+
 /* gd_cholesky for matrices that are symmetric to the last bit, without names. */
 gd_tensor *gd__cholesky(gd_tensor *a);
 

@@ -1,6 +1,7 @@
 /* Network operators, composed of others.  Images are [batch, channel, height, width].
  *
- * A convolution copies every window into a column and is one matrix product; a pooling reduces over each window. */
+ * A convolution or pooling is one operator where the device has it (the CPU).  Elsewhere a convolution copies every window into a
+ * column and is one matrix product, and a pooling reduces over each window. */
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
 #include "tensor/linalg.h"
@@ -95,11 +96,57 @@ static bool weight_fits(const gd_tensor *x, const gd_tensor *weight, const gd_te
     return false;
 }
 
+static bool device_has(const gd_tensor *x, gd_op_id op)
+{
+    const gd_backend *b = x->storage->device->backend;
+    return !b->has || b->has(op);
+}
+
+/* ---- the operators: a convolution and what it hands back, each the gradient of the others ---- */
+
+static gd_tensor *run_convolution(gd_op_id op, gd_tensor *const *in, int nin, const gd_convolution *c,
+                                  const int64_t size[4])
+{
+    gd_attrs attrs = {.ni = 2, .i = {c->stride, c->padding}};
+    for (int k = 0; k < nin; k++)
+        if (!in[k]) return NULL;
+    gd_tensor *out = gd__new_checked(in[0]->storage->device, gd__ops[op].name, in[0]->dtype, 4, size);
+    return gd__run1(op, in, nin, &attrs, out);
+}
+
+gd_tensor *gd__conv2d(gd_tensor *x, gd_tensor *w, gd_tensor *bias, const gd_convolution *c)
+{
+    if (!x || !w) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    if (!bias) bias = gd_to_device(gd_zeros(ctx, x->dtype, 1, w->size), x->storage->device);
+    int64_t down = (x->size[2] + 2 * c->padding - w->size[2]) / c->stride + 1;
+    int64_t across = (x->size[3] + 2 * c->padding - w->size[3]) / c->stride + 1;
+    return run_convolution(GD_OP_conv2d, (gd_tensor *[]){x, w, bias}, 3, c,
+                           (int64_t[]){x->size[0], w->size[0], down, across});
+}
+
+gd_tensor *gd__conv2d_image(gd_tensor *g, gd_tensor *w, const gd_convolution *c, int64_t height, int64_t width)
+{
+    if (!g || !w) return NULL;
+    return run_convolution(GD_OP_conv2d_image, (gd_tensor *[]){g, w}, 2, c,
+                           (int64_t[]){g->size[0], w->size[1], height, width});
+}
+
+gd_tensor *gd__conv2d_weight(gd_tensor *g, gd_tensor *x, const gd_convolution *c, int64_t tall, int64_t wide)
+{
+    if (!g || !x) return NULL;
+    return run_convolution(GD_OP_conv2d_weight, (gd_tensor *[]){g, x}, 2, c,
+                           (int64_t[]){g->size[1], x->size[1], tall, wide});
+}
+
 /* [out, in k] x [in k, batch l] -> [out, batch l] -> [batch, out, height, width] */
 static gd_tensor *convolve(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, const gd_windows *w)
 {
     int64_t batch = x->size[0], out = weight->size[0], depth = x->size[1] * w->tall * w->wide;
     int64_t down = windows_along(w->height, w->tall, w), across = windows_along(w->width, w->wide, w);
+    if (device_has(x, GD_OP_conv2d))
+        return gd__conv2d(gd__nameless(x), gd__nameless(weight), bias ? gd__nameless(bias) : NULL,
+                          &(gd_convolution){w->stride, w->padding});
     gd_tensor *columns = gd__unfold2d(gd__nameless(x), w, 0);
     columns = gd__reshape(columns, 2, (int64_t[]){depth, batch * down * across});
     gd_tensor *matrix = gd__reshape(weight, 2, (int64_t[]){out, depth});
@@ -142,8 +189,35 @@ gd_tensor *gd_conv2d(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int strid
 
 typedef gd_tensor *(*reduce_fn)(gd_tensor *x, const char *axes, bool keep_dims);
 
-static gd_tensor *pool(const char *what, gd_tensor *x, int size, int stride, int padding, reduce_fn reduce,
-                       double fill)
+static gd_tensor *run_pooling(gd_op_id op, gd_tensor *const *in, int nin, const gd_pool *p, const int64_t size[4])
+{
+    gd_attrs attrs = {.ni = 3, .i = {p->size, p->stride, p->padding}};
+    gd_tensor *out = gd__new_checked(in[0]->storage->device, gd__ops[op].name, in[0]->dtype, 4, size);
+    return gd__run1(op, in, nin, &attrs, out);
+}
+
+gd_tensor *gd__avg_pool2d(gd_tensor *x, const gd_pool *p)
+{
+    if (!x) return NULL;
+    gd_windows w = {p->size, p->size, p->stride, p->padding, x->size[2], x->size[3], true};
+    return run_pooling(GD_OP_avg_pool2d, &x, 1, p,
+                       (int64_t[]){x->size[0], x->size[1], windows_along(w.height, w.tall, &w),
+                                   windows_along(w.width, w.wide, &w)});
+}
+
+gd_tensor *gd__avg_pool2d_grad(gd_tensor *g, const gd_pool *p, const int64_t size[4])
+{
+    return g ? run_pooling(GD_OP_avg_pool2d_grad, &g, 1, p, size) : NULL;
+}
+
+gd_tensor *gd__max_pool2d_grad(gd_tensor *g, gd_tensor *x, const gd_pool *p)
+{
+    if (!g || !x) return NULL;
+    return run_pooling(GD_OP_max_pool2d_grad, (gd_tensor *[]){g, x}, 2, p, x->size);
+}
+
+static gd_tensor *pool(const char *what, gd_op_id op, gd_tensor *x, int size, int stride, int padding,
+                       reduce_fn reduce, double fill)
 {
     if (!x || !is_image(what, x)) return NULL;
     gd_ctx *ctx = x->head.ctx;
@@ -153,21 +227,25 @@ static gd_tensor *pool(const char *what, gd_tensor *x, int size, int stride, int
         return gd__refuse(ctx, GD_VALUE, "%s: padding %d is more than half of the window %d", what, padding,
                           size);
     gd_scope_begin(ctx);
-    gd_tensor *y = reduce(gd__unfold2d(gd__nameless(x), &w, fill), "3", false);
     int64_t down = windows_along(w.height, w.tall, &w), across = windows_along(w.width, w.wide, &w);
-    y = gd__reshape(y, 4, (int64_t[]){x->size[0], x->size[1], down, across});
+    int64_t shape[4] = {x->size[0], x->size[1], down, across};
+    gd_tensor *bare = gd__nameless(x), *y = NULL;
+    if (bare && device_has(x, op))
+        y = run_pooling(op, &bare, 1, &(gd_pool){size, stride, padding}, shape);
+    else
+        y = gd__reshape(reduce(gd__unfold2d(bare, &w, fill), "3", false), 4, shape);
     return gd__scope_leave(ctx, with_image_axes(y, x, NULL));
 }
 
 gd_tensor *gd_max_pool2d(gd_tensor *x, int size, int stride, int padding)
 {
-    return pool("max_pool2d", x, size, stride, padding, gd_max, -INFINITY);
+    return pool("max_pool2d", GD_OP_max_pool2d, x, size, stride, padding, gd_max, -INFINITY);
 }
 
 /* Padding counts as zeros. */
 gd_tensor *gd_avg_pool2d(gd_tensor *x, int size, int stride, int padding)
 {
-    return pool("avg_pool2d", x, size, stride, padding, gd_mean, 0);
+    return pool("avg_pool2d", GD_OP_avg_pool2d, x, size, stride, padding, gd_mean, 0);
 }
 
 /* ---- normalisation ---- */

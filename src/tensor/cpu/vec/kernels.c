@@ -4,6 +4,8 @@
 #include "base/vmath.h"
 #include "base/math/short.h"
 #include "tensor/cpu/cpu.h"
+#include "tensor/cpu/images/convolution.h"
+#include "tensor/cpu/images/pooling.h"
 #include "tensor/cpu/row_kernels.h"
 
 #include <string.h>
@@ -509,6 +511,8 @@ static void add_into_f64(double *acc, const double *x, int64_t n)
 const gd_vec_table JOIN(gd__vec_, GD_ISA) = {
     .isa = STRING(GD_ISA),
     .rows = JOIN(gd__rows_, GD_ISA),
+    .conv = JOIN(gd__conv_, GD_ISA),
+    .pool = JOIN(gd__pool_, GD_ISA),
     .map =
         {
 #define OP(name, nin, nout, kind, needs, takes, batch, reads) kind(name, takes)
