@@ -228,7 +228,10 @@ RULE(fold2d)
 
 /* ---- convolutions: y, gx and gw are the derivatives of one form, linear in each of x, w and g ---- */
 
-static gd_convolution convolution_of(const gd_pullback *p) { return (gd_convolution){gd__attr(p, 0), gd__attr(p, 1)}; }
+static gd_convolution convolution_of(const gd_pullback *p)
+{
+    return (gd_convolution){gd__attr(p, 0), gd__attr(p, 1)};
+}
 
 static gd_tensor *by_image(const gd_pullback *p, gd_tensor *g, gd_tensor *w, const gd_tensor *x)
 {
@@ -267,7 +270,10 @@ RULE(conv2d_weight)
 
 /* ---- poolings ---- */
 
-static gd_pool pool_of(const gd_pullback *p) { return (gd_pool){gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2)}; }
+static gd_pool pool_of(const gd_pullback *p)
+{
+    return (gd_pool){gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2)};
+}
 
 /* Each window's gradient goes to its first highest pixel; with operators where it is differentiated again. */
 RULE(max_pool2d)

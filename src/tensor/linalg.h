@@ -47,7 +47,8 @@ typedef struct gd_convolution {
 } gd_convolution;
 
 gd_tensor *gd__conv2d(gd_tensor *x, gd_tensor *w, gd_tensor *bias, const gd_convolution *c);
-gd_tensor *gd__conv2d_image(gd_tensor *g, gd_tensor *w, const gd_convolution *c, int64_t height, int64_t width);
+gd_tensor *gd__conv2d_image(gd_tensor *g, gd_tensor *w, const gd_convolution *c, int64_t height,
+                            int64_t width);
 gd_tensor *gd__conv2d_weight(gd_tensor *g, gd_tensor *x, const gd_convolution *c, int64_t tall, int64_t wide);
 
 /* Poolings over square windows. */

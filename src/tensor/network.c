@@ -125,7 +125,8 @@ gd_tensor *gd__conv2d(gd_tensor *x, gd_tensor *w, gd_tensor *bias, const gd_conv
                            (int64_t[]){x->size[0], w->size[0], down, across});
 }
 
-gd_tensor *gd__conv2d_image(gd_tensor *g, gd_tensor *w, const gd_convolution *c, int64_t height, int64_t width)
+gd_tensor *gd__conv2d_image(gd_tensor *g, gd_tensor *w, const gd_convolution *c, int64_t height,
+                            int64_t width)
 {
     if (!g || !w) return NULL;
     return run_convolution(GD_OP_conv2d_image, (gd_tensor *[]){g, w}, 2, c,
@@ -189,7 +190,8 @@ gd_tensor *gd_conv2d(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int strid
 
 typedef gd_tensor *(*reduce_fn)(gd_tensor *x, const char *axes, bool keep_dims);
 
-static gd_tensor *run_pooling(gd_op_id op, gd_tensor *const *in, int nin, const gd_pool *p, const int64_t size[4])
+static gd_tensor *run_pooling(gd_op_id op, gd_tensor *const *in, int nin, const gd_pool *p,
+                              const int64_t size[4])
 {
     gd_attrs attrs = {.ni = 3, .i = {p->size, p->stride, p->padding}};
     gd_tensor *out = gd__new_checked(in[0]->storage->device, gd__ops[op].name, in[0]->dtype, 4, size);

@@ -383,14 +383,16 @@ static void ref_mse(const array *in, array *out)
     }
 
 /* What convolutions and poolings hand back, by their definitions.  The result's gradient g comes first. */
-static void conv_sums(const array *g, const array *other, int64_t stride, int64_t padding, bool image, array *out)
+static void conv_sums(const array *g, const array *other, int64_t stride, int64_t padding, bool image,
+                      array *out)
 {
     out->scale = calloc((size_t)out->numel + 1, sizeof *out->scale);
     const array *x = image ? out : other, *w = image ? other : out;
     int64_t at[GD_MAX_DIMS] = {0}, n = 0;
     if (g->numel) do {
             for (int64_t k = 0; k < x->size[1] * w->size[2] * w->size[3]; k++) {
-                int64_t c = k / (w->size[2] * w->size[3]), u = k / w->size[3] % w->size[2], v = k % w->size[3];
+                int64_t c = k / (w->size[2] * w->size[3]), u = k / w->size[3] % w->size[2],
+                        v = k % w->size[3];
                 int64_t i = at[2] * stride + u - padding, j = at[3] * stride + v - padding;
                 if (i < 0 || j < 0 || i >= x->size[2] || j >= x->size[3]) continue;
                 int64_t pixel = array_offset(x, (int64_t[]){at[0], c, i, j});
@@ -404,8 +406,8 @@ static void conv_sums(const array *g, const array *other, int64_t stride, int64_
 }
 
 #define CONV_STRIDE 2
-APPLY(conv2d_image, gd__conv2d_image(BARE(0), BARE(1), &(gd_convolution){CONV_STRIDE, 1}, 2 * gd_size(in[0], 2),
-                                     2 * gd_size(in[0], 3)))
+APPLY(conv2d_image, gd__conv2d_image(BARE(0), BARE(1), &(gd_convolution){CONV_STRIDE, 1},
+                                     2 * gd_size(in[0], 2), 2 * gd_size(in[0], 3)))
 static void ref_conv2d_image(const array *in, array *out)
 {
     *out = array_new(4, (int64_t[]){in->size[0], in[1].size[1], 2 * in->size[2], 2 * in->size[3]});
@@ -420,8 +422,8 @@ static void ref_conv2d_weight(const array *in, array *out)
 
 static const gd_pool small_pool = {2, 1, 1};
 APPLY(avg_pool2d_grad, gd__avg_pool2d_grad(BARE(0), &small_pool,
-                                           (int64_t[]){gd_size(in[0], 0), gd_size(in[0], 1), gd_size(in[0], 2) - 1,
-                                                       gd_size(in[0], 3) - 1}))
+                                           (int64_t[]){gd_size(in[0], 0), gd_size(in[0], 1),
+                                                       gd_size(in[0], 2) - 1, gd_size(in[0], 3) - 1}))
 static void pool_grad(const array *g, const array *x, const gd_pool *p, array *out)
 {
     int64_t at[GD_MAX_DIMS] = {0}, n = 0;
@@ -429,7 +431,8 @@ static void pool_grad(const array *g, const array *x, const gd_pool *p, array *o
     if (g->numel) do {
             int64_t highest = -1;
             for (int64_t k = 0; k < p->size * p->size; k++) {
-                int64_t i = at[2] * p->stride + k / p->size - p->padding, j = at[3] * p->stride + k % p->size - p->padding;
+                int64_t i = at[2] * p->stride + k / p->size - p->padding,
+                        j = at[3] * p->stride + k % p->size - p->padding;
                 if (i < 0 || j < 0 || i >= out->size[2] || j >= out->size[3]) continue;
                 int64_t to = array_offset(out, (int64_t[]){at[0], at[1], i, j});
                 if (!x) {
@@ -456,7 +459,8 @@ static void ref_max_pool2d_grad(const array *in, array *out)
     pool_grad(in, &in[1], &same_pool, out);
 }
 
-APPLY(unfold2d, gd__unfold2d(BARE(0), &(gd_windows){2, 2, 1, 0, gd_size(in[0], 2), gd_size(in[0], 3), true}, 0))
+APPLY(unfold2d,
+      gd__unfold2d(BARE(0), &(gd_windows){2, 2, 1, 0, gd_size(in[0], 2), gd_size(in[0], 3), true}, 0))
 static void ref_unfold2d(const array *in, array *out)
 {
     int64_t tall = in->size[2] - 1, wide = in->size[3] - 1, at[GD_MAX_DIMS] = {0}, k = 0;

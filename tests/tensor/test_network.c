@@ -1,5 +1,6 @@
 /* Network operators against long double loops; names, gradients to second order, determinism, errors. */
 #include "support/support.h"
+#include "tensor/linalg.h"
 
 #include <math.h>
 
@@ -494,10 +495,41 @@ static void every_failed_allocation_is_an_error_without_a_leak(void **unused)
     fail_each_allocation(2, touch_everything);
 }
 
+/* Taps that never see a pixel take nothing of it, whatever it holds. */
+static void infinity_reaches_only_weights_that_see_it(void **unused)
+{
+    (void)unused;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    for (int dtype = GD_F32; dtype <= GD_F64; dtype++)
+        for (int corner = 0; corner < 2; corner++) {
+            double pixels[25];
+            for (int i = 0; i < 25; i++) pixels[i] = i % 7 - 3;
+            pixels[corner ? 24 : 0] = INFINITY;
+            gd_scope_begin(ctx);
+            gd_tensor *x = gd_from_f64(ctx, dtype, 4, (int64_t[]){1, 1, 5, 5}, pixels);
+            gd_tensor *g = gd_ones(ctx, dtype, 4, (int64_t[]){1, 1, 5, 5});
+            array w = array_of(gd__conv2d_weight(g, x, &(gd_convolution){1, 1}, 3, 3));
+            for (int k = 0; k < 9; k++) {
+                bool unseen = corner ? k / 3 == 0 || k % 3 == 0 : k / 3 == 2 || k % 3 == 2;
+                long double sum = 0;
+                for (int i = 0; i < 25; i++) {
+                    int y = i / 5 - 1 + k / 3, z = i % 5 - 1 + k % 3;
+                    if (y >= 0 && z >= 0 && y < 5 && z < 5) sum += pixels[y * 5 + z];
+                }
+                assert_int_equal(unseen, isfinite(w.v[k]) != 0);
+                if (unseen) assert_true(w.v[k] == sum);
+            }
+            array_free(&w);
+            gd_scope_end(ctx);
+        }
+    gd_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv2d_agrees_with_loops),
+        cmocka_unit_test(infinity_reaches_only_weights_that_see_it),
         cmocka_unit_test(pooling_agrees_with_loops),
         cmocka_unit_test(labelled_channels_are_put_in_order),
         cmocka_unit_test(images_keep_their_names),

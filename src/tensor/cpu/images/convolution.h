@@ -85,7 +85,7 @@ typedef struct gd_conv_sums {
     gd_conv_grid grid;
     int64_t reach[2];
     int64_t images, groups; /* a unit is a tile of a group of images */
-    int64_t slabs, parts;                /* units of a slab are summed one after the other; parts of the outputs */
+    int64_t slabs, parts;   /* units of a slab are summed one after the other; parts of the outputs */
     int64_t bytes;
     char *scratch, *sums; /* sums: [slab][output][tap] */
     bool careful;         /* there is infinity or NaN: no number beyond the columns may be read */

@@ -1,4 +1,4 @@
-/* Kernels of convolution.h for T.  Included by vec/convolution.c once per type, with T, NAME(name), VECTOR (bytes of a vector) and
+/* Kernels of convolution.h for T.  Included by vec/conv_kernels.c once per type, with T, NAME(name), VECTOR (bytes of a vector) and
  * FMA(a, b, c) of vectors. */
 
 typedef T NAME(vector) __attribute__((vector_size(VECTOR)));
@@ -34,7 +34,7 @@ static void NAME(copy_row)(const gd_conv_copy *c, const T *restrict row, int64_t
 /* A tile of every channel and phase, of one image; `step` elements from plane to plane. */
 static void NAME(copy_tile)(const gd_conv_copy *c, const T *image, const gd_conv_tile *t, T *to, int64_t step)
 {
-    int64_t shift = t->left * c->stride + c->origin[1];
+    int64_t shift = t->left * c->stride + c->origin[1], wide = t->columns > c->pitch ? t->columns : c->pitch;
     for (int64_t k = 0; k < c->channels * c->phases[0] * c->phases[1]; k++) {
         int64_t b = k % c->phases[1], a = k / c->phases[1] % c->phases[0];
         const T *plane = image + k / c->phases[1] / c->phases[0] * c->height * c->width;
@@ -42,7 +42,7 @@ static void NAME(copy_tile)(const gd_conv_copy *c, const T *image, const gd_conv
             int64_t i = (t->top + r) * c->stride + a + c->origin[0];
             T *row = to + k * step + r * c->pitch;
             if (i < 0 || i >= c->height)
-                memset(row, 0, (size_t)c->pitch * sizeof(T));
+                memset(row, 0, (size_t)wide * sizeof(T));
             else
                 NAME(copy_row)(c, plane + i * c->width, b + shift, t->columns, row);
         }
@@ -84,19 +84,20 @@ static inline __attribute__((always_inline)) void NAME(tile)(const int m, const 
         }
     }
     for (int i = 0; i < m; i++)
-        for (int j = 0; j < n; j++) *(NAME(loose) *)(void *)(out + i * stride + j * NAME(WIDTH)) = sum[i * n + j];
+        for (int j = 0; j < n; j++)
+            *(NAME(loose) *)(void *)(out + i * stride + j * NAME(WIDTH)) = sum[i * n + j];
 }
 
 /* All positions for `m` outputs. */
-#define STRIP(m, n)                                                                                          \
-    static void NAME(strip_##m)(const gd_conv_phase *p, const T *weights, const T *copy, int64_t count,      \
-                                const T *start, T *out, int64_t stride)                                      \
-    {                                                                                                        \
-        int64_t q = 0, wide = (n) * NAME(WIDTH);                                                             \
-        for (; q + wide - NAME(WIDTH) < count; q += wide)                                                    \
-            NAME(tile)(m, n, p, weights, copy + q, start, out + q, stride);                                  \
-        for (; q + NAME(WIDTH) < count; q += 2 * NAME(WIDTH))                                                \
-            NAME(tile)(m, 2, p, weights, copy + q, start, out + q, stride);                                  \
+#define STRIP(m, n)                                                                                         \
+    static void NAME(strip_##m)(const gd_conv_phase *p, const T *weights, const T *copy, int64_t count,     \
+                                const T *start, T *out, int64_t stride)                                     \
+    {                                                                                                       \
+        int64_t q = 0, wide = (n)*NAME(WIDTH);                                                              \
+        for (; q + wide - NAME(WIDTH) < count; q += wide)                                                   \
+            NAME(tile)(m, n, p, weights, copy + q, start, out + q, stride);                                 \
+        for (; q + NAME(WIDTH) < count; q += 2 * NAME(WIDTH))                                               \
+            NAME(tile)(m, 2, p, weights, copy + q, start, out + q, stride);                                 \
         for (; q < count; q += NAME(WIDTH)) NAME(tile)(m, 1, p, weights, copy + q, start, out + q, stride); \
     }
 STRIP(8, TILES_8)
@@ -153,7 +154,8 @@ static void NAME(correlate)(void *arg, int64_t task)
         gd_conv_tile t = gd__conv_tile_at(&c->grid, u), seen = t;
         seen.rows += c->reach[0];
         seen.columns += c->reach[1];
-        const T *x = (const T *)(const void *)c->x + t.image * c->from.channels * c->from.height * c->from.width;
+        const T *x = (const T *)(const void *)c->x +
+                     t.image * c->from.channels * c->from.height * c->from.width;
         T *y = (T *)(void *)c->y + t.image * c->outputs * c->height * c->width;
         NAME(copy_tile)(&c->from, x, &seen, copy, tall * c->from.pitch);
         for (int64_t k = 0; k < c->phases; k++)
@@ -167,16 +169,18 @@ static void NAME(correlate)(void *arg, int64_t task)
 /* The sum of LANES numbers: halves are added until one is left. */
 static inline T NAME(total)(const NAME(vector) * sum)
 {
-    NAME(vector) v = NAME(VECTORS) == 4 ? (sum[0] + sum[2]) + (sum[1] + sum[3])
-                     : NAME(VECTORS) == 2 ? sum[0] + sum[1]
-                                          : sum[0];
+    NAME(vector)
+    v = NAME(VECTORS) == 4   ? (sum[0] + sum[2]) + (sum[1] + sum[3])
+        : NAME(VECTORS) == 2 ? sum[0] + sum[1]
+                             : sum[0];
     return FOLD(v);
 }
 
 /* Adds sums over `count` positions, a multiple of LANES, of m outputs and n taps. */
-static inline __attribute__((always_inline)) void NAME(dots)(const int m, const int n, const T *g, int64_t step,
-                                                             const T *copy, const int64_t *offset,
-                                                             int64_t count, T *to, int64_t stride)
+static inline __attribute__((always_inline)) void NAME(dots)(const int m, const int n, const T *g,
+                                                             int64_t step, const T *copy,
+                                                             const int64_t *offset, int64_t count, T *to,
+                                                             int64_t stride)
 {
     enum { V = NAME(VECTORS) };
     NAME(vector) sum[4 * 4 * V] = {{0}};
@@ -200,11 +204,11 @@ static inline __attribute__((always_inline)) void NAME(dots)(const int m, const 
         for (int j = 0; j < n; j++) to[i * stride + j] += NAME(total)(&sum[(i * n + j) * V]);
 }
 
-#define DOTS(name, m, n)                                                                                    \
-    static void NAME(name)(const T *g, int64_t step, const T *copy, const int64_t *offset, int64_t count,   \
-                           T *to, int64_t stride)                                                           \
-    {                                                                                                       \
-        NAME(dots)(m, n, g, step, copy, offset, count, to, stride);                                         \
+#define DOTS(name, m, n)                                                                                  \
+    static void NAME(name)(const T *g, int64_t step, const T *copy, const int64_t *offset, int64_t count, \
+                           T *to, int64_t stride)                                                         \
+    {                                                                                                     \
+        NAME(dots)(m, n, g, step, copy, offset, count, to, stride);                                       \
     }
 DOTS(dots_many, DOT_ROWS, DOT_TAPS)
 DOTS(dots_rows, DOT_ROWS, 1)

@@ -3,8 +3,8 @@
 #include "tensor/cpu/images/pooling.h"
 #include "tensor/cpu/cpu.h"
 
-static gd_status run(gd_device *device, const gd_call *call, const gd_tensor *image, const gd_tensor *windows,
-                     void (*kernel)(void *, int64_t), gd_pooling *p)
+static gd_status run_planes(gd_device *device, const gd_call *call, const gd_tensor *image,
+                            const gd_tensor *windows, void (*kernel)(void *, int64_t), gd_pooling *p)
 {
     p->planes = image->size[0] * image->size[1];
     p->height = image->size[2];
@@ -31,26 +31,26 @@ gd_status gd__cpu_max_pool2d(gd_device *device, const gd_call *call)
 {
     gd_tensor *x = call->in[0];
     gd_pooling p = {.x = x->data};
-    return run(device, call, x, call->out[0], kernels(device, x)->highest, &p);
+    return run_planes(device, call, x, call->out[0], kernels(device, x)->highest, &p);
 }
 
 gd_status gd__cpu_avg_pool2d(gd_device *device, const gd_call *call)
 {
     gd_tensor *x = call->in[0];
     gd_pooling p = {.x = x->data};
-    return run(device, call, x, call->out[0], kernels(device, x)->mean, &p);
+    return run_planes(device, call, x, call->out[0], kernels(device, x)->mean, &p);
 }
 
 gd_status gd__cpu_max_pool2d_grad(gd_device *device, const gd_call *call)
 {
     gd_tensor *g = call->in[0], *x = call->in[1];
     gd_pooling p = {.x = x->data, .g = g->data};
-    return run(device, call, x, g, kernels(device, x)->highest_grad, &p);
+    return run_planes(device, call, x, g, kernels(device, x)->highest_grad, &p);
 }
 
 gd_status gd__cpu_avg_pool2d_grad(gd_device *device, const gd_call *call)
 {
     gd_tensor *g = call->in[0];
     gd_pooling p = {.g = g->data};
-    return run(device, call, call->out[0], g, kernels(device, g)->mean_grad, &p);
+    return run_planes(device, call, call->out[0], g, kernels(device, g)->mean_grad, &p);
 }

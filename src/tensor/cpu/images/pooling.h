@@ -1,4 +1,4 @@
-/* Kernels of poolings: rows of windows, compiled once for each instruction set by vec/pooling.c. */
+/* Kernels of poolings: rows of windows, compiled once for each instruction set by vec/pool_kernels.c. */
 #ifndef GD_TENSOR_CPU_IMAGES_POOLING_H
 #define GD_TENSOR_CPU_IMAGES_POOLING_H
 

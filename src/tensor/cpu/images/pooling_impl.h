@@ -21,70 +21,103 @@ static void NAME(rows_seen)(const gd_pooling *p, int64_t line, int64_t *first, i
     *last = top + p->size < p->height ? top + p->size : p->height;
 }
 
-/* Windows w..w+count-1 of a plane, whole rows or part of one: what place (a, b) of the window has, -infinity outside the image. */
-static void NAME(numbers_at)(const gd_pooling *p, const T *plane, int64_t w, int64_t count, int64_t a, int64_t b,
-                             T *restrict to)
+/* `count` windows from that one on, in the order of the result: its plane, row and column. */
+typedef struct NAME(run) {
+    const T *plane;
+    int64_t y, x, count;
+} NAME(run);
+
+/* What place (a, b) of the windows has, -infinity outside the image. */
+static void NAME(numbers_at)(const gd_pooling *p, NAME(run) r, int64_t a, int64_t b, T *restrict to)
 {
     int64_t s = p->stride, first, last, shift = b - p->padding;
     NAME(seen)(p, b, &first, &last);
-    for (int64_t done = 0; done < count;) {
-        int64_t y = (w + done) / p->across, x = (w + done) % p->across, i = y * s + a - p->padding;
-        int64_t end = x + count - done < p->across ? x + count - done : p->across, left = x > first ? x : first;
-        int64_t right = last < end ? last : end;
-        bool inside = i >= 0 && i < p->height && left < right;
-        T *out = to + done - x;
-        if (!inside) left = right = end;
-        const T *row = plane + i * p->width + shift;
-        for (int64_t k = x; k < left; k++) out[k] = -(T)INFINITY;
+    while (r.count) {
+        int64_t i = r.y * s + a - p->padding, end = r.x + r.count < p->across ? r.x + r.count : p->across;
+        int64_t left = r.x > first ? r.x : first, right = last < end ? last : end;
+        if (i < 0 || i >= p->height || left >= right) left = right = end;
+        T *out = to - r.x;
+        const T *row = r.plane + i * p->width + shift;
+        for (int64_t k = r.x; k < left; k++) out[k] = -(T)INFINITY;
         if (s == 2)
             for (int64_t k = left; k < right; k++) out[k] = row[2 * k];
         else
             for (int64_t k = left; k < right; k++) out[k] = row[k * s];
         for (int64_t k = right; k < end; k++) out[k] = -(T)INFINITY;
-        done += end - x;
+        to += end - r.x;
+        r.count -= end - r.x;
+        r.x = 0;
+        if (++r.y == p->down) r.y = 0, r.plane += p->height * p->width;
     }
 }
 
 /* Their maxima, and with `place` where in the window they are first. */
-static void NAME(highest_of)(const gd_pooling *p, const T *plane, int64_t w, int64_t count, T *restrict best,
+static void NAME(highest_of)(const gd_pooling *p, const NAME(run) * r, T *restrict best,
                              WHOLE *restrict place)
 {
     T v[SOME];
-    for (int64_t x = 0; x < count; x++) best[x] = -(T)INFINITY;
-    for (int64_t k = 0; k < p->size * p->size; k++) {
-        NAME(numbers_at)(p, plane, w, count, k / p->size, k % p->size, v);
-        if (place)
-            for (int64_t x = 0; x < count; x++) {
-                WHOLE take = (v[x] > best[x]) | ((v[x] != v[x]) & (best[x] == best[x]));
-                best[x] = take ? v[x] : best[x];
-                place[x] = take ? (WHOLE)k : place[x];
-            }
-        else
-            for (int64_t x = 0; x < count; x++)
-                best[x] = (v[x] > best[x]) | (v[x] != v[x]) ? v[x] : best[x];
+    for (int64_t x = 0; x < r->count; x++) best[x] = -(T)INFINITY;
+    for (int64_t a = 0, k = 0; a < p->size; a++)
+        for (int64_t b = 0; b < p->size; b++, k++) {
+            NAME(numbers_at)(p, *r, a, b, v);
+            if (place)
+                for (int64_t x = 0; x < r->count; x++) {
+                    WHOLE take = (v[x] > best[x]) | ((v[x] != v[x]) & (best[x] == best[x]));
+                    best[x] = take ? v[x] : best[x];
+                    place[x] = take ? (WHOLE)k : place[x];
+                }
+            else
+                for (int64_t x = 0; x < r->count; x++)
+                    best[x] = (v[x] > best[x]) | (v[x] != v[x]) ? v[x] : best[x];
+        }
+}
+
+/* Moves to the windows behind the run, at most SOME of `left`. */
+static void NAME(next_run)(const gd_pooling *p, NAME(run) * r, int64_t left)
+{
+    for (r->x += r->count; r->x >= p->across; r->x -= p->across)
+        if (++r->y == p->down) r->y = 0, r->plane += p->height * p->width;
+    r->count = left < SOME ? left : SOME;
+}
+
+static void NAME(highest_planes)(const gd_pooling *p, const T *plane, int64_t planes, T *out)
+{
+    NAME(run) r = {.plane = plane};
+    for (int64_t left = planes * p->down * p->across; left > 0; left -= r.count, out += r.count) {
+        NAME(next_run)(p, &r, left);
+        NAME(highest_of)(p, &r, out, NULL);
     }
 }
 
-static void NAME(highest_plane)(const gd_pooling *p, const T *plane, T *out)
-{
-    for (int64_t w = 0, all = p->down * p->across; w < all; w += SOME)
-        NAME(highest_of)(p, plane, w, all - w < SOME ? all - w : SOME, out + w, NULL);
-}
-
-static void NAME(highest_grad_plane)(const gd_pooling *p, const T *plane, const T *g, T *to)
+static void NAME(highest_grad_planes)(const gd_pooling *p, const T *plane, int64_t planes, const T *g, T *to)
 {
     T best[SOME];
     WHOLE place[SOME];
-    for (int64_t w = 0, all = p->down * p->across; w < all; w += SOME) {
-        int64_t count = all - w < SOME ? all - w : SOME, y = w / p->across, x = w % p->across;
-        for (int64_t k = 0; k < count; k++) place[k] = -1;
-        NAME(highest_of)(p, plane, w, count, best, place);
-        for (int64_t k = 0; k < count; k++) {
-            int64_t top = y * p->stride - p->padding, left = x * p->stride - p->padding, at = place[k];
-            int64_t a = at / p->size, b = at - a * p->size;
-            if (at < 0) a = top < 0 ? -top : 0, b = left < 0 ? -left : 0; /* all are -infinity: the first */
-            to[(top + a) * p->width + left + b] += g[w + k];
-            if (++x == p->across) x = 0, y++;
+    NAME(run) r = {.plane = plane};
+    int32_t row[SOME], column[SOME]; /* of each place of the window, where it has few */
+    int64_t places = p->size * p->size;
+    for (int64_t k = 0; k < places && k < SOME; k++)
+        row[k] = (int32_t)(k / p->size), column[k] = (int32_t)(k % p->size);
+    memset(to, 0, (size_t)(planes * p->height * p->width) * sizeof(T));
+    for (int64_t left = planes * p->down * p->across; left > 0; left -= r.count, g += r.count) {
+        NAME(next_run)(p, &r, left);
+        for (int64_t k = 0; k < r.count; k++) place[k] = -1;
+        NAME(highest_of)(p, &r, best, place);
+        T *pixels = to + (r.plane - plane);
+        int64_t y = r.y, x = r.x;
+        for (int64_t k = 0; k < r.count; k++) {
+            int64_t top = y * p->stride - p->padding, beside = x * p->stride - p->padding, at = place[k], a,
+                    b;
+            if (at < 0) /* all are -infinity: the first */
+                a = top < 0 ? -top : 0, b = beside < 0 ? -beside : 0;
+            else if (at < SOME)
+                a = row[at], b = column[at];
+            else
+                a = at / p->size, b = at % p->size;
+            pixels[(top + a) * p->width + beside + b] += g[k];
+            if (++x < p->across) continue;
+            x = 0;
+            if (++y == p->down) y = 0, pixels += p->height * p->width;
         }
     }
 }
@@ -155,32 +188,42 @@ static void NAME(mean_grad_row)(const gd_pooling *p, const T *g, int64_t i, T *r
     }
 }
 
-#define PLANES(name, body)                                                                           \
-    static void NAME(name)(void *arg, int64_t task)                                                  \
-    {                                                                                                \
-        const gd_pooling *p = arg;                                                                   \
-        int64_t end = (task + 1) * p->group < p->planes ? (task + 1) * p->group : p->planes;         \
-        for (int64_t k = task * p->group; k < end; k++) body                                         \
-    }
-#define IMAGE   ((const T *)(const void *)p->x + k * p->height * p->width)
-#define WINDOWS ((const T *)(const void *)p->g + k * p->down * p->across)
-#define POOLED  ((T *)(void *)p->to + k * p->down * p->across)
-#define PIXELS  ((T *)(void *)p->to + k * p->height * p->width)
-PLANES(highest, {
-    NAME(highest_plane)(p, IMAGE, POOLED);
-})
-PLANES(mean, {
-    for (int64_t y = 0; y < p->down; y++) NAME(mean_row)(p, IMAGE, y, POOLED + y * p->across);
-})
-PLANES(highest_grad, {
-    memset(PIXELS, 0, (size_t)(p->height * p->width) * sizeof(T));
-    NAME(highest_grad_plane)(p, IMAGE, WINDOWS, PIXELS);
-})
-PLANES(mean_grad, {
-    for (int64_t i = 0; i < p->height; i++) NAME(mean_grad_row)(p, WINDOWS, i, PIXELS + i * p->width);
-})
+/* ---- tasks: groups of planes ---- */
+
+#define PLANES                                                                                            \
+    const gd_pooling *p = arg;                                                                            \
+    int64_t first = task * p->group, count = p->planes - first < p->group ? p->planes - first : p->group; \
+    int64_t pixels = first * p->height * p->width, windows = first * p->down * p->across;
+
+static void NAME(highest)(void *arg, int64_t task)
+{
+    PLANES
+    NAME(highest_planes)(p, (const T *)(const void *)p->x + pixels, count, (T *)(void *)p->to + windows);
+}
+
+static void NAME(mean)(void *arg, int64_t task)
+{
+    PLANES
+    const T *x = (const T *)(const void *)p->x + pixels;
+    T *to = (T *)(void *)p->to + windows;
+    for (int64_t k = 0; k < count * p->down; k++)
+        NAME(mean_row)(p, x + k / p->down * p->height * p->width, k % p->down, to + k * p->across);
+}
+
+static void NAME(highest_grad)(void *arg, int64_t task)
+{
+    PLANES
+    NAME(highest_grad_planes)
+    (p, (const T *)(const void *)p->x + pixels, count, (const T *)(const void *)p->g + windows,
+     (T *)(void *)p->to + pixels);
+}
+
+static void NAME(mean_grad)(void *arg, int64_t task)
+{
+    PLANES
+    const T *g = (const T *)(const void *)p->g + windows;
+    T *to = (T *)(void *)p->to + pixels;
+    for (int64_t k = 0; k < count * p->height; k++)
+        NAME(mean_grad_row)(p, g + k / p->height * p->down * p->across, k % p->height, to + k * p->width);
+}
 #undef PLANES
-#undef IMAGE
-#undef WINDOWS
-#undef POOLED
-#undef PIXELS

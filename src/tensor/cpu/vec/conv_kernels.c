@@ -61,7 +61,8 @@ typedef float floats_8 __attribute__((vector_size(32)));
 typedef double doubles_4 __attribute__((vector_size(32)));
 static inline float fold_floats_8(floats_8 v)
 {
-    return fold_floats_4(__builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7));
+    return fold_floats_4(__builtin_shufflevector(v, v, 0, 1, 2, 3) +
+                         __builtin_shufflevector(v, v, 4, 5, 6, 7));
 }
 static inline double fold_doubles_4(doubles_4 v)
 {
@@ -78,7 +79,8 @@ static inline float fold_floats_16(floats_16 v)
 }
 static inline double fold_doubles_8(doubles_8 v)
 {
-    return fold_doubles_4(__builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7));
+    return fold_doubles_4(__builtin_shufflevector(v, v, 0, 1, 2, 3) +
+                          __builtin_shufflevector(v, v, 4, 5, 6, 7));
 }
 #endif
 
@@ -126,9 +128,9 @@ static inline two fused_f64(two a, two b, two c)
 #undef FMA
 #undef FOLD
 
-#define TABLE(suffix)                                                                    \
-    {                                                                                    \
-        .pack = pack##suffix, .correlate = correlate##suffix, .sum = sum##suffix         \
+#define TABLE(suffix)                                                            \
+    {                                                                            \
+        .pack = pack##suffix, .correlate = correlate##suffix, .sum = sum##suffix \
     }
 
 const gd_conv_table JOIN(gd__conv_, GD_ISA)[2] = {TABLE(_f32), TABLE(_f64)};

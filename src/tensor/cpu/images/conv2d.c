@@ -11,12 +11,12 @@
 #include <math.h>
 #include <string.h>
 
-#define COPY_BYTES 196608  /* of a tile with its padding: it stays in a cache beside the results */
-#define SUMS_BYTES 524288  /* of copies whose products are summed: longer sums, fewer of them */
-#define LEAST_ROWS 4       /* of a tile: taps look at some rows more, which neighbours copy again */
-#define LEAST_SPAN 512     /* columns of a tile */
-#define UNITS      8       /* tiles of a call, if its images have the rows: work for several threads */
-#define SLABS      16      /* partial sums of a gradient of weights */
+#define COPY_BYTES 196608    /* of a tile with its padding: it stays in a cache beside the results */
+#define SUMS_BYTES 524288    /* of copies whose products are summed: longer sums, fewer of them */
+#define LEAST_ROWS 4         /* of a tile: taps look at some rows more, which neighbours copy again */
+#define LEAST_SPAN 512       /* columns of a tile */
+#define UNITS      8         /* tiles of a call, if its images have the rows: work for several threads */
+#define SLABS      16        /* partial sums of a gradient of weights */
 #define SUMS_MAX   (1 << 22) /* their elements together */
 
 typedef struct shape {
@@ -55,8 +55,8 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 /* ---- tiles ---- */
 
 /* Cuts positions so that a copy of `channels` planes takes COPY_BYTES.  It depends on sizes alone. */
-static gd_conv_grid grid_of(int64_t rows, int64_t columns, const int64_t reach[2], int64_t channels, size_t item,
-                            int64_t images)
+static gd_conv_grid grid_of(int64_t rows, int64_t columns, const int64_t reach[2], int64_t channels,
+                            size_t item, int64_t images)
 {
     gd_conv_grid g = {.rows = rows, .columns = columns};
     int64_t room = COPY_BYTES / (int64_t)item / larger(channels, 1);
@@ -114,7 +114,7 @@ typedef struct plan {
 
 static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-static gd_status make_room(gd_ctx *ctx, gd_correlation *c, int64_t taps, size_t item, plan *p)
+static gd_status plan_memory(gd_ctx *ctx, gd_correlation *c, int64_t taps, size_t item, plan *p)
 {
     int64_t tall = c->grid.band + c->reach[0], strip = c->grid.band * c->from.pitch + GD_CONV_PAST;
     int64_t units = c->batch * c->grid.bands * c->grid.spans;
@@ -122,7 +122,8 @@ static gd_status make_room(gd_ctx *ctx, gd_correlation *c, int64_t taps, size_t 
     c->bytes = (int64_t)rounded((size_t)(gd__conv_copy_size(&c->from, tall) +
                                          gd__conv_slack(c->from.pitch, c->reach) + GD_CONV_BLOCK * strip) *
                                 item);
-    size_t phases = rounded((size_t)c->phases * sizeof *p->phase), list = rounded((size_t)taps * sizeof(int64_t));
+    size_t phases = rounded((size_t)c->phases * sizeof *p->phase),
+           list = rounded((size_t)taps * sizeof(int64_t));
     size_t weights = rounded((size_t)(taps * (c->outputs + GD_CONV_BLOCK)) * item);
     p->bytes = phases + 2 * list + weights + (size_t)(c->tasks * c->bytes);
     if (!(p->block = gd__alloc(ctx, p->bytes))) return GD_NOMEM;
@@ -137,7 +138,8 @@ static gd_status make_room(gd_ctx *ctx, gd_correlation *c, int64_t taps, size_t 
 
 static void run_correlation(gd_ctx *ctx, const gd_conv_table *t, gd_correlation *c, int64_t taps, plan *p)
 {
-    double work = (double)c->batch * (double)(c->grid.rows * c->from.pitch) * (double)taps * (double)c->outputs;
+    double work = (double)c->batch * (double)(c->grid.rows * c->from.pitch) * (double)taps *
+                  (double)c->outputs;
     gd__run_tasks(ctx, work < 1e15 ? (int64_t)(work / 16) : INT64_MAX, c->tasks, t->correlate, c);
     gd__free(ctx, p->block, p->bytes);
 }
@@ -158,10 +160,11 @@ gd_status gd__cpu_conv2d(gd_device *device, const gd_call *call)
     c.stride = c.phases = 1;
     c.reach[0] = (s.tall - 1) / s.stride;
     c.reach[1] = (s.wide - 1) / s.stride;
-    c.grid = grid_of(s.down, s.across, c.reach, s.inputs * c.from.phases[0] * c.from.phases[1], s.item, s.batch);
+    c.grid = grid_of(s.down, s.across, c.reach, s.inputs * c.from.phases[0] * c.from.phases[1], s.item,
+                     s.batch);
     c.from.pitch = pitch_of(&c.from, &c.grid, c.reach);
     plan p;
-    gd_status status = make_room(device->ctx, &c, taps, s.item, &p);
+    gd_status status = plan_memory(device->ctx, &c, taps, s.item, &p);
     if (status) return status;
     taps_of(&s, &c.from, (c.grid.band + c.reach[0]) * c.from.pitch, p.offset);
     for (int64_t k = 0; k < taps; k++) p.place[k] = k;
@@ -172,8 +175,8 @@ gd_status gd__cpu_conv2d(gd_device *device, const gd_call *call)
 }
 
 /* Pixels whose place, padding included, leaves (a, b) when divided by the stride are seen by the taps that do. */
-static int64_t add_phase(const shape *s, const gd_correlation *c, const gd_conv_table *t, const char *w, int64_t a,
-                         int64_t b, const int64_t first[2], plan *p, int64_t used)
+static int64_t add_phase(const shape *s, const gd_correlation *c, const gd_conv_table *t, const char *w,
+                         int64_t a, int64_t b, const int64_t first[2], plan *p, int64_t used)
 {
     int64_t step = (c->grid.band + c->reach[0]) * c->from.pitch, count = 0;
     int64_t *offset = p->offset + used, *place = p->place + used;
@@ -182,12 +185,14 @@ static int64_t add_phase(const shape *s, const gd_correlation *c, const gd_conv_
         for (int64_t y = a; y < s->tall; y += s->stride)
             for (int64_t x = b; x < s->wide; x += s->stride, count++) {
                 place[count] = (o * s->inputs * s->tall + y) * s->wide + x;
-                offset[count] = o * step + (c->reach[0] - y / s->stride) * c->from.pitch + c->reach[1] - x / s->stride;
+                offset[count] = o * step + (c->reach[0] - y / s->stride) * c->from.pitch + c->reach[1] -
+                                x / s->stride;
             }
-    p->phase[a * s->stride + b] = (gd_conv_phase){.taps = count,
-                                                  .offset = offset,
-                                                  .weights = weights,
-                                                  .first = {first[0] + a - s->padding, first[1] + b - s->padding}};
+    p->phase[a * s->stride + b] = (gd_conv_phase){
+        .taps = count,
+        .offset = offset,
+        .weights = weights,
+        .first = {first[0] + a - s->padding, first[1] + b - s->padding}};
     t->pack(weights, w, s->inputs, count, s->tall * s->wide, place);
     return used + count;
 }
@@ -201,7 +206,8 @@ gd_status gd__cpu_conv2d_image(gd_device *device, const gd_call *call)
     const gd_conv_table *t = kernels(device, s.f64);
     int64_t taps = s.outputs * s.tall * s.wide, start = s.padding / s.stride, used = 0;
     int64_t rows = (s.height - 1 + s.padding) / s.stride - start + 1;
-    int64_t columns = (s.width - 1 + s.padding) / s.stride - start + 1, first[2] = {start * s.stride, start * s.stride};
+    int64_t columns = (s.width - 1 + s.padding) / s.stride - start + 1,
+            first[2] = {start * s.stride, start * s.stride};
     gd_correlation c = {.x = g->data, .y = x->data};
     c.batch = s.batch;
     c.outputs = s.inputs;
@@ -211,13 +217,14 @@ gd_status gd__cpu_conv2d_image(gd_device *device, const gd_call *call)
     c.phases = s.stride * s.stride;
     c.reach[0] = (s.tall - 1) / s.stride;
     c.reach[1] = (s.wide - 1) / s.stride;
-    c.from = (gd_conv_copy){.channels = s.outputs, .height = s.down, .width = s.across, .stride = 1, .phases = {1, 1}};
+    c.from = (gd_conv_copy){
+        .channels = s.outputs, .height = s.down, .width = s.across, .stride = 1, .phases = {1, 1}};
     c.from.origin[0] = start - c.reach[0];
     c.from.origin[1] = start - c.reach[1];
     c.grid = grid_of(rows, columns, c.reach, s.outputs, s.item, s.batch);
     c.from.pitch = pitch_of(&c.from, &c.grid, c.reach);
     plan p;
-    gd_status status = make_room(device->ctx, &c, larger(taps, 1), s.item, &p);
+    gd_status status = plan_memory(device->ctx, &c, larger(taps, 1), s.item, &p);
     if (status) return status;
     for (int64_t k = 0; k < c.phases; k++)
         used = add_phase(&s, &c, t, w->data, k / s.stride, k % s.stride, first, &p, used);
@@ -238,14 +245,14 @@ static bool has_nan(const gd_tensor *t)
 }
 
 /* The sums of all slabs, first to last. */
-#define JOIN_SLABS(real)                                                     \
+#define JOIN_SLABS(real)                                                           \
     static void join_##real(void *to, const void *slabs, int64_t count, int64_t n) \
-    {                                                                        \
-        real *out = to;                                                      \
-        const real *from = slabs;                                            \
-        memcpy(out, from, (size_t)n * sizeof *out);                          \
-        for (int64_t k = 1; k < count; k++)                                  \
-            for (int64_t i = 0; i < n; i++) out[i] += from[k * n + i];       \
+    {                                                                              \
+        real *out = to;                                                            \
+        const real *from = slabs;                                                  \
+        memcpy(out, from, (size_t)n * sizeof *out);                                \
+        for (int64_t k = 1; k < count; k++)                                        \
+            for (int64_t i = 0; i < n; i++) out[i] += from[k * n + i];             \
     }
 JOIN_SLABS(float)
 JOIN_SLABS(double)
@@ -280,13 +287,16 @@ gd_status gd__cpu_conv2d_weight(gd_device *device, const gd_call *call)
     }
     gd_ctx *ctx = device->ctx;
     shape s = shape_of(call, x, w, g);
-    gd_conv_sums c = {.from = copy_of_image(&s), .x = x->data, .g = g->data, .batch = s.batch, .outputs = s.outputs};
-    c.seed = (gd_conv_copy){.channels = s.outputs, .height = s.down, .width = s.across, .stride = 1, .phases = {1, 1}};
+    gd_conv_sums c = {
+        .from = copy_of_image(&s), .x = x->data, .g = g->data, .batch = s.batch, .outputs = s.outputs};
+    c.seed = (gd_conv_copy){
+        .channels = s.outputs, .height = s.down, .width = s.across, .stride = 1, .phases = {1, 1}};
     c.taps = s.inputs * s.tall * s.wide;
     c.reach[0] = (s.tall - 1) / s.stride;
     c.reach[1] = (s.wide - 1) / s.stride;
     plan_sums(&s, &c);
-    size_t list = rounded((size_t)c.taps * sizeof(int64_t)), sums = rounded((size_t)(c.slabs * w->numel) * s.item);
+    size_t list = rounded((size_t)c.taps * sizeof(int64_t)),
+           sums = rounded((size_t)(c.slabs * w->numel) * s.item);
     size_t bytes = list + sums + (size_t)(c.slabs * c.parts * c.bytes);
     char *block = gd__alloc(ctx, bytes);
     if (!block) return GD_NOMEM;
@@ -297,7 +307,8 @@ gd_status gd__cpu_conv2d_weight(gd_device *device, const gd_call *call)
     taps_of(&s, &c.from, c.images * (c.grid.band + c.reach[0]) * c.from.pitch, offset);
     for (int round = 0; round < 2 && (!round || has_nan(w)); round++) {
         c.careful = round;
-        gd__run_tasks(ctx, g->numel * smaller(c.taps, 1 << 20), c.slabs * c.parts, kernels(device, s.f64)->sum, &c);
+        gd__run_tasks(ctx, g->numel * smaller(c.taps, 1 << 20), c.slabs * c.parts,
+                      kernels(device, s.f64)->sum, &c);
         (s.f64 ? join_double : join_float)(w->data, c.sums, c.slabs, w->numel);
     }
     gd__free(ctx, block, bytes);

@@ -10,7 +10,7 @@
 #define NAME(name)  JOIN(name, SUFFIX)
 
 #define FEW  12  /* windows of a row that are computed one after the other */
-#define SOME 256 /* windows of a row whose sums or places are kept at a time */
+#define SOME 256 /* windows of a row (or places of one) that are kept at a time */
 
 #define T      float
 #define WHOLE  int32_t
@@ -28,10 +28,10 @@
 #undef WHOLE
 #undef SUFFIX
 
-#define TABLE(suffix)                                                                                       \
-    {                                                                                                       \
-        .highest = highest##suffix, .mean = mean##suffix, .highest_grad = highest_grad##suffix,             \
-        .mean_grad = mean_grad##suffix                                                                      \
+#define TABLE(suffix)                                                                           \
+    {                                                                                           \
+        .highest = highest##suffix, .mean = mean##suffix, .highest_grad = highest_grad##suffix, \
+        .mean_grad = mean_grad##suffix                                                          \
     }
 
 const gd_pool_table JOIN(gd__pool_, GD_ISA)[2] = {TABLE(_f32), TABLE(_f64)};
