@@ -180,9 +180,14 @@ gd_tensor *gd_conv2d(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int strid
     gd_ctx *ctx = x->head.ctx;
     bool biased = bias != NULL;
     gd_scope_begin(ctx);
-    weight = gd__match_labels("conv2d", x, 1, weight, 1);
+    gd_dtype dtype = gd__promoted(x->dtype, weight->dtype);
+    if (bias) dtype = gd__promoted(dtype, bias->dtype);
+    x = gd_cast(x, dtype);
+    weight = gd_cast(weight, dtype);
+    if (bias) bias = gd_cast(bias, dtype);
+    if (x && weight) weight = gd__match_labels("conv2d", x, 1, weight, 1);
     if (weight && bias) bias = gd__match_labels("conv2d", weight, 0, bias, 0);
-    bool fits = weight && (bias || !biased);
+    bool fits = x && weight && (bias || !biased);
     return gd__scope_leave(ctx, fits ? with_image_axes(convolve(x, weight, bias, &w), x, weight) : NULL);
 }
 

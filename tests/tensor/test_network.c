@@ -525,10 +525,30 @@ static void infinity_reaches_only_weights_that_see_it(void **unused)
     gd_ctx_free(ctx);
 }
 
+static void conv2d_of_two_dtypes_is_of_the_wider(void **unused)
+{
+    (void)unused;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_tensor *x = gd_ones(ctx, GD_F32, 4, (int64_t[]){1, 1, 3, 3});
+    gd_tensor *w = gd_ones(ctx, GD_F64, 4, (int64_t[]){1, 1, 2, 2}),
+              *bias = gd_ones(ctx, GD_F16, 1, (int64_t[]){1});
+    gd_tensor *y = gd_conv2d(x, w, bias, 1, 0);
+    assert_int_equal(gd_tensor_dtype(y), GD_F64);
+    array got = array_of(y);
+    for (int i = 0; i < 4; i++) assert_true(got.v[i] == 5);
+    array_free(&got);
+    gd_release(y);
+    gd_release(bias);
+    gd_release(w);
+    gd_release(x);
+    gd_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv2d_agrees_with_loops),
+        cmocka_unit_test(conv2d_of_two_dtypes_is_of_the_wider),
         cmocka_unit_test(infinity_reaches_only_weights_that_see_it),
         cmocka_unit_test(pooling_agrees_with_loops),
         cmocka_unit_test(labelled_channels_are_put_in_order),
