@@ -26,8 +26,8 @@ static const counted counts[] = {
     {"scan", "200 Runge-Kutta steps + gradient by scan, compiled", 20, 60e3, NULL, NULL},
     {"scan-interpreted", "200 Runge-Kutta steps + gradient by scan, interpreted", 20, 350e3, NULL, NULL},
     {"rollout-interpreted", "the same, unrolled, interpreted", 20, 350e3, NULL, NULL},
-    {"adam", "step of adam on rosenbrock, traced", 400, 3e3, NULL, NULL},
-    {"lbfgs", "step of lbfgs | strong_wolfe, traced", 400, 25e3, NULL, NULL},
+    {"adam", "step of adam on rosenbrock, traced", 4000, 3e3, NULL, NULL},
+    {"lbfgs", "step of lbfgs | strong_wolfe, traced", 1000, 25e3, NULL, NULL},
     {"fit-many", "fit, 20 x 3, errors, traced, of many", 100, 200e3, "gsl-fit", "GSL:"},
     {"fit-callbacks", "fit, 20 x 3, errors, callbacks", 100, 200e3, "minpack-fit", "MINPACK, no errors:"},
 };

@@ -8,17 +8,24 @@
 
 /* ---- how inputs are laid out ---- */
 
+/* The first input in the storage of this one, and how far this one begins behind it, in bytes. */
+static int place_in_storage(gd_tensor *const *inputs, int i, int64_t *offset)
+{
+    const gd_tensor *t = inputs[i];
+    *offset = 0;
+    for (int j = 0; j < i; j++) {
+        if (inputs[j]->storage != t->storage) continue;
+        *offset = t->numel && inputs[j]->numel ? t->data - inputs[j]->data : 0;
+        return j;
+    }
+    return i;
+}
+
 static gd_signature signature_of(gd_tensor *const *inputs, int i)
 {
     const gd_tensor *t = inputs[i];
-    gd_signature s = {
-        .device = t->storage->device, .dtype = t->dtype, .ndim = t->ndim, .shares = i, .axes = t->axes};
-    for (int j = 0; j < i; j++) {
-        if (inputs[j]->storage != t->storage) continue;
-        s.shares = j;
-        s.offset = t->numel && inputs[j]->numel ? t->data - inputs[j]->data : 0;
-        break;
-    }
+    gd_signature s = {.device = t->storage->device, .dtype = t->dtype, .ndim = t->ndim, .axes = t->axes};
+    s.shares = place_in_storage(inputs, i, &s.offset);
     memcpy(s.size, t->size, (size_t)t->ndim * sizeof *s.size);
     memcpy(s.stride, t->stride, (size_t)t->ndim * sizeof *s.stride);
     return s;
@@ -26,10 +33,9 @@ static gd_signature signature_of(gd_tensor *const *inputs, int i)
 
 static bool same_place(const gd_signature *s, gd_tensor *const *inputs, int i, bool direct)
 {
+    int64_t offset;
     /* inputs that are given to the function are looks at memory of their own */
-    if (!direct) return true;
-    gd_signature now = signature_of(inputs, i);
-    return s->shares == now.shares && s->offset == now.offset;
+    return !direct || (s->shares == place_in_storage(inputs, i, &offset) && s->offset == offset);
 }
 
 bool gd__trace_fits(const gd_trace_entry *e, const gd_evaluation *what, gd_tensor *const *inputs, int count)

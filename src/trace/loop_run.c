@@ -73,7 +73,7 @@ static char *pad_out(const gd_loop *loop, const gd_loop_array *a, const char *ba
 }
 
 /* Where element i is, in elements. */
-static int64_t place_of(const gd_loop_array *a, int64_t i)
+static int64_t lies_at(const gd_loop_array *a, int64_t i)
 {
     int64_t at = 0;
     for (int d = a->ndim; d-- > 0; i /= a->size[d]) at += i % a->size[d] * a->stride[d];
@@ -153,7 +153,7 @@ static void run_piece(const gd_loop_job *j, const gd_loop_region *r, int64_t sta
         if (a->gathered) {
             array[k] = a->embed ? pad_out(j->loop, a, base, first + a->shift, n, room + a->room)
                        : is_row(r, a, j->loop->dtype)
-                           ? base + a->offset + place_of(a, first + a->shift) * item
+                           ? base + a->offset + lies_at(a, first + a->shift) * item
                            : spread_out(j->loop, a, base, first + a->shift, n, room + a->room);
         } else if (a->whole)
             array[k] = room + a->room + (first - start) * item;
