@@ -24,7 +24,7 @@ int bench_count_case(const char *name, long repeats)
     return 0;
 }
 
-/* The program of the benchmarks, which knows --count; false: it is another one. */
+/* The program of the benchmarks, which knows --count; false: a different program. */
 static int find_program(char *path, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", path, size - 1);

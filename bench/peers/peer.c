@@ -104,7 +104,7 @@ static void tell_list(const char *name, const double *value, int count)
     printf("]");
 }
 
-/* Those that are told by nothing else. */
+/* Numbers that a kind does not report stay -1. */
 static peer_result result_of(const peer_kind *kind, void *job)
 {
     peer_result r = {.seconds = -1, .check = -1, .evals = -1, .solved = -1, .digits = -1};

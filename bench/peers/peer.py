@@ -1,5 +1,5 @@
 """The protocol of peer.h for Python: a table of kinds, each a function that takes the values of its line and returns a function to
-run; what a run returns, if anything, is a dict that is told with the time.  Missing: the work cannot be done, and why."""
+run; what a run returns, if anything, is a dict that is reported with the time.  Missing: the work cannot be done, and why."""
 import contextlib
 import ctypes
 import gc

@@ -210,7 +210,7 @@ static gd_status step_back(gd_walk *w, gd_visit *e)
     return status;
 }
 
-/* What a node saved is freed as soon as its rule has run.  The nodes themselves go last: they are reached through their users' inputs. */
+/* Saved tensors of a node are freed as soon as its rule has run.  The nodes themselves go last: they are reached through their users' inputs. */
 static gd_status walk_back(gd_walk *w)
 {
     bool retain = w->flags & (GD_RETAIN_GRAPH | GD_CREATE_GRAPH), early = frees_on_the_way(w);

@@ -2,7 +2,7 @@
 #include "autograd/rules.h"
 #include "autograd/walk.h"
 
-/* What a node of gd_custom calls, in its first attribute; node.c ends it. */
+/* The function of a gd_custom node, in its first attribute; node.c frees it. */
 typedef struct custom {
     gd_node_user node;
     gd_ctx *ctx;

@@ -183,7 +183,7 @@ static gd_tensor *turning(gd_tensor *s, gd_tensor *x, gd_tensor *g)
     return gd_mul(safe_reciprocal(difference), gd_sub(xg, T(xg)));
 }
 
-/* What moves a vector out of the space of all k: (1 - x x^T) g diag(1/s). */
+/* The part of the gradient outside the space of all k vectors: (1 - x x^T) g diag(1/s). */
 static gd_tensor *leaving(gd_tensor *s, gd_tensor *x, gd_tensor *g)
 {
     gd_tensor *outside = gd_sub(g, times(x, times(T(x), g)));

@@ -133,7 +133,7 @@ RULE(atan2)
     if (gd__need(p, 1)) set_sum(p, 1, gd_neg(gd_mul(over, a)));
 }
 
-/* Of both operands 0 where both are: the cone has no slope at its tip. */
+/* 0 for both operands if both are 0: the cone has no slope at its tip. */
 RULE(hypot)
 {
     gd_tensor *y = Y, *tip = y ? gd_eq(y, gd_zeros_like(y)) : NULL;

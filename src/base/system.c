@@ -15,7 +15,7 @@
 
 /* ---- files ---- */
 
-/* What the loader calls the program is what it was started as: a link, or a name that was found in PATH. */
+/* The loader's name of the program is the one it was started by: a link, or a name found in PATH. */
 static ssize_t read_program(const Dl_info *self, char *out, size_t size)
 {
 #ifdef __linux__

@@ -97,7 +97,7 @@ static bool take_task(post *at, uint32_t job, int64_t *task)
     return false;
 }
 
-/* Those of its own post, then those that others have left; what it has read of the job is true where it gets one. */
+/* Takes tasks of its own post, then those that others have left.  The job that it has read is valid if it gets a task. */
 static int64_t take_tasks(gd_thread_pool *pool, int place, uint32_t job)
 {
     post *own = &pool->post[place];

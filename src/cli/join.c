@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What launchers tell the processes that they start: a name of the rank, and one of how many there are. */
+/* Environment variables that launchers set: the rank, and the number of processes. */
 static const char *const told[][2] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, /* Open MPI */
     {"PMI_RANK", "PMI_SIZE"},                         /* MPICH and its kin, Slurm's PMI2 */
@@ -55,7 +55,7 @@ static gd_status not_joined(gd_cli *cli, int64_t size)
 
 /* ---- do all mean the same? ---- */
 
-/* What may be each process's own: files, which are compared by what is in them, and what only the first one shows. */
+/* Options that may differ between processes: files, which are compared by content, and options of output, which only rank 0 writes. */
 static bool is_own(const gd_option *o, const char *value)
 {
     static const char *const own[] = {"threads", "device", "world", "json", "dark", "plugin"};

@@ -145,7 +145,7 @@ gd_status gd__constraints_print(const gd_problem *p, const gd_tensor *multiplier
 
 /* ---- multipliers of bounds ---- */
 
-/* They as numbers, with as many as the parameters have elements; NULL where they are not known, or with an error. */
+/* The multipliers as numbers, one per element of the parameters; NULL if they are not known, or with an error. */
 static double *bound_numbers(const gd_problem *p, const gd_tensor *multipliers, int64_t *count)
 {
     *count = gd__list_numel(p->value, p->params);

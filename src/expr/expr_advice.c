@@ -21,7 +21,7 @@ static int list_names(gd_text *out, const gd_expr_advice *a, const char *const *
     return found;
 }
 
-/* What there is, and what would make the name known: nothing where an option takes columns only. */
+/* Lists the known names and how to define this one; nothing if the option takes columns only. */
 static void put_advice(gd_text *out, const gd_expr_advice *a, const char *name, const char *const *names,
                        int count)
 {

@@ -244,7 +244,7 @@ static bool each_alone(const gd_expr_node *n)
     }
 }
 
-/* What rows do not reach is computed: its shape decides. */
+/* Nodes that do not depend on rows are computed, as their shape decides. */
 static bool node_by_rows(const run *r, const bool *rows, bool *is, int i)
 {
     gd_expr *e = r->e;

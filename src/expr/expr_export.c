@@ -153,7 +153,7 @@ static bool put_difference(writer *w, const gd_expr_node *n, int need)
     return true;
 }
 
-/* What the node is, in parentheses where it binds more loosely than needed. */
+/* The text of the node, in parentheses if it binds more loosely than its place needs. */
 static void put_whole(writer *w, int at, int need)
 {
     const gd_expr_node *n = &w->e->node[at];

@@ -27,7 +27,7 @@
 #define ATOL   1e-12
 #define STAGES 7
 
-/* What a variable of a right side is: the place of a name from 0 on, or one of these. */
+/* The kind of a variable on a right side: the index of a name from 0 on, or one of these. */
 #define IS_TIME     (-1)
 #define IS_STATE(s) (-2 - (s))
 

@@ -41,7 +41,7 @@ static bool named_value(gd_expr_parser *p, size_t at, const char *name, size_t l
     return true;
 }
 
-/* What a file of definitions has: functions and bindings, with ';' between them. */
+/* The contents of a file of definitions: functions and bindings, separated by ';'. */
 static bool definitions(gd_expr_parser *p)
 {
     while (gd__parser_peek(p)) {

@@ -214,7 +214,7 @@ static gd_status count_bytes(gd_ctx *ctx, const char *source, gd_npy *npy)
     return overflow ? gd_fail(ctx, GD_FORMAT, "%s: the product of the sizes overflows", source) : GD_OK;
 }
 
-/* They must fill the file. */
+/* The elements must fill the file. */
 static gd_status check_size(gd_ctx *ctx, const char *source, uint64_t file_size, gd_npy *npy)
 {
     gd_status status = count_bytes(ctx, source, npy);

@@ -1,4 +1,4 @@
-/* Traces: one JSON object a line and step, {"step":1,"loss":L,"loss_after":M,"evals":E,"params":{"p":[...]}}.
+/* Traces: one JSON object per line and step, {"step":1,"loss":L,"loss_after":M,"evals":E,"params":{"p":[...]}}.
  *
  * loss is that of the start of the step, loss_after and params are those of its end; loss_after is left out if it is unknown.
  * Step 0 is the start, with its loss. */

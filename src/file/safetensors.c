@@ -15,7 +15,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are written 
 #define FORMAT_VERSION "2" /* 1: a tensor's checksum is of all its bytes */
 #define SUM_DIGITS     (GD_SAFETENSORS_SUM_SIZE - 1)
 
-/* What every header of ours begins with; the digits of its checksum follow. */
+/* The beginning of every header that gradus writes; the digits of its checksum follow. */
 static const char own_start[] = "{\"__metadata__\":{\"gradus.header\":\"";
 #define SUM_AT (8 + sizeof own_start - 1)
 

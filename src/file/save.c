@@ -259,7 +259,7 @@ static void join_sums(writing *w)
     }
 }
 
-/* What this process has, into its places. */
+/* Writes this process's shards to their places. */
 static gd_status write_own(const writing *w, const char *path, const place *p, bool first)
 {
     gd_file_writer writer;
@@ -279,7 +279,7 @@ static gd_status write_own(const writing *w, const char *path, const place *p, b
     return gd__file_leave(&writer, status);
 }
 
-/* What the file is called where the path leads, as a number. */
+/* The name of the file in its real folder, as a number. */
 static gd_status target_of(gd_ctx *ctx, const char *path, uint64_t *number)
 {
     char target[GD_FILE_PATH];

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Of a thread. */
+/* Data of a thread. */
 typedef struct row_model {
     gd_fit *j;
     gd_ctx *ctx;

@@ -52,7 +52,7 @@ static gd_status derive(gd_fit *j, gd_derived *d, double *g)
     return status;
 }
 
-/* What is wrong with it is said before the fit, not after. */
+/* Errors of the expression are reported before the fit, not after it. */
 static gd_status check_derived(gd_fit *j, const gd_derived *d)
 {
     gd_expr *e = gd__fit_parse(j, "derive", d->text, j->name, j->names);

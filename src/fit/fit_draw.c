@@ -19,7 +19,7 @@ static gd_status band(gd_fit *j, gd_tensor *curve, int64_t count, double *error)
     return status;
 }
 
-/* What all rows have; NAN where they differ. */
+/* The value that all rows share; NAN if they differ. */
 static double common(const double *v, int64_t rows)
 {
     for (int64_t i = 1; i < rows; i++)
@@ -138,7 +138,7 @@ static gd_status draw_agreement(gd_fit *j, gd_plot *plot, const double *fitted)
     return status;
 }
 
-/* What is left of each row, over x or over the fitted values. */
+/* The residual of each row, over x or over the fitted values. */
 static gd_status draw_residuals(gd_fit *j, gd_plot *plot, const double *x, const double *fitted,
                                 const char *name)
 {

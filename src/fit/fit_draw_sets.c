@@ -38,7 +38,7 @@ static size_t rows_of_set(const gd_fit *j, int set, double k, const double *cons
     return count;
 }
 
-/* What the legend calls set k: of several tables the file without its folders, of a column its name and number. */
+/* The name of set k in the legend: of several tables the file without its folders, of a column its name and number. */
 static void name_set(const gd_fit *j, int k, char out[80])
 {
     const char *path = gd__csv_part(j->csv, k), *slash = path ? strrchr(path, '/') : NULL;

@@ -185,7 +185,7 @@ struct gd_fit {
     /* the data */
     gd_fit_date *date; /* of each column of the table */
     gd_fit_left_out left_out;
-    const char *set;      /* the column that tells sets of rows apart; interned; NULL: none */
+    const char *set;      /* the column that separates sets of rows; interned; NULL: none */
     gd_tensor *y, *scale; /* scale: factor of the residuals, or NULL */
     gd_rows rows;         /* of long tables, whose residuals are made by ranges of rows; else without rows */
     gd_tensor **row_data; /* the columns used, y, scale; borrowed from above */

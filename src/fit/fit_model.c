@@ -123,7 +123,7 @@ bool gd__fit_uses(const gd_fit *j, int place)
     return used;
 }
 
-/* What a function is called with. */
+/* The arguments of a function. */
 static gd_status fill_call(const gd_fit *j, gd_tensor **value)
 {
     int free = 0, fixed = j->params + gd__csv_columns(j->csv), tied = 0, at = 0;

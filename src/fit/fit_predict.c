@@ -137,7 +137,7 @@ static gd_status take_model(saved *s)
 
 /* ---- new rows ---- */
 
-/* Of a column that held dates: days:2024-02-29; NULL: it did not. */
+/* The origin of a column of dates: days:2024-02-29; NULL: the column has no dates. */
 static const char *saved_date(const saved *s, const char *name)
 {
     gd_text key = gd__text(s->ctx);

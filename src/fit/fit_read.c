@@ -1,4 +1,4 @@
-/* What gradus fit reads: table, parameters, constants, bounds, weights, model. */
+/* Inputs of a fit: table, parameters, constants, bounds, weights, model. */
 #include "fit/fit_job.h"
 #include "base/spelling.h"
 #include "base/text/number.h"
@@ -111,7 +111,7 @@ static gd_status read_param(gd_fit *j, const gd_fit_param *p)
     return GD_OK;
 }
 
-/* Those of one kind. */
+/* The options of one kind. */
 static gd_status read_all(gd_fit *j, bool fixed, gd_status (*read)(gd_fit *j, const gd_fit_param *p))
 {
     gd_status status = GD_OK;

@@ -1,4 +1,4 @@
-/* What a fit has found as text: a table for people, one JSON object for programs. */
+/* Results of a fit as text: a table for people, one JSON object for programs. */
 #include "file/run_log.h"
 #include "fit/fit_job.h"
 #include "base/text/number.h"
@@ -64,7 +64,7 @@ static void put_line(gd_text *out, const row *r)
     gd__text_put(out, "%-16s %16.8g %14s   %.6g .. %.6g\n", r->name, r->value, error, r->low, r->high);
 }
 
-/* What the numbers of columns of dates are. */
+/* The units of columns of dates. */
 static void put_dates(const gd_fit *j, gd_text *out)
 {
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
@@ -94,7 +94,7 @@ static void put_dates_json(const gd_fit *j, gd_text *out)
     if (any) gd__text_char(out, '}');
 }
 
-/* What the columns of the table do not say. */
+/* Lines below the table: facts that its columns do not show. */
 static void put_notes(const gd_fit *j, gd_text *out)
 {
     put_dates(j, out);
@@ -172,7 +172,7 @@ static void put_criteria(const gd_fit *j, gd_text *out)
 
 /* ---- the covariance ---- */
 
-/* Of two elements, or the covariance itself; NAN where a parameter has none. */
+/* The correlation of two elements, or the covariance itself; NAN if a parameter has none. */
 static double covariance_of(const gd_fit *j, int64_t a, int64_t b, bool correlation)
 {
     const double *c = gd_data(j->fit.covariance);

@@ -62,7 +62,7 @@ static gd_status copy_values(gd_fit *to, const gd_fit *from)
     return !from->scale || (to->scale = copy_of(ctx, from->scale)) ? GD_OK : gd_error(ctx);
 }
 
-/* What residuals need, no more. */
+/* Only the data that residuals need. */
 static gd_status copy_job(gd_fit *to, const gd_fit *from)
 {
     gd_options one = gd_options_default();

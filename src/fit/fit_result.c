@@ -1,4 +1,4 @@
-/* What a fit has found, for programs, and fits that were saved. */
+/* Results of a fit for programs, and fits that were saved. */
 #include "base/special.h"
 #include "base/text/number.h"
 #include "fit/fit_job.h"

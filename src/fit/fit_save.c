@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* What gradus compare reads. */
+/* The numbers that gradus compare reads. */
 static gd_status save_numbers(const gd_fit *j, gd_archive *archive)
 {
     const struct {
@@ -75,7 +75,7 @@ static gd_status save_noise(const gd_fit *j, gd_archive *archive, int k)
     return status;
 }
 
-/* What the model needs beside its parameters: definitions, constants, names, and for bands the spread of a value. */
+/* Data of the model besides its parameters: definitions, constants, names, and for bands the spread of a value. */
 static gd_status save_model(const gd_fit *j, gd_archive *archive)
 {
     char text[40];

@@ -99,7 +99,7 @@ static bool all_go_on(void *user, const gd_progress *progress)
 
 /* ---- a chain, and what the residuals say where it ended ---- */
 
-/* What the residuals say where the parameters are: every gradient is small enough, so no step is taken. */
+/* Statistics at the current parameters: every gradient counts as small enough, so no step is taken. */
 static gd_status look(gd_fit *j, gd_lsq_options *o)
 {
     o->solve = gd_solve_defaults();
@@ -169,7 +169,7 @@ static gd_status make_interval(gd_fit *j, const gd_lsq_options *o, int64_t at, b
     return GD_OK;
 }
 
-/* What the fit says of each element. */
+/* Estimates per element. */
 static gd_status read_spread(gd_fit *j)
 {
     const gd_lsq_result *r = &j->fit;
@@ -183,7 +183,7 @@ static gd_status read_spread(gd_fit *j)
     return status;
 }
 
-/* Those of elements that no bound holds, by fits of resampled rows. */
+/* Intervals of elements that no bound holds, by fits of resampled rows. */
 static gd_status bootstrap(gd_fit *j, const gd_lsq_options *o)
 {
     size_t bytes = (size_t)((j->how.resamples + 2) * j->element.count) * sizeof(double);
@@ -204,7 +204,7 @@ static gd_status bootstrap(gd_fit *j, const gd_lsq_options *o)
     return status;
 }
 
-/* Of all elements, until a profile finds a better point. */
+/* Profiles of all elements, until one finds a better point. */
 static gd_status make_intervals(gd_fit *j, gd_lsq_options *o, bool *better)
 {
     gd_status status = read_spread(j);

@@ -1,4 +1,4 @@
-/* What a fit says beside its parameters: how likely the data are, and what two fits of the same data say of each other. */
+/* Statistics of a fit besides its parameters: likelihood, information criteria, and the comparison of two fits of the same data. */
 #include "base/special.h"
 #include "fit/fit_job.h"
 
@@ -16,7 +16,7 @@ static double log_likelihood(const gd_fit *j)
     return -0.5 * (n * log(2 * 3.14159265358979323846) + misfit - weights);
 }
 
-/* Of the rows that were fitted: FNV-1a over their values and factors. */
+/* A fingerprint of the fitted rows: FNV-1a over their values and factors. */
 static uint64_t rows_hash(const gd_fit *j)
 {
     uint64_t hash = 14695981039346656037u;

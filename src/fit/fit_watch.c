@@ -12,7 +12,7 @@ static bool is_interrupted(void *user)
     return atomic_load(&w->interrupted);
 }
 
-/* What runs after the solver has ended is no longer interrupted. */
+/* Work after the end of the solver is no longer interrupted. */
 static bool is_asked_to_end(void *user)
 {
     gd_fit_watch *w = user;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is left of one sequence. */
+/* The rest of one sequence. */
 typedef struct sequence {
     const gd_class *const *item;
     int count;

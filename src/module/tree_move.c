@@ -43,7 +43,7 @@ bool gd_module_is_training(const gd_module *module) { return module && !module->
 
 /* ---- moving and casting ---- */
 
-/* What a tensor of the tree becomes; dtype GD_DTYPE_COUNT and device NULL leave it. */
+/* The new dtype and device of a tensor of the tree; GD_DTYPE_COUNT and NULL: unchanged. */
 typedef struct target {
     gd_dtype dtype;
     gd_device *device;

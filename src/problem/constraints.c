@@ -61,7 +61,7 @@ static gd_status check(const gd_problem *p, const gd_expr *e, const char *option
                    gd__setting_of(p->ctx, option), text);
 }
 
-/* What cannot be computed is said of the option; a count of comparisons has no slope that would lead anywhere. */
+/* Errors name the option.  A count of comparisons is refused, as it has no slope. */
 static gd_status try_once(const gd_problem *p, gd_expr *e, const char *option, const char *text)
 {
     gd_status status = GD_OK;

@@ -64,7 +64,7 @@ static gd_status read_again(gd_problem_rows *g)
 
 /* ---- what it means ---- */
 
-/* Of residuals one row has one. */
+/* A row has one residual. */
 static double loss_number(gd_tensor *value, bool residuals)
 {
     if (residuals && value) value = gd_square(value);

@@ -53,7 +53,7 @@ static bool is_run(const gd_archive *archive)
     return false;
 }
 
-/* What something else has written, by what only that writes. */
+/* Recognises files of other programs by entries that only those write. */
 static const char *kind_of(const gd_archive *archive)
 {
     if (gd_archive_get_meta(archive, "train")) return "a model, to continue with gradus train";

@@ -44,7 +44,7 @@ typedef struct kernel {
     gd_kernel_fn fn;
 } kernel;
 
-/* What a context knows of its compiler and its kernels. */
+/* The compiler of a context, and its kernels. */
 typedef struct kernels {
     kernel *item;
     size_t count, capacity;
@@ -213,7 +213,7 @@ static bool is_narrow(void)
 #endif
 }
 
-/* What -march=native looks at. */
+/* The processor's features that -march=native depends on. */
 static void add_cpu(gd_digest *d)
 {
     struct utsname system;

@@ -219,7 +219,7 @@ static bool is_read_ahead(const gd_pass_walk *w, int k)
     return gd__has_codes(w, w->pass->stores) && is_piece(w, k) && w->pass->loads >> k & 1 && !is_view(w, k);
 }
 
-/* What a thread reads of arrays whose codes take long is on its way while it works on the piece before. */
+/* Arrays whose codes take long to decode are loaded one piece ahead. */
 static void put_ahead(const gd_pass_walk *w, const char *width)
 {
     gd__text_put(w->out, "        const bool even = true");
@@ -288,7 +288,7 @@ static void put_rest(const gd_pass_walk *w, int of, int k, const char *width)
                  w->d->unroll, width, k, of, of, value);
 }
 
-/* What the loop left in y becomes codes: every thread of a block knows its largest, one writes the scale. */
+/* Encodes the values in y: every thread of a block knows its largest value, one thread writes the scale. */
 static void put_codes(const gd_pass_walk *w, int k, const char *width)
 {
     int of = w->p->array[k].rest_of - 1;

@@ -402,7 +402,7 @@ static int fill_scalars(gd_exec *x, const gd_pass *pass)
 
 /* ---- copies: a device that cannot run programs has them interpreted here ---- */
 
-/* What the executor has on the host anyway. */
+/* Values that the executor has on the host anyway. */
 static bool is_own(const gd_array *a) { return a->kind == GD_ARRAY_RANDOM || a->kind == GD_ARRAY_SCRATCH; }
 
 static size_t bytes_of(const gd_exec *x, int i)
@@ -413,7 +413,7 @@ static size_t bytes_of(const gd_exec *x, int i)
     return (size_t)space_numel(x, i / arrays, a->along) * gd_dtype_size(a->dtype);
 }
 
-/* What this process has of an array: so many bytes, from the pointer and so many on. */
+/* This process's shard of an array: the number of bytes, and their offset from the pointer. */
 typedef struct extent {
     ptrdiff_t from;
     size_t bytes;

@@ -259,7 +259,7 @@ static double *partial_of(const tile_run *r, int s)
     return r->x->along + r->x->along_at[s * r->x->members + r->tile->member];
 }
 
-/* What the kernel left of some rows goes into the sums. */
+/* Adds the kernel's results for some rows to the sums. */
 static void add_rows(const tile_run *r, int64_t row, int64_t rows)
 {
     const gd_program *p = r->x->p;

@@ -321,7 +321,7 @@ static gd_status make(gd_exec *x)
     return status ? status : make_rooms(x, u);
 }
 
-/* What is the same for all tensors goes with each launch: the table is for what differs. */
+/* Values that are equal for all tensors are arguments of each launch; the table has the values that differ. */
 static gd_status send_inputs(gd_exec *x, gd_device_table *u)
 {
     for (int m = 0; m < x->members; m++)

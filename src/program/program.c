@@ -105,7 +105,7 @@ static bool is_steady(const gd_program *p, int i, const bool *steady)
     return all;
 }
 
-/* Those of a level that are wanted, of steady ones if there is a list of them; they are wanted no more. */
+/* Takes the wanted instructions of a level, only steady ones if there is a list of them. */
 static int list_level(const gd_program *p, bool *wanted, const bool *steady, int level, gd_uniform_item *item)
 {
     int count = 0;
@@ -174,7 +174,7 @@ void gd__program_uniforms(const gd_uniform_list *list, int from, int level, cons
 
 /* ---- the verifier ---- */
 
-/* What is wrong with the operands; sets what level and uniformity follow from them. */
+/* Checks the operands, and sets level and uniformity, which follow from them. */
 static const char *check_operands(const gd_program *p, int i, int *level, bool *uniform, uint16_t *along)
 {
     const gd_instr *in = &p->instr[i];
@@ -196,7 +196,7 @@ static const char *check_operands(const gd_program *p, int i, int *level, bool *
     return NULL;
 }
 
-/* What it varies along: all that its operands do, but for what is summed up. */
+/* The axes that the value varies along: those of its operands, without the axes that are summed. */
 static const char *check_along(const gd_program *p, const gd_instr *in, uint16_t along)
 {
     bool less = gd__is_along(in->op);

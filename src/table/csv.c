@@ -414,7 +414,7 @@ static bool is_ascii(const char *data, size_t size)
     return !(all & UINT64_C(0x8080808080808080));
 }
 
-/* What was said of a text: what else is missing, which columns are words. */
+/* Options of a text: further texts for missing cells, columns of words. */
 static gd_status heed_options(gd_csv *csv, const gd_csv_options *o)
 {
     gd_status status = GD_OK;

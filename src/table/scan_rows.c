@@ -23,7 +23,7 @@
 #define WORD_BITS   20 /* of the length of a word, behind its place in the text: both fit a double */
 #define WORD_SIZE   ((size_t)1 << WORD_BITS)
 
-/* What is wrong with a row. */
+/* The error of a row. */
 typedef struct fault {
     const char *what;
     const char *cell; /* NULL: the row itself is wrong */
@@ -32,7 +32,7 @@ typedef struct fault {
     int64_t line;
 } fault;
 
-/* What the pieces of a text share. */
+/* Data shared by the pieces of a text. */
 typedef struct table {
     const gd_table_layout *layout;
     const char *text, *end;
@@ -367,7 +367,7 @@ static bool careful_number(piece *p, const cell *c, int column, double *out)
     return kind == 0 || isfinite(*out) || cell_fault(p, c, column, "is not finite");
 }
 
-/* Of a word its place, until all pieces are read. */
+/* A word is kept as its place in the text until all pieces are read. */
 static bool place_word(piece *p, const cell *c, int column, double *out)
 {
     size_t length = (size_t)(c->end - c->begin), step = 1;
@@ -539,7 +539,7 @@ typedef struct namer {
     size_t bytes;
 } namer;
 
-/* What was left a place in the text becomes a word or a date, or a fault: it is no date. */
+/* Cells kept as places in the text become words or dates; a cell that is no date is an error. */
 static gd_status name_cell(namer *n, int column, int64_t row, fault *f)
 {
     gd_frame_column *c = n->t->column[column];

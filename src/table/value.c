@@ -236,7 +236,7 @@ static bool ends_with(const char *text, size_t length, const char *end)
     return length >= size && !memcmp(text + length - size, end, size);
 }
 
-/* What of a safetensors file is meant. */
+/* The tensor of a safetensors file. */
 typedef struct choice {
     const char *what, *path, *inner; /* inner NULL: the only tensor */
 } choice;

@@ -7,7 +7,7 @@
 
 #define WIDEST 65536 /* characters of a line; longer ones are no table of this kind */
 
-/* What is known of the places of all lines. */
+/* Places of words, over all lines so far. */
 typedef struct places {
     unsigned char *seen; /* of each place: TOP, BELOW */
     size_t bytes, widest;

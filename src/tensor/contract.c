@@ -26,7 +26,7 @@ typedef struct term {
     int key[GD_MAX_DIMS];
 } term;
 
-/* What is known of one axis number. */
+/* The facts about one axis number. */
 typedef struct key_info {
     const char *text; /* letter or name, not terminated */
     int length;

@@ -223,7 +223,7 @@ gd_tensor *gd_from_dlpack_unversioned(gd_ctx *ctx, struct DLManagedTensor *capsu
 
 /* ---- for others ---- */
 
-/* What a capsule points to: it holds the tensor. */
+/* The data of a capsule, which holds a reference to the tensor. */
 typedef struct lent {
     gd_tensor *tensor;
     int64_t shape[GD_MAX_DIMS], strides[GD_MAX_DIMS];

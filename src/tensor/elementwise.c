@@ -147,7 +147,7 @@ static bool dtype_fits(gd_op_id op, const gd_tensor *t)
 
 static const gd_attrs no_attrs;
 
-/* What operators on bits are on truth values. */
+/* Operators on bits, for truth values. */
 static gd_op_id of_truth(gd_op_id op, const gd_tensor *x)
 {
     if (x->dtype != GD_BOOL) return op;

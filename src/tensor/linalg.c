@@ -475,7 +475,7 @@ gd_status gd_svd(gd_tensor *a, gd_tensor **u, gd_tensor **s, gd_tensor **vt)
 
 /* ---- solving ---- */
 
-/* What the two solvers differ in. */
+/* The differences between the two solvers. */
 typedef struct solver {
     const char *what;
     gd_op_id op;

@@ -85,7 +85,7 @@ static gd_status check_left_over(const char *what, const meeting *a, const meeti
         gd__shape_text(in[t], right, sizeof right), axis);
 }
 
-/* What `other` knows of its axis j goes to axis i of m. */
+/* The sources of axis j of `other` become sources of axis i of m. */
 static void take_sources(meeting *m, int i, const meeting *other, int j)
 {
     for (int s = 0; s < MAX_OPERANDS; s++)

@@ -318,7 +318,7 @@ static void write_payload(gd_exchange *k)
         memcpy(to, ((gd_tensor *)own->node[i].sum)->data, bytes / (size_t)own->count);
 }
 
-/* What the others have brought, where it is expected. */
+/* Copies the data of other ranks to their places. */
 static void read_payloads(gd_exchange *k)
 {
     const gd_endpoint *e = &k->world->end;

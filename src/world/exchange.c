@@ -292,7 +292,7 @@ static gd_status post_verdict(gd_exchange *work)
     return status;
 }
 
-/* What the verdict was, once nothing is left to do. */
+/* The verdict, once nothing is left to do. */
 static gd_status conclude(gd_exchange *work)
 {
     gd_world *w = work->world;

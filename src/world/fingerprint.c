@@ -22,7 +22,7 @@ static uint64_t passage(int from, int to, int64_t count)
     return h ^ h >> 32;
 }
 
-/* What it sends less what it expects: over all ranks that comes to nothing. */
+/* A checksum of the passages sent less that of the passages expected: the sum over all ranks is 0. */
 static int64_t balance(const gd_world *w, const gd_collective *what)
 {
     uint64_t sum = 0;

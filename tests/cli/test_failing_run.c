@@ -1,4 +1,4 @@
-/* A minimize or fit that fails keeps what it has found: the parameters are on disk before the failure is told, with exit code 1;
+/* A minimize or fit that fails keeps what it has found: the parameters are on disk before the error is reported, with exit code 1;
  * and a signal does not wait for a step that takes long. */
 #include "program.h"
 

@@ -152,7 +152,7 @@ static int compare_folders(const char *a, const char *b)
         if (e->d_name[0] == '.') continue;
         snprintf(one, sizeof one, "%s/%.80s", a, e->d_name);
         snprintf(other, sizeof other, "%s/%.80s", b, e->d_name);
-        if (!same_files(one, other)) fail_msg("%s is another in this locale", e->d_name);
+        if (!same_files(one, other)) fail_msg("%s is different in this locale", e->d_name);
         files++;
     }
     closedir(dir);

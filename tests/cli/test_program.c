@@ -429,7 +429,7 @@ static void minimize_looks_for_the_lowest_of_many_minima(void **state)
     assert_non_null(strstr(out, ": the lowest of 8 starts\n"));
     works("minimize 'abs(x-1)+floor(y)^2' --param x=5 --param y=3 --gradient none");
     assert_non_null(strstr(out, "\nended: the lowest of 6 runs\n"));
-    /* a limit is told as what stopped it */
+    /* a limit is reported as the reason of the stop */
     works("minimize " WELLS "--chain cma_es --until 'evals>100'");
     assert_non_null(strstr(out, "not converged"));
     assert_non_null(strstr(out, "evals>100"));

@@ -19,7 +19,7 @@ failures = []
 MEANINGS = ["/* Two.", " *   neg  -a */"]
 LISTED = [*MEANINGS, "#define GD_LIST(X) X(neg) X(bare)", "#define GD_ONE(name) int gd_rule_##name(int a);", *MEANINGS, "GD_LIST(GD_ONE)",
           "#undef GD_ONE"]
-REFUSED = [  # the name that is told, lines of a header
+REFUSED = [  # the name in the error, lines of a header
     ("gd_bare", ["int gd_bare(int x);"]),
     ("gd_bare", ["int gd_noted(int x); /* it */", "int gd_bare(int x);"]),
     ("gd_bare", ["/* It. */", "int gd_told(int x);", "", "int gd_bare(int x);"]),

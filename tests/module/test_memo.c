@@ -166,7 +166,7 @@ static void a_value_made_without_gradients_is_not_used_where_they_are_wanted(voi
     gd_no_grad_begin(ctx); /* the other way round it serves */
     assert_false(computed(m, &c));
     gd_no_grad_end(ctx);
-    ok(gd_module_freeze(m)); /* frozen and thawed: the history is another one */
+    ok(gd_module_freeze(m)); /* frozen and thawed: the history has changed */
     assert_true(computed(m, &c));
     assert_false(gd_requires_grad(gd_module_get_tensor(m, "x")));
     ok(gd_module_unfreeze(m));

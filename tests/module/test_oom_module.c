@@ -220,7 +220,7 @@ out:
     return done;
 }
 
-/* An instance that is another one wherever its module goes. */
+/* An instance that changes wherever its module goes. */
 static gd_object *renewed(gd_object *object, gd_device *device, gd_dtype dtype, void *user)
 {
     (void)device, (void)dtype, (void)user;

@@ -26,7 +26,7 @@ static inline const char *model_fault(gd_ctx *ctx, const char *text)
                  (!first.convs || (first.kernel == second.kernel && first.pool == second.pool));
     for (int i = 0; equal && i < first.convs; i++) equal = first.conv[i] == second.conv[i];
     for (int i = 0; equal && i < first.denses; i++) equal = first.dense[i] == second.dense[i];
-    if (!fault && !equal) fault = "the print is another model";
+    if (!fault && !equal) fault = "the print is a different model";
     gd__text_free(&a);
     gd__text_free(&b);
     gd_clear_error(ctx);

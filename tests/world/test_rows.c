@@ -161,7 +161,7 @@ static gd_status broken_row(gd_world *w, void *user)
     if (!told) fprintf(stderr, "rank %d: %s\n", gd_world_rank(w), gd_error_text(ctx));
     gd_clear_error(ctx);
     EXPECT(ctx, status == GD_VALUE && told);
-    /* a table of another length on one rank: all are told, and nobody waits */
+    /* a table of a different length on one rank: all ranks get the error, and none waits */
     t.fail_at = -1;
     if (gd_world_rank(w) == 1) t.data[1] = gd_slice(t.data[1], "0", 0, 7, 1);
     status = solve(ctx, &t, &(rows_case){.count = 5000}, out);

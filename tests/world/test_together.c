@@ -1,4 +1,4 @@
-/* Ranks that solve together: where one stops all do, after the same step, and those that mean different things are told so. */
+/* Ranks that solve together: if one stops all do, after the same step; ranks with different settings get an error. */
 #include "support/ranks.h"
 
 #include <math.h>
@@ -119,7 +119,7 @@ static void where_one_rank_stops_all_do_after_the_same_step(void **state)
 
 /* ---- meaning the same ---- */
 
-/* What rank 1 has that others have not, and what all are told. */
+/* Settings of rank 1 alone, and the error of all ranks. */
 typedef struct difference {
     int way;
     void (*make)(problem *q);

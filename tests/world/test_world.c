@@ -146,7 +146,7 @@ static gd_status to_each(gd_world *w, void *user)
     TRY(gd_world_all_to_all(w, from, cuts, to, out_cuts));
     for (int r = 0; r < n; r++)
         for (int64_t i = out_cuts[r]; i < out_cuts[r + 1]; i++) EXPECT(ctx, gd_at(to, &i) == 100 * r + rank);
-    /* what one expects another does not send: all are told, and nothing has changed */
+    /* a rank expects more than a different rank sends: all get the error, and nothing has changed */
     TRY(gd_fill(to, 7));
     if (rank == n - 1 && n > 1) {
         for (int r = 1; r <= n; r++) out_cuts[r]++;

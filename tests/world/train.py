@@ -2,7 +2,7 @@
 """train.py MPIRUN GRADUS [DEVICE]: `mpirun -n N gradus train`, `fit` and `minimize` give the files of one process, byte for byte.
 
 Number of processes, threads and what is sharded change nothing; a run that was interrupted, or ended early, and goes on with another
-number of processes ends as if never stopped; what a user did wrong is told once.  With a device: training there.
+number of processes ends as if never stopped; a user's mistake is reported once.  With a device: training there.
 """
 import itertools
 import json
@@ -78,9 +78,9 @@ def expect(condition, text):
 
 
 def same(what, got, want):
-    for name, a, b in zip(("what is told", "the checkpoint", "the trace"), got, want):
+    for name, a, b in zip(("the output", "the checkpoint", "the trace"), got, want):
         if a != b:
-            sys.exit(f"{what}: {name} is another than one process has\n{a[:2000]}\n{b[:2000]}")
+            sys.exit(f"{what}: {name} differs from that of one process\n{a[:2000]}\n{b[:2000]}")
 
 
 # processes, threads, what is sharded; with GD_WORLD_ALL all there are

@@ -22,7 +22,7 @@ ONCE_A_STEP = {c for c in PRODUCTS if "|" not in c or c.split(" | ")[1][:2] in (
 
 @pytest.mark.parametrize("chain", PRODUCTS)
 def test_gradient_and_products_are_of_one_evaluation(chain):
-    """Of a loss that is another one each time: every call is counted, BatchNorm sees a batch a call, and Newton is right at once."""
+    """The loss is different in each call: every call is counted, BatchNorm sees one batch per call, and Newton is right at once."""
     torch.manual_seed(0)
     p, calls, steps = torch.nn.Parameter(torch.tensor([1.0, 2.0, 4.0], dtype=torch.double)), [], 20
     norm, optimizer = torch.nn.BatchNorm1d(3).double(), gt.Optimizer([p], chain)

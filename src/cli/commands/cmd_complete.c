@@ -303,7 +303,7 @@ static int clean_words(line *l, const char **words, int count, bool joins, char 
     return kept;
 }
 
-/* What the place takes: the value of an option, an option, an argument. */
+/* The kind of word expected here: the value of an option, an option, an argument. */
 static void offer_at(line *l, const char *before)
 {
     const gd_option *own = option_of(l->command, l->word), *last = option_of(l->command, before);

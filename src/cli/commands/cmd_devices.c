@@ -23,7 +23,7 @@ static void add_device(gd_text *out, bool json, const char *name, const char *te
     }
 }
 
-/* Those that can be opened here, by name. */
+/* The devices that can be opened here, by name. */
 static void add_worlds(gd_cli *cli)
 {
     char why[600];

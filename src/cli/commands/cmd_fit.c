@@ -159,7 +159,7 @@ static gd_status export_all(run *r, bool check)
     return status;
 }
 
-/* What cannot be had of this model. */
+/* Refuses options that this kind of model cannot serve. */
 static gd_status check_model(run *r)
 {
     bool exports = gd__args_has(r->args, "export");

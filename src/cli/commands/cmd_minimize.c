@@ -198,7 +198,7 @@ static gd_status check_outputs(job *j)
     return status;
 }
 
-/* What the options ask for together. */
+/* Checks combinations of options. */
 static gd_status check_options(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
@@ -224,7 +224,7 @@ static bool gives_settings(const gd_args *args)
     return gd__args_has(args, "chain") || gd__args_has(args, "group") || gd__args_has(args, "schedule");
 }
 
-/* What several processes and --split mean for each other. */
+/* Checks --split against the number of processes. */
 static gd_status open_rows(job *j, const gd_words *names)
 {
     gd_cli *cli = j->cli;
@@ -414,7 +414,7 @@ static bool after_step(void *user, const gd_progress *p)
     return !(any & 2) && !j->stopped;
 }
 
-/* What counts as no gradient, in numbers of the computation. */
+/* The tolerance of the gradient, in the dtype of the computation. */
 static double gradient_tolerance(const job *j) { return j->problem->spec.dtype == GD_F64 ? 1e-8 : 1e-4; }
 
 /* Inside an evaluation that lasts; processes end between two steps, together. */

@@ -46,7 +46,7 @@ typedef struct job {
 
 /* ---- preparing ---- */
 
-/* What predicted numbers are called: the target; a file's name says nothing about them. */
+/* The name of the predicted column: the target, as the name of a file says nothing about it. */
 static const char *column_name(const gd_recipe *r) { return r->features.count ? r->target : "prediction"; }
 
 static gd_status read_data(job *j)

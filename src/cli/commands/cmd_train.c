@@ -226,7 +226,7 @@ static gd_status check_options(const screen *s)
     return GD_OK;
 }
 
-/* What an option wants of data that is known by now. */
+/* Checks options against the data, which is known by now. */
 static gd_status check_wishes(const screen *s)
 {
     static const char *const pictures[] = {"plot", "roc", "calibration"};

@@ -1,4 +1,4 @@
-/* What gradus train shows; see train_screen.h. */
+/* Output of gradus train; see train_screen.h. */
 #include "cli/commands/train_screen.h"
 #include "cli/metrics_text.h"
 
@@ -111,7 +111,7 @@ static void describe_columns(gd_text *out, const gd_dataset *d, const gd_recipe 
     }
 }
 
-/* Who computes, and how a batch is cut. */
+/* Devices, threads and processes, and the division of a batch. */
 static void introduce_world(gd_text *out, const gd_trainer *t)
 {
     const gd_world *w = t->point.world;

@@ -145,7 +145,7 @@ static const char *group_text(const groups *g, int64_t i, char out[200])
 
 /* ---- many at once ---- */
 
-/* What one pass over rows gives. */
+/* Results of one pass over rows. */
 static bool is_plain(gd_fit *j)
 {
     const gd_fit_spec *s = &j->spec;

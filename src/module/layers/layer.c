@@ -1,4 +1,4 @@
-/* What the layers share: classes, initial values, children. */
+/* Code shared by the layers: classes, initial values, children. */
 #include "module/layers/layer.h"
 
 gd_status gd__layer_size(gd_ctx *ctx, const char *layer, const char *what, int64_t size)

@@ -171,7 +171,7 @@ void gd__global_put(gd_link *link, gd_global *global, gd_tensor *t, gd_column_ow
 /* ---- stand-ins: children that step over other tensors than the parameters ---- */
 
 /* The tensors that stand in for a parameter (NULL: for all of them together), in *out, borrowed: those of the last call where
- * they are shaped like `like`, else new ones, for which children have no state.  Where dtype or device is another, the state
+ * they are shaped like `like`, else new ones, for which children have no state.  If dtype or device differs, the state
  * of the children follows. */
 gd_status gd__stand_ins(gd_link *link, gd_tensor *param, gd_tensor *const *like, int count,
                         gd_tensor *const **out);

@@ -585,7 +585,7 @@ gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c,
 {
     gd_ctx *ctx = h->layout.ctx;
     size_t n = (size_t)h->pairs;
-    bool apart = n && cy != cs + n; /* else they lie as they are wanted */
+    bool apart = n && cy != cs + n; /* else they are adjacent already */
     double *both = apart ? gd__alloc_array(ctx, 2 * n, sizeof *both) : NULL;
     gd_status status = apart && !both ? GD_NOMEM
                        : h->own       ? gd__history_own_new(h, out)

@@ -77,7 +77,7 @@ static int64_t numel_of(const explaining *x, const gd_plan_group *g, uint16_t al
     return numel;
 }
 
-/* Bytes an element. */
+/* Bytes per element. */
 static double bytes_of(const explaining *x, const gd_plan_group *g, uint32_t arrays)
 {
     const gd_program *p = g->run->p;

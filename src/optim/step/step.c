@@ -1,4 +1,4 @@
-/* Running links: whole steps, update and apply apart, the six targets. */
+/* Running links: whole steps, update and apply separately, the six targets. */
 #include "gradus/autograd.h"
 #include "optim/step/optimizer.h"
 #include "optim/step/transform.h"

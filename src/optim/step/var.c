@@ -480,7 +480,7 @@ static gd_status run_pending(gd_var *var, gd_sink sink, gd_tensor **output, bool
     return status;
 }
 
-/* Takes chains among what waits apart; false if there are none or too many links. */
+/* Splits chains among the pending links into their links; false if there are none or too many links. */
 static bool take_apart(gd_var *var)
 {
     gd_pending flat[GD_MAX_PENDING];

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define APART \
-    1e7 /* |R| |R^-1| up to which columns stand apart: tenfold more than what anybody asks singular values about */
+    1e7 /* |R| |R^-1| up to which columns count as independent: ten times the limit from which singular values are used */
 
 static size_t numbers(const gd_direct *d)
 {

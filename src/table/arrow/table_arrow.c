@@ -69,7 +69,7 @@ static gd_status fetch_schema(importer *m)
     return GD_OK;
 }
 
-/* What can be wrong with a batch as a whole. */
+/* Checks a batch as a whole. */
 static gd_status check_batch(importer *m, const gd_arrow_array *a)
 {
     const char *what = a->length < 0 || a->offset < 0 ? "an impossible length"

@@ -135,7 +135,7 @@ static gd_status run_all(gd_ctx *ctx, problems *j, int64_t *bad, int64_t *info)
     return status;
 }
 
-/* What an operator does with each matrix; functions for f32 and f64. */
+/* The work of an operator on each matrix; functions for f32 and f64. */
 typedef struct method {
     one_fn one[2];
     size_t (*bytes[2])(problems *p); /* of work; NULL: none */

@@ -90,7 +90,7 @@ static bool blas_layout(int64_t rows, int64_t cols, int64_t row, int64_t col, la
 }
 
 #ifdef GD_HAVE_BLAS
-/* What a product is added to.  BLAS would do the same for a factor of 0, one number at a time on some processors. */
+/* Zeroes the matrix that a product is added to.  BLAS would do the same for a factor of 0, one number at a time on some processors. */
 static void clear_rows(void *c, int64_t rows, size_t bytes, size_t step)
 {
     if (bytes == step) bytes *= (size_t)rows, rows = 1;

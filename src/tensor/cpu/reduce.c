@@ -269,7 +269,7 @@ static double highest_of(const view *v, const char *x, int64_t n, double sign)
                                 : v->vec->highest_f64((const double *)(const void *)x, n, sign);
 }
 
-/* Of n elements: block by block, and then the place in the first block that has it. */
+/* The place of the extreme of n elements: block by block, then in the first block that has it. */
 static int64_t place_in_row(const view *v, const char *row, int64_t length)
 {
     double best = 0, sign = v->f;
@@ -318,7 +318,7 @@ static void place_tiles(void *arg, int64_t task)
     }
 }
 
-/* Of chunks the first that is best counts. */
+/* The first of equal chunks wins. */
 static void join_places(void *arg, int64_t task)
 {
     view *v = arg;

@@ -63,7 +63,7 @@ GD_NODISCARD gd_status gd__dataset_check_finite(gd_ctx *ctx, const char *path, g
  * shape asked for.  Again: a new x. */
 GD_NODISCARD gd_status gd__dataset_encode(gd_dataset *data, gd_columns *columns, const int64_t *rows,
                                           int64_t count);
-/* A number that tells other data apart. */
+/* A fingerprint of the data. */
 GD_NODISCARD gd_status gd__dataset_sum(const gd_dataset *data, uint64_t *sum);
 /* Is it a table, by its name? */
 bool gd__dataset_is_table(const char *path);

@@ -18,7 +18,7 @@ static uint64_t ordered(double value)
     return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
 }
 
-/* Those with the same bits as the wanted one, its place among them, how many there are. */
+/* The elements with the same high bits as the wanted one: its rank among them, and their number. */
 static int64_t keep_alike(double *value, int64_t count, int shift, int64_t *place)
 {
     int64_t times[KINDS] = {0}, kept = 0;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What rows are in the file. */
+/* The array in the file whose rows are read. */
 typedef struct array {
     gd_npy npy;         /* of an npy file */
     gd_widen_fn *widen; /* of a safetensors file; NULL: the bytes are the numbers */

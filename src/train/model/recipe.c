@@ -139,7 +139,7 @@ static int get_choice(reader *r, const char *key, const char *const *names, int 
     return 0;
 }
 
-/* What a reader of a part says is said with the file's name. */
+/* Adds the name of the file to errors of readers. */
 static void read_part(reader *r, const char *key, gd_status status)
 {
     r->status = status;

@@ -99,7 +99,7 @@ GD_NODISCARD gd_status gd__train_stream_open(gd_train_job *j, const gd_data_requ
 /* Once the trainer has begun with the sample: the rows to validate with, and pools to learn from. */
 GD_NODISCARD gd_status gd__train_stream_begin(gd_train_job *j);
 void gd__train_stream_close(gd_train_job *j);
-/* Rows of all blocks, blocks, a number that tells other files apart. */
+/* Rows of all blocks, blocks, a fingerprint of the file. */
 int64_t gd__train_stream_rows(const gd_train_job *j);
 int64_t gd__train_stream_blocks(const gd_train_job *j);
 uint64_t gd__train_stream_sum(const gd_train_job *j);

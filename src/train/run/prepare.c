@@ -111,7 +111,7 @@ static gd_status same_checkpoint(job *j)
     return same_file(j, "a checkpoint", text ? gd__checksum(0, text, strlen(text)) : 0);
 }
 
-/* What the data says about the recipe; for a checkpoint, is it the same data? */
+/* Completes the recipe from the data; for a checkpoint, checks that the data are the same. */
 static gd_status describe_data(job *j)
 {
     gd_recipe *r = &j->t.point.recipe;
@@ -406,7 +406,7 @@ static gd_status open_records(job *j)
     return GD_OK;
 }
 
-/* What orders or groups the rows: the column that is named, or of rows to be ordered the only one of dates. */
+/* The column that orders or groups the rows: the named one, or for an order the only column of dates. */
 static const gd_frame_column *key_column(const job *j)
 {
     const gd_frame *f = &j->data.frame;
@@ -475,7 +475,7 @@ static gd_status split_data(job *j)
     return GD_OK;
 }
 
-/* Of streamed data all rows in memory are a sample to learn columns and scales from. */
+/* For streamed data, the rows in memory are a sample from which columns and scales are learnt. */
 static gd_status take_sample(job *j)
 {
     j->order_bytes = (size_t)j->data.rows * sizeof *j->order;
@@ -534,7 +534,7 @@ void gd__train_init(gd_ctx *ctx, gd_table *table, const gd_train_spec *spec, con
     }
 }
 
-/* What no option of the program could say. */
+/* Refuses settings that the options of the program cannot express. */
 static gd_status check_spec(const job *j)
 {
     const gd_train_spec *s = &j->spec;

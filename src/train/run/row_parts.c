@@ -45,7 +45,7 @@ void gd__part_free(gd_trainer *t)
 
 /* ---- an epoch ---- */
 
-/* Who brings which rows to whom: a function of the order, the same on every rank. */
+/* Which rank sends which rows to which rank: depends on the order alone, so it is equal on every rank. */
 typedef struct passage {
     int64_t rows, count;      /* of the epoch; of those that are taken here */
     int64_t *cuts, *out_cuts; /* [ranks + 1]: of rows that leave and come */

@@ -312,7 +312,7 @@ static gd_status set_length(job *j)
     return status;
 }
 
-/* What depends on neither data nor model. */
+/* Settings that depend on neither data nor model. */
 gd_status gd__train_settings(job *j, int *task, int *standardise)
 {
     gd_recipe *r = &j->t.point.recipe;

@@ -50,7 +50,7 @@ gd_model *gd_train(gd_ctx *ctx, gd_table *table, const gd_train_spec *spec)
     return model;
 }
 
-/* What trains several models, or none, keeps none. */
+/* Runs that train several models, or none, keep no model. */
 static gd_status keeps_nothing(gd_ctx *ctx, const gd_train_spec *s, const char *what)
 {
     const struct {

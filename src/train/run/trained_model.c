@@ -9,7 +9,7 @@
 
 static const gd_metrics unknown = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
 
-/* What a model holds outlives the scope that it was made in. */
+/* The tensors of a model outlive the scope in which it was made. */
 static void own_parts(gd_checkpoint *c)
 {
     gd_tensor *const tensors[] = {c->input.mean, c->input.scale, c->output.mean, c->output.scale, c->weight};

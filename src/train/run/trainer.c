@@ -113,7 +113,7 @@ static gd_status take_first(gd_trainer *t, double *number)
     return status;
 }
 
-/* What is done by the clock is done by that of the first rank. */
+/* Decisions by time use the clock of rank 0. */
 static gd_status common_time(gd_trainer *t, double *now)
 {
     *now = gd__seconds();

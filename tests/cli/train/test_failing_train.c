@@ -1,4 +1,4 @@
-/* A train that fails keeps what it has learnt: the model is on disk before the failure is told, with exit code 1. */
+/* A train that fails keeps what it has learnt: the model is on disk before the error is reported, with exit code 1. */
 #include "cli/cli.h"
 #include "cli/program.h"
 

@@ -123,7 +123,7 @@ static void targets_and_children_are_shown(void **state)
     assert_says("result of a child");
 }
 
-/* Rows and columns are little beside elements: they are told, and are no passes. */
+/* Rows and columns are few beside elements: explain lists them, but they are not passes. */
 static void sums_along_axes_cost_one_pass_a_level(void **state)
 {
     (void)state;

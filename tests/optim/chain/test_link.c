@@ -504,7 +504,7 @@ static void a_link_that_is_local_steps_pieces_as_it_steps_the_whole(void **state
         if (!local || !step_piece(ctx, classes[i]->name, 0, WHOLE, whole)) continue;
         assert_true(step_piece(ctx, classes[i]->name, 0, PIECE, pieces));
         assert_true(step_piece(ctx, classes[i]->name, PIECE, WHOLE, pieces));
-        if (memcmp(whole, pieces, sizeof whole)) fail_msg("%s is another one on pieces", classes[i]->name);
+        if (memcmp(whole, pieces, sizeof whole)) fail_msg("%s differs on pieces", classes[i]->name);
         tried++;
     }
     assert_true(tried > 60);

@@ -269,7 +269,7 @@ static void check_step(run *r, const gd_link_class *cls, const char *chain, bool
     gd_status status = step_of(r);
     read_params(r, after);
     if (status) {
-        /* no gradient leads to the parameters: links that ask for it are told, and move nothing */
+        /* no gradient leads to the parameters: links that ask for it get an error, and move nothing */
         if (status != GD_GRAPH || r->now->residuals != constant || moved(r, chain, before, after))
             complain("%s, %s: %s", chain, r->now->name, gd_error_text(r->ctx));
         gd_clear_error(r->ctx);

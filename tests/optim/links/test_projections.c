@@ -171,7 +171,7 @@ static void a_reset_or_a_parameter_that_goes_takes_its_stand_ins_along(void **st
     close_problem(&x);
 }
 
-/* One vector of other parameters is another vector. */
+/* One vector of other parameters is a different vector. */
 static void a_vector_of_another_length_begins_anew(void **state)
 {
     problem x = open_problem(CTX(state),

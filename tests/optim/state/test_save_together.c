@@ -230,7 +230,7 @@ static gd_file_ops trouble_with(trouble *t)
     return ops;
 }
 
-/* Each operation of any rank fails once: all ranks are told, the file is the one of before, nothing is left lying about. */
+/* Each operation of any rank fails once: all ranks get the error, the file is the one of before, nothing is left lying about. */
 static void whatever_fails_leaves_the_file_of_before(void **state)
 {
     (void)state;

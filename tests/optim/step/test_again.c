@@ -262,7 +262,7 @@ static void gaps_behind_the_back(run *r)
 {
     uint64_t changes = r->ctx->changes, layouts = r->ctx->layouts;
     a_gradient_gets_memory_with_gaps(r);
-    r->ctx->changes = changes + 1; /* of a gradient, which is another's */
+    r->ctx->changes = changes + 1; /* of a gradient of a different optimizer */
     r->ctx->layouts = layouts;
 }
 

@@ -263,7 +263,7 @@ static void ranks_that_differ_are_named_when_work_is_distributed(void **state)
     for (int kind = 0; kind < 10; kind++) run_in(CTX(state), 3, differ, &kind);
 }
 
-/* What rank 1 does to its optimizer between steps, and what all are told at the next. */
+/* Changes of rank 1 to its optimizer between steps, and the error of all ranks at the next step. */
 static gd_status set_lr(gd_optimizer *o, gd_tensor **p)
 {
     (void)p;

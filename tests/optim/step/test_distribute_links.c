@@ -311,7 +311,7 @@ static bool same_bytes(const char *a, size_t bytes, const char *b, size_t others
     return bytes == others && (!bytes || !memcmp(a, b, bytes));
 }
 
-/* What is another than with one process; NULL: nothing. */
+/* The first difference from one process; NULL: none. */
 static const char *difference(const outcome *got, const outcome *want)
 {
     if (got->status != want->status) return "outcome";

@@ -127,7 +127,7 @@ static void settings_that_part_and_meet_again_reach_every_tensor(void **state)
     (void)state;
     const double lr[][3] = {{0.1, 0.1, 0.1}, {0.1, 0.1, 0.1}, {0.1, 0.4, 0.1}, {0.1, 0.4, 0.2},
                             {0.2, 0.2, 0.2}, {0.2, 0.2, 0.2}, {0.3, 0.2, 0.2}, {0.3, 0.3, 0.3}};
-    for (int each = 0; each < 2; each++) { /* also with a number that is another for every tensor: its norm */
+    for (int each = 0; each < 2; each++) { /* also with a number that differs between tensors: the norm */
         gd_ctx *ctx = contexts[0];
         const char *chain = each ? "normalize(1) | weight_decay(0.5) | lr(0.1)"
                                  : "weight_decay(0.5) | lr(0.1)";

@@ -393,7 +393,7 @@ static gd_status separately(gd_link *link, gd_var *var)
 {
     gd_link *child = gd_link_child(link, "child");
     OK(gd_link_update(child, var));
-    OK(gd_var_flush(var)); /* so that apply is another program */
+    OK(gd_var_flush(var)); /* so that apply is a different program */
     OK(gd_link_apply(child, var));
     return gd_var_flush(var);
 }
