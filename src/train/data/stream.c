@@ -287,7 +287,7 @@ gd_status gd__stream_open(gd_ctx *ctx, const gd_data_request *q, gd_row_stream *
     *s = (gd_row_stream){.ctx = ctx, .path = q->path, .file = -1, .table = gd__dataset_is_table(q->path)};
     size_t length = strlen(q->path);
     bool packed = length > 3 && !strcmp(q->path + length - 3, ".gz");
-    if (packed || !strcmp(q->path, "-"))
+    if (packed || (q->csv.input.standard && !strcmp(q->path, "-")))
         return gd_fail(ctx, GD_ARGUMENT, "%s: %s cannot be read again and again ({stream})", q->path,
                        packed ? "a packed file" : "standard input");
     uint64_t at = 0;

@@ -249,7 +249,8 @@ static gd_status has_no_loss(gd_world *w, void *user)
         gd_status status = fails ? gd_fail(ctx, GD_CALLBACK, "no such file") : learns(o, p);
         if (fails) status = *tells ? gd_world_agree(w, status) : gd_optimizer_step(o, NULL, NULL);
         EXPECT(ctx, status == GD_CALLBACK && strstr(gd_error_text(ctx), "no such file"));
-        if (!*tells) EXPECT(ctx, gd_optimizer_step(o, NULL, NULL) == GD_CALLBACK); /* an error is reported once */
+        if (!*tells)
+            EXPECT(ctx, gd_optimizer_step(o, NULL, NULL) == GD_CALLBACK); /* an error is reported once */
         gd_clear_error(ctx);
         gd_optimizer_zero_grad(o);
     }
