@@ -99,7 +99,10 @@ typedef struct gd_asked {
 typedef struct gd_searching {
     bool careful;   /* flags that are left open count as set: searches go downhill, first steps are short */
     bool steepest;  /* and the next search is along the gradient: the last one failed */
+    bool moved;     /* one has found a lower point */
     double shorter; /* a length of its first trial that the values found by the last one suggest; 0: none */
+    double
+        gain; /* what the last one that failed could have gained at most, by slope and curvature along it; NAN: not known */
 } gd_searching;
 
 /* For tests. */

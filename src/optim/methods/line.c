@@ -25,9 +25,12 @@ typedef struct inside {
     gd_origin start;            /* kept before the first evaluation */
     gd_tensor **grads;          /* room for gradients */
     gd_trial shortest, longest; /* of those tried; longest: with a value */
+    gd_trial telling;           /* the shortest whose rise above the tangent is no rounding */
 } inside;
 
 #define DOWNHILL 1e-8 /* least cosine between gradient and update */
+#define SHORTER  1e-3 /* of a length that was too long by far, for the next search */
+#define TELLS    64   /* roundings of the value that are none */
 #define FLOOR    1e-8 /* least eigenvalue, by the largest */
 #define AGAIN    20   /* times that a link is asked for an update inside bounds */
 
@@ -275,11 +278,20 @@ static gd_status go_to(inside *line, double a, bool *there)
     return status;
 }
 
+/* How far a value lies above the tangent at 0. */
+static double rise_of(const inside *line, const gd_trial *t)
+{
+    return t->f - line->seen.value + fabs(line->seen.slope) * fabs(t->a);
+}
+
 static void note(inside *line, const gd_trial *t)
 {
     if (line->shortest.a == 0 || fabs(t->a) < fabs(line->shortest.a)) line->shortest = *t;
     if (isfinite(t->f) && fabs(t->a) > fabs(line->longest.a)) line->longest = *t;
     if (t->f < line->seen.best.f) line->seen.best = *t;
+    bool tells = isfinite(t->f) &&
+                 rise_of(line, t) > TELLS * epsilon(line->params[0]) * fabs(line->seen.value);
+    if (tells && (line->telling.a == 0 || fabs(t->a) < fabs(line->telling.a))) line->telling = *t;
 }
 
 gd_status gd_line_value(gd_line *of, double a, double *value)
@@ -328,24 +340,26 @@ static gd_status scale_update(inside *line, double a)
     return status ? status : gd_var_set_update(line->seen.var, scaled);
 }
 
-/* How far a value lies above the tangent at 0. */
-static double rise_of(const inside *line, const gd_trial *t)
-{
-    return t->f - line->seen.value + fabs(line->seen.slope) * fabs(t->a);
-}
-
 /* Where the tangent at 0 and a power of the length, both from what was tried, add up to a minimum: the power that the shortest and
- * the longest trial show, at least 2. */
+ * the longest trial show, at least 2.  What is not finite tells only that it is too long. */
 static double suggested(const inside *line)
 {
     const gd_trial *t = &line->shortest, *far = &line->longest;
     double a = fabs(t->a), most = fabs(far->a), power = 2, rise = rise_of(line, t);
-    if (!isfinite(t->f)) return 0; /* what is not finite tells no length */
+    if (!isfinite(t->f)) return SHORTER * a;
     if (most > a) power = log(rise_of(line, far) / rise) / log(most / a);
     if (!(power > 1.5)) return 0; /* it rises from the start on: what stands for the gradient is none */
     power = power > 2 && power < 100 ? power : 2;
     double part = pow(fabs(line->seen.slope) * a / (power * rise), 1 / (power - 1));
     return part < 1.0 / 8 ? part * a : 0; /* else the lengths were not the trouble */
+}
+
+/* The parabola with the slope at 0 through the shortest trial whose rise is no rounding falls by this much. */
+static double possible_gain(const inside *line)
+{
+    const gd_trial *t = &line->telling;
+    double fall = line->seen.slope * t->a;
+    return t->a != 0 ? fall * fall / (4 * rise_of(line, t)) : NAN;
 }
 
 /* A search along the gradient that found nothing lower tried lengths of other units than the parameters have. */
@@ -354,13 +368,19 @@ static gd_status learn_length(inside *line, gd_tensor *const *grad)
     gd_optimizer *o = line->seen.var->optimizer;
     double gg = 0, uu = 0, xx = 0, slope = fabs(line->seen.slope);
     if (!o) return GD_OK;
+    o->searching.gain = possible_gain(line);
     gd_status status = gd__list_dot(&line->layout, grad, grad, &gg);
     if (!status) status = gd__list_dot(&line->layout, line->update, line->update, &uu);
     if (!status) status = gd__list_dot(&line->layout, line->params, line->params, &xx);
-    bool along = o->searching.steepest || slope >= (1 - 1e-8) * sqrt(gg) * sqrt(uu);
-    double length = along && line->shortest.a != 0 ? suggested(line) * sqrt(uu) : 0;
-    /* one that rounding would swallow is none */
-    o->searching.shorter = isfinite(length) && length > 16 * epsilon(line->params[0]) * sqrt(xx) ? length : 0;
+    bool along = o->searching.steepest || slope >= (1 - 1e-8) * sqrt(gg) * sqrt(uu),
+         known = along && line->shortest.a != 0;
+    double length = known ? suggested(line) * sqrt(uu) : 0,
+           least = 16 * epsilon(line->params[0]) * sqrt(xx); /* rounding would swallow a shorter one */
+    /* nothing is known of its units yet, and values may rise faster than any power */
+    if (length > 0 && length <= least && !o->searching.moved)
+        length = SHORTER * fabs(line->shortest.a) * sqrt(uu);
+    if (!isfinite(line->shortest.f) && o->searching.moved) length = 0;
+    o->searching.shorter = isfinite(length) && length > least ? length : 0;
     return status;
 }
 
@@ -386,6 +406,7 @@ gd_status gd_line_end(gd_line *of, double a, gd_status status)
     gd__origin_free(&line->start);
     if (!status && a == 0) status = note_failure(line);
     if (!status && a != 1) status = scale_update(line, a);
+    if (!status && a != 0 && line->seen.var->optimizer) line->seen.var->optimizer->searching.moved = true;
     if (fabs(a) >= ENDLESS) line->seen.var->share->endless = true;
     gd__layout_free(&line->layout);
     return status;

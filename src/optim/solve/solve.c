@@ -99,7 +99,7 @@ typedef struct run {
     bool constrained, solved, infeasible;
     gd_outcome outcome; /* what a link says of the whole */
     bool many_minima;   /* a link searches among them, and says when it has ended */
-    bool was_endless, at_end, failed, weighing;
+    bool was_endless, at_end, failed, weighing, lost;
     gd_stop reason;
     bool stopped;
 } run;
@@ -322,6 +322,7 @@ static void remember_best(run *r)
 
 #define UNBOUNDED -1e20 /* a loss below this has no end (the limit that other libraries use) */
 #define IN_A_ROW  3     /* failures, or steps as long as can be */
+#define LOST      16 /* roundings of the loss: searches that could have gained less have all that can be had */
 
 /* Is the gradient, by the sizes of parameters and loss (Dennis & Schnabel 1996, 7.2.5), at the root that rounding leaves? */
 static gd_status at_rounding(run *r, bool *yes)
@@ -373,11 +374,14 @@ static gd_status start_again(void *user, gd_link *link, const char *path)
 /* A step that failed: what was learnt may have misled it.  Some in a row are enough. */
 static gd_status after_failure(run *r, double moved)
 {
+    double gain = r->optimizer->searching.gain, least = LOST * r->eps * fabs(r->began.loss);
     r->optimizer->searching.steepest = r->failed && moved == 0;
+    r->optimizer->searching.gain = NAN;
     if (!r->optimizer->searching.steepest) {
         r->failures = 0;
         return GD_OK;
     }
+    r->lost = !(gain > least) && (gain <= least || (r->failures > 0 && r->lost));
     if (++r->failures == 1) return gd__visit_links(r->optimizer->chain, "", start_again, NULL);
     if (r->failures <= IN_A_ROW) return GD_OK;
     /* nothing converges where constraints are broken: a point where nothing falls any more is the end of the search for others */
@@ -386,8 +390,8 @@ static gd_status after_failure(run *r, double moved)
         stop(r, still ? GD_STOP_INFEASIBLE : GD_STOP_STUCK);
         return GD_OK;
     }
-    bool done = false;
-    gd_status status = isnan(r->began.gradient) ? GD_OK : at_rounding(r, &done);
+    bool done = r->lost;
+    gd_status status = done || isnan(r->began.gradient) ? GD_OK : at_rounding(r, &done);
     stop(r, done ? GD_STOP_LOSS : r->at_end ? GD_STOP_DIVERGED : GD_STOP_STUCK);
     return status;
 }
@@ -605,7 +609,9 @@ static gd_status prepare(run *r)
     o->watch_user = r;
     o->searching.careful = !r->options->plain;
     o->searching.steepest = false;
+    o->searching.moved = false;
     o->searching.shorter = 0;
+    o->searching.gain = NAN;
     gd_tensor **wanted = gd__tensors_new(r->ctx, r->count);
     if (!wanted) return GD_NOMEM;
     int count = active(r, wanted);

@@ -263,6 +263,34 @@ static void units_do_not_decide_whether_a_run_ends_well(void **state)
     }
 }
 
+/* e^u - 3 u and a hyperbolic cosine, whose minima are no doubles, in units of 1e-9 and 1e-12: at the minimum rounding leaves a gradient of
+ * 1e-6 and more, and a first step of length 1 has no value. */
+static double unit_of_curve;
+static gd_tensor *curve(gd_tensor *p)
+{
+    gd_tensor *u = gd_mul_scalar(p, 1 / unit_of_curve);
+    gd_tensor *one = gd_sub(gd_exp(u), gd_mul_scalar(u, 3));
+    gd_tensor *two = gd_add(gd_cosh(gd_add_scalar(u, -3.14159)), gd_sin(u));
+    return gd_sum(gd_add(one, two), NULL, false);
+}
+
+static void a_minimum_at_the_limit_of_rounding_is_no_failure(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        unit_of_curve = i < 2 ? 1e-9 : 1e-12;
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_scope_begin(ctx);
+        gd_solve_result r = minimise(ctx, curve, (i % 2 ? 2.5 : 1) * unit_of_curve,
+                                     (i % 2 ? 2.5 : 1) * unit_of_curve, "lbfgs | strong_wolfe", NULL);
+        double least = 3.5884046474614144; /* of one element: SciPy, minimize_scalar */
+        if (!r.converged || fabs(r.loss - 2 * least) > 1e-9)
+            fail_msg("unit %g: %s at %.9g", unit_of_curve, gd_stop_name(r.reason), r.loss);
+        gd_scope_end(ctx);
+        end_context(ctx, NULL);
+    }
+}
+
 static void a_failed_search_satisfies_no_tolerance(void **state)
 {
     (void)state;
@@ -735,6 +763,7 @@ int main(void)
         cmocka_unit_test(a_link_that_moves_the_parameters_first_costs_no_evaluation_more),
         cmocka_unit_test(runs_say_why_they_stop),
         cmocka_unit_test(units_do_not_decide_whether_a_run_ends_well),
+        cmocka_unit_test(a_minimum_at_the_limit_of_rounding_is_no_failure),
         cmocka_unit_test(a_sum_over_many_rows_converges),
         cmocka_unit_test(a_failed_search_satisfies_no_tolerance),
         cmocka_unit_test(a_search_that_fails_for_rounding_has_converged),
