@@ -524,6 +524,25 @@ static void other_tables_are_refused_by_name(void **state)
     gd_table_free(other);
 }
 
+/* "-" is standard input for the program only. */
+static void a_file_may_be_called_by_a_dash(void **state)
+{
+    (void)state;
+    char *here = getcwd(NULL, 0);
+    (void)put_file("-", csv_text());
+    assert_int_equal(chdir(folder), 0);
+    for (int stream = 0; stream < 2; stream++) {
+        gd_train_spec s = recipe("y");
+        s.path = "-";
+        s.stream = stream;
+        gd_model *m = gd_train(ctx, NULL, &s);
+        assert_no_error(ctx);
+        gd_model_free(m);
+    }
+    assert_int_equal(chdir(here), 0);
+    free(here);
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -558,6 +577,7 @@ int main(void)
         TEST(a_rate_is_found),
         TEST(mistakes_in_a_spec_are_named),
         TEST(other_tables_are_refused_by_name),
+        TEST(a_file_may_be_called_by_a_dash),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

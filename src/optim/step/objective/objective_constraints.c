@@ -42,7 +42,7 @@ static gd_status both(gd_ctx *ctx, const gd_objective *o, gd_tensor **equal, gd_
 }
 
 /* Where constraints are remembered.  An objective that may change from step to step keeps them for the length of a step. */
-static gd_point *place_of(gd_var *var)
+static gd_point *kept_values(gd_var *var)
 {
     gd_memo *memo = gd__memo_of(var);
     gd_point *p = memo ? gd__memo_find(memo) : NULL;
@@ -87,7 +87,7 @@ gd_status gd_var_constraints(gd_var *var, gd_tensor **equal, gd_tensor **below)
     if (!o || (!o->equal && !o->below)) return GD_OK;
     bool grad = gd_grad_enabled(var->ctx);
     gd_tensor *made[2] = {NULL, NULL};
-    gd_point *p = place_of(var);
+    gd_point *p = kept_values(var);
     if (gd_error(var->ctx)) return gd_error(var->ctx);
     if (!p || !p->constraints || (grad && !is_intact(p))) {
         gd_status status = compute(var, o, p, made);
