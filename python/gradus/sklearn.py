@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+NEWTON_UP_TO = 500  # weights of networks that are trained by Newton steps to the last digits: weighted and repeated rows end at one point
 ACTIVATIONS = ("relu", "gelu", "tanh", "sigmoid", "softplus")
 
 
@@ -30,7 +31,8 @@ class _Network(BaseEstimator):  # type: ignore[misc, unused-ignore]
     """hidden       sizes of hidden layers; (): a linear model
     activation   relu, gelu, tanh, sigmoid or softplus
     alpha        half of it times the sum of squares of the weights is added to the mean loss
-    chain        links, text or a Chain; None: "lbfgs | strong_wolfe", or "adam | lr(0.01)" with batch_size
+    chain        links, text or a Chain; None: "lbfgs | strong_wolfe", "levenberg_marquardt(newton)" for networks with at most 500 weights,
+                 or "adam | lr(0.01)" with batch_size
     max_steps    steps at most; with batch_size passes over the data
     tol          largest element of the gradient at the end, of the full batch
     batch_size   rows of a step, drawn anew for each pass; None: all rows, where weights of rows mean what repeating them means
@@ -87,9 +89,11 @@ class _Network(BaseEstimator):  # type: ignore[misc, unused-ignore]
     def _full_batch(self, params: dict[str, Any], rows: Any, target: Any, share: Any) -> None:
         from ._minimize import minimize
 
-        result = minimize(lambda **given: self._objective(given, rows, target, share), params,
-                          chain=str(self.chain) if self.chain is not None else None, max_steps=int(self.max_steps), gradient_tol=float(self.tol),
-                          curvature_products=0)
+        chain, tol = None if self.chain is None else str(self.chain), float(self.tol)
+        if chain is None and self.hidden and sum(p.size for p in params.values()) <= NEWTON_UP_TO:
+            chain, tol = "levenberg_marquardt(newton)", min(tol, 1e-13)
+        result = minimize(lambda **given: self._objective(given, rows, target, share), params, chain=chain, max_steps=int(self.max_steps),
+                          gradient_tol=tol, curvature_products=0)
         for name, value in result.x.items():
             params[name].assign(value)
         self.n_iter_, self.loss_ = max(1, int(result.nit)), float(result.fun)

@@ -119,3 +119,26 @@ def test_a_row_can_fail(names):
     with pytest.raises(AttributeError):
         runs("t.no_such_thing", names)
     assert copy.deepcopy(names["net"]).weight.tolist() == names["net"].weight.tolist()
+
+
+TORCHZERO = (ROOT / "docs" / "howto" / "from_torchzero.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("here", re.findall(r"^\| `[A-Z].*\| `(.+?)` \|$", TORCHZERO.split("## Renamed")[1].split("## ")[0], re.M))
+def test_a_renamed_class_of_torchzero_is_a_chain(here):
+    chain = here.replace("\\|", "|")
+    if chain.startswith("gradus.torch."):
+        source = (ROOT / "python" / "gradus" / "torch.py").read_text(encoding="utf-8")
+        assert re.search(rf"\b{chain.split('.')[2].split('(')[0]}\b", source)
+    else:
+        assert str(gd.Chain(chain))
+
+
+def test_every_link_with_another_result_than_torchzeros_has_its_reason():
+    rows = TORCHZERO.split("## Deliberate differences")[1]
+    named = set()
+    for line in (ROOT / "tests" / "golden" / "EXPECTED_DIFFERENCES").read_text(encoding="utf-8").splitlines():
+        first = re.match(r"\d+ +\d+ +(\w+)", line)
+        if first and first[1] in gd.link_names():
+            named.add(first[1])
+    assert len(named) > 20 and not {name for name in named if f"`{name}`" not in rows}
