@@ -46,7 +46,8 @@ class Result(dict):  # type: ignore[type-arg]
         nfev: int
         gradient_norm: float
         violation: float
-        multipliers: dict[str, Tensor] | None
+        multipliers: Any
+        sensitivities: Any
         bound_multipliers: Any
         active: Any
         constraint_evals: int

@@ -1,5 +1,7 @@
 """Type stubs: mypy --strict finds nothing in the package and in a program that uses it; stubtest compares them with what runs."""
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import gradus as gd
+from doc_pages import PAGES, ROOT, WITH_TORCH
 
 PACKAGE = Path(gd.__file__).parent
 pytestmark = pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="mypy runs no C of ours")
@@ -105,3 +108,52 @@ def test_every_link_of_the_table_is_typed():
     text = (PACKAGE / "m.pyi").read_text()
     for name in gd.link_names():
         assert f"def {name}(" in text
+
+
+# what docs/torch.md takes for granted
+TORCH = """from typing import Any
+model: Any
+loader: Any
+body: Any
+head: Any
+objective: Any
+inputs: Any
+targets: Any
+"""
+BLOCKS = {str(page.relative_to(ROOT)): "\n".join(b.text for b in blocks) for page, blocks in PAGES.items() if blocks}
+
+
+def written(folder, pages):
+    """The blocks of each page as a file, one behind the other."""
+    for page in pages:
+        text = (TORCH if page == "docs/torch.md" else "") + BLOCKS[page]
+        (folder / (re.sub(r"\W", "_", page) + ".py")).write_text(text, encoding="utf-8")
+    return sorted(p.name for p in folder.glob("*.py"))
+
+
+def test_mypy_accepts_the_blocks_of_the_documentation(tmp_path):
+    """--strict but for annotations that examples lack; examples use a name again for another thing.  mypy takes no notice of class decorators:
+    settings given to a link of @gd.link are unknown to it (pyright knows them)."""
+    without = [page for page in BLOCKS if ROOT / page not in WITH_TORCH]
+    names = written(tmp_path, without)
+    failed = []
+    for name in names:
+        status, said = mypy("mypy", "--strict", "--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls", "--allow-untyped-decorators",
+                            "--allow-redefinition", "--local-partial-types", "--disable-error-code=no-redef", "--follow-imports=silent",
+                            "--cache-dir", str(PACKAGE.parent / "mypy_cache"), name, cwd=tmp_path)
+        links = set(re.findall(r"^@gd\.link.*\nclass (\w+)", (tmp_path / name).read_text(encoding="utf-8"), re.M))
+        failed += [line for line in said.splitlines() if ": error:" in line and not any(f'"{link}"' in line for link in links)]
+    assert not failed, "\n".join(failed)
+
+
+def test_pyright_accepts_the_blocks_of_the_documentation(tmp_path):
+    pytest.importorskip("pyright")
+    written(tmp_path, [page for page in BLOCKS if ROOT / page not in WITH_TORCH])
+    settings = {"extraPaths": [str(PACKAGE.parent)], "reportRedeclaration": False, "reportMissingModuleSource": False}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    run = subprocess.run([sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson"], capture_output=True, text=True, cwd=tmp_path)
+    if not run.stdout.strip().startswith("{"):
+        pytest.skip(f"pyright does not run here: {run.stderr.strip()[-200:]}")
+    found = json.loads(run.stdout)
+    assert found["summary"]["filesAnalyzed"] >= 8
+    assert not [f"{d['file']}:{d['range']['start']['line'] + 1}: {d['message']}" for d in found["generalDiagnostics"] if d["severity"] == "error"]

@@ -97,18 +97,27 @@ def run(script, seconds=100):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+SECONDS = float(os.environ.get("GD_THREADS_SECONDS", "0"))  # rounds until then: GD_THREADS_SECONDS=60 ./dev python threads_wait
+
+
 @pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
 @pytest.mark.parametrize("count", [2, 4])
 def test_threads_wait_for_each_other_and_compute_what_one_does(count, own):
     run(f"""{WORK}
-results = {{k: [] for k in range({count})}}
-together({count}, all_kinds, {own}, 30, results)
+import time
 alone = {{k: [] for k in range({count})}}
 for k in range({count}):
     all_kinds(k, False, 1, alone)
-for k in range({count}):
-    assert results[k] == alone[k] * 30, (k, results[k], alone[k])
-""")
+until, rounds = time.monotonic() + {SECONDS}, 0
+while not rounds or time.monotonic() < until:
+    faulthandler.dump_traceback_later(60, exit=True)  # a hang
+    results = {{k: [] for k in range({count})}}
+    together({count}, all_kinds, {own}, 30, results)
+    for k in range({count}):
+        assert results[k] == alone[k] * 30, (k, results[k], alone[k])
+    rounds += 1
+print(rounds, "rounds")
+""", 100 + SECONDS)
 
 
 def test_tensors_of_a_running_function_may_be_dropped_by_another_thread():
