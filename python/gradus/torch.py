@@ -10,7 +10,7 @@ Parameters and gradients are used where they lie.  Groups are read at every step
 dicts have torch's format, and those of torch's own Adam and AdamW load.  Parameters without a gradient are left out of a step.
 A step inside torch.compile is a break of its graph; graphs of CUDA cannot record one.
 """
-# mypy: disable-error-code="attr-defined, union-attr"  # of sharded tensors, and functions that torch does not declare
+# mypy: disable-error-code="attr-defined, union-attr"
 from __future__ import annotations
 
 import json

@@ -1,5 +1,5 @@
 """Optimizers of PyTorch as links."""
-# mypy: disable-error-code="attr-defined, union-attr"  # of sharded tensors, and functions that torch does not declare
+# mypy: disable-error-code="attr-defined, union-attr"
 from __future__ import annotations
 
 from typing import Any, Callable
