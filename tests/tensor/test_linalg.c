@@ -1,6 +1,7 @@
 /* Factorisations and solvers: what defines each is checked in long double (A = L L^T, A V = V diag(w), ...), with
  * batches, names, zero sizes, bits on any number of threads, gradients to second order, and errors. */
 #include "support/support.h"
+#include "tensor/cpu/dense.h"
 
 #include <math.h>
 
@@ -143,8 +144,8 @@ static void check_qr(gd_ctx *ctx, uint64_t *state, gd_dtype dtype, int64_t rows,
 static void qr_gives_orthonormal_columns_and_an_upper_factor(void **unused)
 {
     (void)unused;
-    static const int64_t shapes[][2] = {{1, 1},   {3, 3}, {5, 2}, {2, 5},  {40, 17},
-                                        {17, 40}, {1, 6}, {6, 1}, {90, 70}};
+    static const int64_t shapes[][2] = {{1, 1}, {3, 3}, {5, 2},   {2, 5},    {40, 17}, {17, 40},
+                                        {1, 6}, {6, 1}, {90, 70}, {6001, 7}, {700, 43}};
     memory m = {0};
     gd_ctx *ctx = context(&m, 2, NULL);
     uint64_t state = 2;
@@ -152,6 +153,31 @@ static void qr_gives_orthonormal_columns_and_an_upper_factor(void **unused)
         for (int s = 0; s < COUNT_OF(shapes); s++)
             check_qr(ctx, &state, reals[d], shapes[s][0], shapes[s][1]);
     end_context(ctx, &m);
+}
+
+/* Tall matrices are factored in blocks; the signs are those of one sweep of reflections, as of small ones. */
+static void tall_qr_has_the_signs_of_reflections(void **unused)
+{
+    (void)unused;
+    enum { ROWS = 6001, COLS = 7 };
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    uint64_t state = 3;
+    gd_scope_begin(ctx);
+    gd_tensor *a = noise(ctx, &state, GD_F64, 2, (int64_t[]){ROWS, COLS}, 0), *q, *r;
+    assert_int_equal(gd_qr(a, &q, &r), GD_OK);
+    array x = array_of(a), y = array_of(r);
+    int64_t size = gd__dense_qr_work(ROWS, COLS);
+    double *room = malloc((size_t)(size + 2 * ROWS * COLS + COLS * COLS) * sizeof *room);
+    assert_non_null(room);
+    double *in = room + size, *its_q = in + ROWS * COLS, *its_r = its_q + ROWS * COLS;
+    for (int i = 0; i < ROWS * COLS; i++) in[i] = (double)x.v[i];
+    assert_int_equal(gd__dense_qr_f64(ROWS, COLS, in, COLS, its_q, COLS, its_r, COLS, room), 0);
+    for (int i = 0; i < COLS * COLS; i++) assert_true(fabsl(y.v[i] - its_r[i]) < 1e-10L);
+    free(room);
+    array_free(&x);
+    array_free(&y);
+    gd_scope_end(ctx);
+    gd_ctx_free(ctx);
 }
 
 static void eigh_diagonalises_in_ascending_order(void **unused)
@@ -211,7 +237,8 @@ static void check_svd(gd_ctx *ctx, gd_tensor *a)
 static void svd_gives_descending_singular_values(void **unused)
 {
     (void)unused;
-    static const int64_t shapes[][2] = {{1, 1}, {3, 3}, {5, 2}, {2, 5}, {40, 17}, {17, 40}, {1, 6}, {6, 1}};
+    static const int64_t shapes[][2] = {{1, 1},   {3, 3}, {5, 2}, {2, 5},    {40, 17},
+                                        {17, 40}, {1, 6}, {6, 1}, {6001, 7}, {700, 43}};
     memory m = {0};
     gd_ctx *ctx = context(&m, 2, NULL);
     uint64_t state = 4;
@@ -686,6 +713,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cholesky_gives_a_lower_factor),
         cmocka_unit_test(qr_gives_orthonormal_columns_and_an_upper_factor),
+        cmocka_unit_test(tall_qr_has_the_signs_of_reflections),
         cmocka_unit_test(eigh_diagonalises_in_ascending_order),
         cmocka_unit_test(svd_gives_descending_singular_values),
         cmocka_unit_test(solve_finds_what_the_matrix_maps_to_the_right_side),

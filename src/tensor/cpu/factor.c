@@ -26,6 +26,9 @@
 #define NOT_FINITE    (-1)  /* info of a matrix that holds NaN or infinity */
 #define TASK          20000 /* elements times columns below which a second thread is not worth it */
 #define TILE          16    /* of a matrix that is turned */
+#define TALL_BYTES    65536 /* of a block of rows of a tall matrix */
+#define TALL_LEAST    16384 /* elements of a matrix that is cut into blocks */
+#define TALL_ROOM     64    /* columns of work space for LAPACK, per column */
 #define ITERATION_MAX 32000 /* LAPACK counts its work space, about 2 n^2 elements, in 32 bits */
 
 typedef struct problems problems;
@@ -57,6 +60,7 @@ static int64_t room_for(double asked) { return (int64_t)(asked * (1 + 1e-6)) + 1
 #define LOG          log
 #define LAPACK(name) LAPACKE_d##name##_work
 #define TRSM         cblas_dtrsm
+#define GEMM         cblas_dgemm
 #define TRSV         cblas_dtrsv
 #define DENSE(name)  gd__dense_##name##_f64
 #include "tensor/cpu/linalg_impl.h"
@@ -66,6 +70,7 @@ static int64_t room_for(double asked) { return (int64_t)(asked * (1 + 1e-6)) + 1
 #undef LOG
 #undef LAPACK
 #undef TRSM
+#undef GEMM
 #undef TRSV
 #undef DENSE
 
@@ -75,6 +80,7 @@ static int64_t room_for(double asked) { return (int64_t)(asked * (1 + 1e-6)) + 1
 #define LOG          logf
 #define LAPACK(name) LAPACKE_s##name##_work
 #define TRSM         cblas_strsm
+#define GEMM         cblas_sgemm
 #define TRSV         cblas_strsv
 #define DENSE(name)  gd__dense_##name##_f32
 #include "tensor/cpu/linalg_impl.h"

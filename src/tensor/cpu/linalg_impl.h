@@ -17,27 +17,49 @@ static void LOCAL(copy)(REAL *to, const REAL *from, int64_t count)
     if (count) memcpy(to, from, (size_t)count * sizeof *to);
 }
 
+/* x * 0 is NaN for NaN and infinity, and lanes are added side by side. */
 static bool LOCAL(finite)(const REAL *x, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++)
-        if (!isfinite(x[i])) return false;
-    return true;
+    REAL lane[8] = {0};
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8)
+        for (int j = 0; j < 8; j++) lane[j] += x[i + j] * 0;
+    for (; i < count; i++) lane[0] += x[i] * 0;
+    for (int j = 1; j < 8; j++) lane[0] += lane[j];
+    return lane[0] == 0;
+}
+
+/* Some columns of `orient`, row by row: `first` of their `cols`. */
+static void LOCAL(orient_some)(REAL *v, int64_t rows, int64_t cols, int64_t count, REAL *partner,
+                               int64_t width)
+{
+    REAL largest[TILE], chosen[TILE];
+    int64_t left = count;
+    for (int64_t j = 0; j < count; j++) largest[j] = chosen[j] = 0;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < count; j++) {
+            REAL size = ABS(v[i * cols + j]);
+            largest[j] = size > largest[j] ? size : largest[j];
+        }
+    for (int64_t i = 0; i < rows && left; i++)
+        for (int64_t j = 0; j < count; j++)
+            if (chosen[j] == 0 && 2 * ABS(v[i * cols + j]) >= largest[j] && v[i * cols + j] != 0) {
+                chosen[j] = v[i * cols + j] < 0 ? -(REAL)1 : (REAL)1;
+                left--;
+            }
+    for (int64_t j = 0; j < count; j++) chosen[j] = chosen[j] < 0 ? -(REAL)1 : (REAL)1;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < count; j++) v[i * cols + j] *= chosen[j];
+    for (int64_t j = 0; j < count && partner; j++)
+        for (int64_t i = 0; i < width; i++) partner[j * width + i] *= chosen[j];
 }
 
 /* Fixes the sign of each column of v (rows x cols): its first component that is at least half as large as the largest
  * one becomes positive.  The rows of `partner` (cols x width), if there is one, follow. */
 static void LOCAL(orient)(REAL *v, int64_t rows, int64_t cols, REAL *partner, int64_t width)
 {
-    for (int64_t j = 0; j < cols; j++) {
-        REAL largest = 0, chosen = 0;
-        for (int64_t i = 0; i < rows; i++)
-            if (ABS(v[i * cols + j]) > largest) largest = ABS(v[i * cols + j]);
-        for (int64_t i = 0; i < rows && chosen == 0; i++)
-            if (2 * ABS(v[i * cols + j]) >= largest) chosen = v[i * cols + j];
-        if (!(chosen < 0)) continue;
-        for (int64_t i = 0; i < rows; i++) v[i * cols + j] = -v[i * cols + j];
-        for (int64_t i = 0; i < width; i++) partner[j * width + i] = -partner[j * width + i];
-    }
+    for (int64_t j = 0; j < cols; j += TILE) LOCAL(orient_some)
+    (v + j, rows, cols, cols - j < TILE ? cols - j : TILE, partner ? partner + j * width : NULL, width);
 }
 
 #ifdef GD_HAVE_BLAS
@@ -197,10 +219,88 @@ static void LOCAL(triangular)(const problems *p, int64_t b, char *work)
 
 /* ---- QR ---- */
 
+#ifdef GD_HAVE_BLAS
+/* Tall matrices are factored in blocks of rows that stay in a cache, then the blocks' triangles, one above the other, are
+ * (Demmel, Grigori, Hoemmen and Langou 2012).  The number of blocks, each of more rows than columns; below 2:
+ * one is enough. */
+static int64_t LOCAL(tall_blocks)(int64_t m, int64_t n)
+{
+    int64_t rows = TALL_BYTES / (int64_t)sizeof(REAL) / (n ? n : 1);
+    if (rows < 4 * n) rows = 4 * n;
+    return n && m * n >= TALL_LEAST ? m / rows : 0;
+}
+
+static size_t LOCAL(tall_bytes)(int64_t m, int64_t n)
+{
+    int64_t blocks = LOCAL(tall_blocks)(m, n);
+    return (size_t)(m * n + blocks * n * n + n * n + (blocks + 2 + TALL_ROOM) * n) * sizeof(REAL);
+}
+
+/* The signs of columns that one sweep of Householder reflections gives: those of Q - S = L U with S = diag(+-1), which is chosen
+ * on the way (Ballard, Demmel, Grigori, Jacquelin, Knight and Nguyen 2015).  w: the top of Q, overwritten. */
+static void LOCAL(reflected_signs)(REAL *w, int64_t n, REAL *sign)
+{
+    for (int64_t j = 0; j < n; j++) {
+        sign[j] = w[j * n + j] < 0 ? 1 : -1;
+        w[j * n + j] -= sign[j];
+        for (int64_t i = j + 1; i < n; i++) {
+            REAL factor = w[i * n + j] / w[j * n + j];
+            for (int64_t k = j + 1; k < n; k++) w[i * n + k] -= factor * w[j * n + k];
+        }
+    }
+}
+
+/* The upper triangle of an m x n matrix, columns first, to `to` with rows `step` apart columns first, or rows first. */
+static void LOCAL(take_triangle)(const REAL *a, int64_t m, int64_t n, REAL *to, int64_t down, int64_t right)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < n; i++) to[i * down + j * right] = i <= j ? a[i + j * m] : 0;
+}
+
+/* q (m x n) and r (n x n), row by row. */
+static void LOCAL(tall_qr)(int64_t m, int64_t n, const REAL *from, REAL *q, REAL *r, REAL *work)
+{
+    int64_t blocks = LOCAL(tall_blocks)(m, n), high = blocks * n;
+    REAL *factors = work, *stack = factors + m * n, *tau = stack + high * n;
+    REAL *sign = tau + (blocks + 1) * n, *top = sign + n, *room = top + n * n;
+    const int size = (int)(TALL_ROOM * n);
+    for (int64_t b = 0; b < blocks; b++) {
+        int64_t first = b * m / blocks, rows = (b + 1) * m / blocks - first;
+        REAL *a = factors + first * n;
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < n; j++) a[i + j * rows] = from[(first + i) * n + j];
+        (void)LAPACK(geqrf)(LAPACK_COL_MAJOR, (int)rows, (int)n, a, (int)rows, tau + b * n, room, size);
+        LOCAL(take_triangle)(a, rows, n, stack + b * n, 1, high);
+    }
+    (void)LAPACK(geqrf)(LAPACK_COL_MAJOR, (int)high, (int)n, stack, (int)high, tau + high, room, size);
+    LOCAL(take_triangle)(stack, high, n, r, n, 1);
+    (void)LAPACK(orgqr)(LAPACK_COL_MAJOR, (int)high, (int)n, (int)n, stack, (int)high, tau + high, room,
+                        size);
+    for (int64_t b = 0; b < blocks; b++) {
+        int64_t first = b * m / blocks, rows = (b + 1) * m / blocks - first;
+        REAL *a = factors + first * n;
+        (void)LAPACK(orgqr)(LAPACK_COL_MAJOR, (int)rows, (int)n, (int)n, a, (int)rows, tau + b * n, room,
+                            size);
+        if (b == 0) { /* signs are known from the first rows, and belong to the stack's columns */
+            GEMM(CblasRowMajor, CblasTrans, CblasTrans, (int)n, (int)n, (int)n, 1, a, (int)rows, stack,
+                 (int)high, 0, top, (int)n);
+            LOCAL(reflected_signs)(top, n, sign);
+            for (int64_t j = 0; j < n; j++)
+                for (int64_t i = 0; i < high; i++) stack[i + j * high] *= sign[j];
+            for (int64_t i = 0; i < n; i++)
+                for (int64_t j = 0; j < n; j++) r[i * n + j] *= sign[i];
+        }
+        GEMM(CblasRowMajor, CblasTrans, CblasTrans, (int)rows, (int)n, (int)n, 1, a, (int)rows, stack + b * n,
+             (int)high, 0, q + first * n, (int)n);
+    }
+}
+#endif
+
 static size_t LOCAL(qr_bytes)(problems *p)
 {
     int64_t m = p->m, n = p->n;
 #ifdef GD_HAVE_BLAS
+    if (LOCAL(tall_blocks)(m, n) > 1) return LOCAL(tall_bytes)(m, n);
     REAL lq = 0, q = 0, none = 0;
     (void)LAPACK(gelqf)(LAPACK_COL_MAJOR, (int)n, (int)m, &none, (int)n, &none, &lq, -1);
     (void)LAPACK(orglq)(LAPACK_COL_MAJOR, (int)p->k, (int)m, (int)p->k, &none, (int)n, &none, &q, -1);
@@ -216,7 +316,12 @@ static void LOCAL(qr)(const problems *p, int64_t b, char *work)
     int64_t m = p->m, n = p->n, k = p->k;
     const REAL *from = LOCAL(at)(p->in[0], b);
     REAL *q = LOCAL(at)(p->out[0], b), *r = LOCAL(at)(p->out[1], b), *a = (REAL *)(void *)work;
+    p->info[b] = 0;
 #ifdef GD_HAVE_BLAS
+    if (LOCAL(tall_blocks)(m, n) > 1) {
+        LOCAL(tall_qr)(m, n, from, q, r, a);
+        return;
+    }
     REAL *tau = a + m * n, *room = tau + k;
     LOCAL(copy)(a, from, m * n);
     (void)LAPACK(gelqf)(LAPACK_COL_MAJOR, (int)n, (int)m, a, (int)n, tau, room, (int)p->room);
@@ -225,9 +330,9 @@ static void LOCAL(qr)(const problems *p, int64_t b, char *work)
     (void)LAPACK(orglq)(LAPACK_COL_MAJOR, (int)k, (int)m, (int)k, a, (int)n, tau, room, (int)p->room);
     for (int64_t i = 0; i < m; i++) LOCAL(copy)(q + i * k, a + i * n, k);
 #else
+    (void)k;
     (void)DENSE(qr)(m, n, from, n, q, k, r, n, a);
 #endif
-    p->info[b] = 0;
 }
 
 /* ---- eigenvalues ---- */
@@ -286,15 +391,36 @@ static size_t LOCAL(svd_bytes)(problems *p)
 #ifdef GD_HAVE_BLAS
     REAL room = 0, none = 0;
     int whole = 0;
+    size_t tall = LOCAL(tall_blocks)(m, n) > 1
+                      ? LOCAL(tall_bytes)(m, n) + (size_t)(m * n + n * n) * sizeof(REAL)
+                      : 0;
+    if (tall) m = n; /* of the triangle */
     (void)LAPACK(gesdd)(LAPACK_COL_MAJOR, 'S', (int)n, (int)m, &none, (int)n, &none, &none, (int)n, &none,
                         (int)k, &room, -1, &whole);
     p->room = room_for((double)room);
-    return (size_t)(m * n + p->room) * sizeof(REAL) + (size_t)(8 * k) * sizeof(int);
+    return (size_t)(m * n + p->room) * sizeof(REAL) + (size_t)(8 * k + 16) * sizeof(int) + tall;
 #else
     (void)k;
     return (size_t)gd__dense_svd_work(m, n) * sizeof(REAL);
 #endif
 }
+
+#ifdef GD_HAVE_BLAS
+/* A = Q R, R = W diag(s) V^T: u = Q W. */
+static void LOCAL(tall_svd)(const problems *p, int64_t b, const REAL *from, REAL *u, REAL *s, REAL *vt,
+                            REAL *work)
+{
+    int64_t m = p->m, n = p->n;
+    REAL *q = work, *r = q + m * n, *w = r + n * n, *room = w + n * n;
+    LOCAL(tall_qr)(m, n, from, q, r, room);
+    int *whole = (int *)(void *)(room + p->room + p->room % 2);
+    p->info[b] = LAPACK(gesdd)(LAPACK_COL_MAJOR, 'S', (int)n, (int)n, r, (int)n, s, vt, (int)n, w, (int)n,
+                               room, (int)p->room, whole);
+    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)m, (int)n, (int)n, 1, q, (int)n, w, (int)n, 0, u,
+         (int)n);
+    LOCAL(orient)(u, m, n, vt, n);
+}
+#endif
 
 static void LOCAL(svd)(const problems *p, int64_t b, char *work)
 {
@@ -305,6 +431,10 @@ static void LOCAL(svd)(const problems *p, int64_t b, char *work)
     p->info[b] = LOCAL(finite)(from, m * n) ? 0 : NOT_FINITE;
     if (p->info[b]) return;
 #ifdef GD_HAVE_BLAS
+    if (LOCAL(tall_blocks)(m, n) > 1) {
+        LOCAL(tall_svd)(p, b, from, u, s, vt, a);
+        return;
+    }
     REAL *room = a + m * n;
     int *whole = (int *)(void *)(room + p->room);
     LOCAL(copy)(a, from, m * n);
