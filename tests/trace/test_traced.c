@@ -583,7 +583,7 @@ static void a_replay_asks_for_no_memory(void **unused)
     assert_true(replays(f));
     memory *m = test_memory();
     int64_t before = m->requests;
-    int64_t most = 100000 / test_share();
+    int64_t most = 1000000 / test_share();
     for (int64_t call = 0; call < most; call++) {
         if (gd_write_f64(x, (double[]){-1.2 + 1e-6 * (double)call, 1}, 2)) break;
         int64_t writing = m->requests - before;

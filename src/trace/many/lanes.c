@@ -57,13 +57,13 @@ static void put_step(maker *m, const gd_lane_step *step)
 
 static uint32_t at_slot(int32_t slot) { return (uint32_t)slot * (uint32_t)GD_LANE_SLOT; }
 
-static uint32_t place_of(const maker *m, int32_t value) { return value < 0 ? 0 : at_slot(m->slot[value]); }
+static uint32_t slot_place(const maker *m, int32_t value) { return value < 0 ? 0 : at_slot(m->slot[value]); }
 
 static void put_stores(maker *m, int32_t k)
 {
     for (int32_t i = m->first[k]; i >= 0; i = m->next[i]) {
         const gd_tape_store *s = &m->tape->store[i];
-        put_step(m, &(gd_lane_step){.to = place_of(m, k),
+        put_step(m, &(gd_lane_step){.to = slot_place(m, k),
                                     .buffer = s->buffer,
                                     .offset = s->offset,
                                     .item = item_of(m->tape->value[k].type),
@@ -80,7 +80,7 @@ static void put_numbers(maker *m)
         if (v->op != GD_TAPE_NUMBER) continue;
         m->slot[k] = m->slots++;
         if (!enlarge(m, &l->number, l->numbers, &l->number_room, sizeof *l->number)) return;
-        l->number[l->numbers++] = (gd_lane_number){place_of(m, k), (gd_tape_type)v->type, v->as.f[0]};
+        l->number[l->numbers++] = (gd_lane_number){slot_place(m, k), (gd_tape_type)v->type, v->as.f[0]};
         put_stores(m, k);
     }
 }
@@ -103,16 +103,16 @@ static void put_value(maker *m, int32_t k)
     const gd_tape_value *v = &m->tape->value[k];
     gd_lane_step s = {.item = item_of(v->type)};
     m->slot[k] = m->frees ? m->free[--m->frees] : m->slots++;
-    s.to = place_of(m, k);
+    s.to = slot_place(m, k);
     if (v->op == GD_TAPE_LOAD) {
         s.buffer = v->a;
         s.offset = v->b;
         m->failed = m->failed || !is_there(m, v->a);
     } else {
         s.fn = kernel_of(m, v);
-        s.x = place_of(m, v->a);
-        s.y = place_of(m, v->b);
-        s.z = place_of(m, v->c);
+        s.x = slot_place(m, v->a);
+        s.y = slot_place(m, v->b);
+        s.z = slot_place(m, v->c);
         memcpy(s.f, v->as.f, sizeof s.f);
         m->failed = m->failed || !s.fn;
     }
