@@ -19,6 +19,15 @@ static gd_tensor *running(void *user, gd_tensor *const *in, int count)
     return gd_square(gd_cumsum(in[0], "0"));
 }
 
+/* Squares of differences of adjacent inputs: the Hessian has three diagonals. */
+static gd_tensor *roughness(void *user, gd_tensor *const *in, int count)
+{
+    (void)user, (void)count;
+    int64_t n = gd_numel(in[0]);
+    return gd_sum(gd_square(gd_sub(gd_slice(in[0], "0", 1, n, 1), gd_slice(in[0], "0", 0, n - 1, 1))), NULL,
+                  false);
+}
+
 static void print(const char *what, gd_tensor *t)
 {
     printf("%s:", what);
@@ -44,6 +53,21 @@ static gd_status replay(gd_ctx *ctx, gd_tensor *x, gd_tensor *v)
         print("Jacobian", jacobian);
     }
     gd_traced_free(f), gd_traced_free(g);
+    return status;
+}
+
+/* The entries of a Hessian that can be other than zero, and all of it. */
+static gd_status structure(gd_ctx *ctx, gd_tensor *x)
+{
+    gd_traced *f = gd_trace(ctx, roughness, NULL, NULL);
+    gd_tensor *rows = NULL, *columns = NULL, *hessian = gd_traced_hessian(f, &x, 1);
+    gd_status status = gd_traced_sparsity(f, GD_TRACED_HESSIAN, &x, 1, &rows, &columns);
+    if (!status) {
+        print("rows", rows);
+        print("columns", columns);
+        print("Hessian", hessian);
+    }
+    gd_traced_free(f);
     return status;
 }
 
@@ -73,6 +97,7 @@ int main(void)
     gd_status status = gd_gradcheck(soft_maximum, NULL, &x, 1, &check);
     if (!status) printf("both derivatives agree with differences\n");
     if (!status) status = replay(ctx, x, v);
+    if (!status) status = structure(ctx, x);
     if (!status) status = operators(x, v);
     gd_scope_end(ctx);
     if (!status) status = gd_error(ctx);
