@@ -14,13 +14,19 @@ static const bench_case *find(const bench_case *list, const char *name)
     return NULL;
 }
 
-int bench_count_case(const char *name, long repeats)
+void (*bench_count_find(const char *name))(long)
 {
     const bench_case *found = find(bench_trace_cases, name);
     if (!found) found = find(bench_small_cases, name);
     if (!found) found = find(bench_small_peers, name);
-    if (!found) return 2;
-    found->run(repeats);
+    return found ? found->run : NULL;
+}
+
+int bench_count_case(const char *name, long repeats)
+{
+    void (*run)(long) = bench_count_find(name);
+    if (!run) return 2;
+    run(repeats);
     return 0;
 }
 

@@ -10,6 +10,8 @@ typedef struct bench_case {
 /* Ended by a row without a name: of small_cases.c, and of what they are compared with (small_peers.c). */
 extern const bench_case bench_small_cases[], bench_small_peers[];
 
+/* The function of the named case, of its repeats; NULL: there is no such case. */
+void (*bench_count_find(const char *name))(long);
 /* Runs the named case so many times; 2: there is no such case. */
 int bench_count_case(const char *name, long repeats);
 

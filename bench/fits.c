@@ -1,5 +1,6 @@
 /* Least squares beyond one dense fit: many parameters of which each residual reads two, and a thousand small fits. */
 #include "bench.h"
+#include "count.h"
 #include "gradus/lsq.h"
 
 #include <math.h>
@@ -120,6 +121,66 @@ static void fit_decays(void *arg)
     if (gd_least_squares_many(d->ctx, &many, NULL, d->x, d->out)) bench_check(d->ctx);
 }
 
+typedef struct peer_fits {
+    const char *name;
+    void (*run)(long fits);
+} peer_fits;
+
+static void run_peer(void *arg)
+{
+    const peer_fits *peer = arg;
+    peer->run(FITS);
+}
+
+/* Microseconds of a fit beside those of the libraries that the program was built with, in turn. */
+static void report_beside(const char *name, bench_fn ours, void *arg)
+{
+    static const struct {
+        const char *find, *against;
+        double ratio;
+    } peers[] = {{"gsl-fit", "GSL, one after the other:", 1}, {"minpack-fit", "MINPACK, no errors:", 0}};
+    bool any = false;
+    for (size_t k = 0; k < sizeof peers / sizeof *peers; k++) {
+        peer_fits peer = {peers[k].find, bench_count_find(peers[k].find)};
+        double time, other;
+        if (!peer.run) continue;
+        bench_compare(ours, arg, run_peer, &peer, &time, &other);
+        bench_report((report){.name = any ? "the same" : name,
+                              .value = 1e6 / FITS * time,
+                              .unit = "us",
+                              .against = peers[k].against,
+                              .other = 1e6 / FITS * other,
+                              .ratio_limit = peers[k].ratio});
+        any = true;
+    }
+    if (!any) bench_report((report){.name = name, .value = 1e6 / FITS * bench_time(ours, arg), .unit = "us"});
+}
+
+/* The same in instructions, which other work on the machine does not change. */
+static void report_counted(void)
+{
+    static const struct {
+        const char *name, *text, *peer, *against;
+        double limit, ratio;
+    } rows[] = {{"fit-many", "the same, by callgrind", "gsl-fit", "GSL:", 200e3, 1},
+                {"fit-many", "the same", "minpack-fit", "MINPACK, no errors:", 0, 0},
+                {"fit-callbacks", "one fit by callbacks, with errors", "gsl-fit", "GSL:", 200e3, 1}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        double count = bench_instructions(rows[k].name, 100),
+               other = count > 0 ? bench_instructions(rows[k].peer, 100) : 0;
+        if (!(count > 0)) continue;
+        bench_report((report){.name = rows[k].text,
+                              .value = count,
+                              .unit = "instructions",
+                              .against = other > 0 ? rows[k].against : NULL,
+                              .other = other,
+                              .limit = rows[k].limit,
+                              .ratio_limit = rows[k].ratio});
+    }
+    if (*bench_missing_peers())
+        bench_note("not compared with, for they were not there at build time:", bench_missing_peers());
+}
+
 void bench_many(void)
 {
     static decays d;
@@ -138,9 +199,8 @@ void bench_many(void)
     d.table[1] = gd_from_f64(d.ctx, GD_F64, 1, &rows, y);
     for (int k = 0; k < 3; k++) d.like[k] = gd_scalar(d.ctx, GD_F64, 1);
     bench_check(d.ctx);
-    bench_report((report){.name = "a fit of 20 points and 3 parameters, of 1000, with errors, one thread",
-                          .value = 1e6 / FITS * bench_time(fit_decays, &d),
-                          .unit = "us"});
+    report_beside("a fit of 20 points and 3 parameters, of 1000, with errors, one thread", fit_decays, &d);
+    report_counted();
     for (int k = 0; k < 2; k++) gd_release(d.table[k]);
     for (int k = 0; k < 3; k++) gd_release(d.like[k]);
     gd_ctx_free(d.ctx);

@@ -15,6 +15,12 @@
 
 #define GD_PIECE_BYTES 16384 /* of a vector: some of them stay in cache while a history is read */
 
+/* Bounds of elements of the dtype of a loop; a step of 0: one number for all, else 1. */
+typedef struct gd_edges {
+    const void *low, *high;
+    int64_t low_step, high_step;
+} gd_edges;
+
 typedef struct gd_vector_loops {
     double (*dot)(const void *x, const void *y, int64_t n);
     double (*sum)(const void *x, const void *y, int64_t n);     /* of magnitudes; y is not used */
@@ -32,6 +38,11 @@ typedef struct gd_vector_loops {
     /* o = c x + sum of coef row; past: o does not go into the caches */
     void (*combine)(void *o, const void *x, double c, const void *const *rows, const double *coef, int count,
                     int64_t n, bool past);
+    /* is an element below its low bound or above its high one?  NaN is neither */
+    bool (*outside)(const void *x, const gd_edges *edges, int64_t n);
+    /* o = x - a u from the first element on, as long as that is further than far (|x| + |o|) from the bounds: how many elements */
+    int64_t (*move_inside)(void *o, const void *x, const void *u, double a, double far, const gd_edges *edges,
+                           int64_t n);
     void (*rank_two)(void *row, double s_row, double z_row, const void *s, const void *z, const double c[3],
                      int64_t n);
 } gd_vector_loops;

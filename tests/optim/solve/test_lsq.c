@@ -498,6 +498,69 @@ static void what_cannot_be_is_refused(void **state)
     assert_error(ctx, GD_ARGUMENT, "least squares: element 1: bounds 3 and 2 leave nothing");
 }
 
+typedef struct decay {
+    int calls;
+    double t[20], y[20];
+} decay;
+
+static gd_status decay_residuals(void *user, const double *x, double *r)
+{
+    decay *d = user;
+    d->calls++;
+    for (int i = 0; i < 20; i++) r[i] = x[0] * exp(-x[1] * d->t[i]) + x[2] - d->y[i];
+    return GD_OK;
+}
+
+static gd_status decay_jacobian(void *user, const double *x, double *j)
+{
+    const decay *d = user;
+    for (int i = 0; i < 20; i++) {
+        double e = exp(-x[1] * d->t[i]);
+        j[3 * i] = e;
+        j[3 * i + 1] = -x[0] * d->t[i] * e;
+        j[3 * i + 2] = 1;
+    }
+    return GD_OK;
+}
+
+/* The decrease that is foreseen drowns in the rounding of the loss long before the parameters have their last digits: no dampings are
+ * tried one after the other there. */
+static void a_loss_at_rounding_ends_the_search(void **state)
+{
+    (void)state;
+    int calls = 0;
+    for (unsigned k = 0; k < 50; k++) {
+        decay d = {0};
+        uint32_t seed = 11 + k;
+        for (int i = 0; i < 20; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            d.t[i] = 0.25 * i;
+            d.y[i] = (2 + k / 50.0) * exp(-0.8 * d.t[i]) + 0.5 +
+                     0.1 * ((double)(seed >> 8) / (1 << 24) - 0.5);
+        }
+        gd_lsq_problem p = {.residuals = 20,
+                            .params = 3,
+                            .user = &d,
+                            .residual = decay_residuals,
+                            .jacobian = decay_jacobian};
+        gd_lsq_result fit;
+        double x[] = {1, 1, 1}, r[20], j[60];
+        assert_int_equal(gd_lsq_solve(ctx, &p, x, NULL, &fit), GD_OK);
+        assert_true(fit.solve.converged);
+        gd_lsq_result_clear(&fit);
+        calls += d.calls;
+        /* J^T r is 0 to the rounding of its terms */
+        (void)decay_residuals(&d, x, r);
+        (void)decay_jacobian(&d, x, j);
+        for (int c = 0; c < 3; c++) {
+            double sum = 0, size = 0;
+            for (int i = 0; i < 20; i++) sum += j[3 * i + c] * r[i], size += fabs(j[3 * i + c] * r[i]);
+            assert_true(fabs(sum) <= 1e-13 * size);
+        }
+    }
+    assert_in_range(calls, 50, 50 * 14); /* more than 16 each where dampings are tried */
+}
+
 static void limits_hold(void **state)
 {
     (void)state;
@@ -564,6 +627,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_not_determined_is_named, start_scope, stop_scope),
         cmocka_unit_test_setup_teardown(points_that_are_not_finite_are_bad_points, start_scope, stop_scope),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, start_scope, stop_scope),
+        cmocka_unit_test_setup_teardown(a_loss_at_rounding_ends_the_search, start_scope, stop_scope),
         cmocka_unit_test_setup_teardown(limits_hold, start_scope, stop_scope),
         cmocka_unit_test(every_failed_allocation_is_an_error),
     };

@@ -266,14 +266,65 @@ static void parts_that_are_free(void **state)
     check_all(check_free, 1);
 }
 
+/* Bounds: one number for all, or of each element. */
+static void check_bounds(const gd_vector_loops *loops, const vectors *m, int64_t n, double *out, bool each)
+{
+    void *x = m->row[1], *u = m->row[2], *low = m->row[3], *high = m->row[4], *o = m->row[0];
+    gd_edges edges = {.low = low, .high = high, .low_step = each, .high_step = each};
+    double a = 0.5, far = 1e-6;
+    for (int64_t i = 0; i < MOST; i++) {
+        put(m, low, i, each ? at(m, x, i) - 1 : -300);
+        put(m, high, i, each ? at(m, x, i) + 200 : 300);
+    }
+    assert_false(loops->outside(x, &edges, n));
+    int64_t freely = loops->move_inside(o, x, u, a, far, &edges, n), first = n;
+    assert_true(freely >= 0 && freely <= n);
+    for (int64_t i = 0; i < n; i++) {
+        double to = at(m, x, i) - a * at(m, u, i), edge = far * (fabs(at(m, x, i)) + fabs(to));
+        double l = at(m, low, each ? i : 0), h = at(m, high, each ? i : 0);
+        bool free = to - l > edge && h - to > edge;
+        if (!free && i < first) first = i;
+        if (i < freely) assert_true(free && at(m, o, i) == (m->item == 4 ? (double)(float)to : to));
+    }
+    assert_true(freely % 8 == 0 && first - freely < 8); /* it ends with the eight that one is near in */
+    out[0] = (double)freely;
+    /* one element outside, wherever it is; -0 on a bound of 0, and NaN, are not */
+    for (int64_t i = 0; i < n; i++) {
+        double save = at(m, x, i);
+        put(m, x, i, i % 2 ? 301 + 300 * fabs(save) : -301 - 300 * fabs(save));
+        assert_true(loops->outside(x, &edges, n));
+        put(m, x, i, NAN);
+        assert_false(loops->outside(x, &edges, n));
+        put(m, x, i, save);
+    }
+    if (!each) put(m, high, 0, 0), put(m, low, 0, 0);
+    for (int64_t i = 0; i < n && !each; i++) put(m, x, i, i % 2 ? -0.0 : 0.0);
+    assert_false(loops->outside(x, &edges, n));
+}
+
+static void check_one_bound(const gd_vector_loops *loops, const vectors *m, int64_t n, double *out)
+{
+    check_bounds(loops, m, n, out, false);
+}
+
+static void check_each_bound(const gd_vector_loops *loops, const vectors *m, int64_t n, double *out)
+{
+    check_bounds(loops, m, n, out, true);
+}
+
+static void moves_inside_bounds(void **state)
+{
+    (void)state;
+    check_all(check_one_bound, 1);
+    check_all(check_each_bound, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_of_many_rows),
-        cmocka_unit_test(combinations_of_rows),
-        cmocka_unit_test(new_pairs),
-        cmocka_unit_test(sums_of_one_vector),
-        cmocka_unit_test(parts_that_are_free),
+        cmocka_unit_test(moves_inside_bounds),  cmocka_unit_test(products_of_many_rows),
+        cmocka_unit_test(combinations_of_rows), cmocka_unit_test(new_pairs),
+        cmocka_unit_test(sums_of_one_vector),   cmocka_unit_test(parts_that_are_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

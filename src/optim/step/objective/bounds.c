@@ -94,6 +94,14 @@ static double high_at(const strip *s, int64_t i) { return s->high[i * s->high_st
 /* NaN stays. */
 static double clamp_to(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
 
+/* The loops over its numbers, which are f64. */
+static const gd_vector_loops *loops_of(const numbers *n) { return gd__loops_for(n->t->head.ctx, GD_F64); }
+
+static gd_edges edges_of(const strip *s)
+{
+    return (gd_edges){.low = s->low, .high = s->high, .low_step = s->low_step, .high_step = s->high_step};
+}
+
 static double residual_at(const strip *s, int64_t i, double x, double g)
 {
     /* of g, not of x - g: far out that is x */
@@ -128,7 +136,8 @@ static gd_status check_bounds(const gd_var *var, int index, gd_tensor *const bot
     s.low = bound_numbers(both[0], &lowest, &s.low_step);
     s.high = bound_numbers(both[1], &highest, &s.high_step);
     const char *name = gd_var_param_name(var, index);
-    for (int64_t i = 0; i < s.n; i++)
+    int64_t different = s.low_step || s.high_step || !s.n ? s.n : 1;
+    for (int64_t i = 0; i < different; i++)
         if (!(low_at(&s, i) <= high_at(&s, i)) || low_at(&s, i) == INFINITY || high_at(&s, i) == -INFINITY)
             return gd_fail(var->ctx, GD_VALUE,
                            "bounds: parameter '%.60s', element %lld: no number is between %g and %g",
@@ -263,23 +272,36 @@ typedef struct residuals {
 
 /* Who is held, where held is what lies nearer than `most` to its bound, too; and the residual.  The strip is a copy: sides that are
  * written might be parts of one elsewhere. */
-static void hold(const strip of, const double *x, const double *g, double most, residuals *all)
+static inline __attribute__((always_inline)) void hold_with(const strip of, bool alike, const double *x,
+                                                            const double *g, double most, residuals *all)
 {
     residuals r = *all;
     const strip *s = &of;
     uint8_t *side = of.side;
+    const double first_low = of.low[0], first_high = of.high[0];
+    if (alike) r.boxed = r.boxed && first_low > -INFINITY && first_high < INFINITY;
     for (int64_t i = 0; i < of.n; i++) {
-        double low = low_at(s, i), high = high_at(s, i), one = fabs(x[i] - clamp_to(x[i] - g[i], low, high));
+        double low = alike ? first_low : low_at(s, i), high = alike ? first_high : high_at(s, i),
+               one = fabs(x[i] - clamp_to(x[i] - g[i], low, high));
         if (!(one <= r.kkt)) r.kkt = one;
         r.sum += one;
         r.square += one * one;
-        r.boxed = r.boxed && low > -INFINITY && high < INFINITY;
+        if (!alike) r.boxed = r.boxed && low > -INFINITY && high < INFINITY;
         double off = g[i] > 0 ? x[i] - low : high - x[i], near = NEAR * (1 + fabs(x[i]));
         bool held = (g[i] > 0 || g[i] < 0) && off <= (most < near ? most : near);
         if (held && off > r.furthest && low != high) r.furthest = off;
         if (side) side[i] = low == high ? 1 : !held ? 0 : g[i] > 0 ? 1 : 2;
     }
     *all = r;
+}
+
+static void hold(const strip of, const double *x, const double *g, double most, residuals *all)
+{
+    if (!of.n) return;
+    if (of.low_step || of.high_step)
+        hold_with(of, false, x, g, most, all);
+    else
+        hold_with(of, true, x, g, most, all);
 }
 
 static gd_status each_pair(gd_var *var, gd_tensor *const *grad, double most, residuals *r)
@@ -411,14 +433,17 @@ gd_status gd__bounds_first_update(gd_var *var)
 
 /* ---- an update inside them ---- */
 
-static void bring_within(const strip of, const double *x, const double *g, const double *u, bool project,
-                         double kkt, double *out, gd_within *w)
+static inline __attribute__((always_inline)) void bring_with(const strip of, bool alike, const double *x,
+                                                             const double *g, const double *u, bool project,
+                                                             double kkt, double *out, gd_within *w)
 {
     gd_within all = *w;
     const strip *s = &of;
     uint8_t *side = of.side;
+    const double first_low = of.low[0], first_high = of.high[0];
     for (int64_t i = 0; i < of.n; i++) {
-        double low = low_at(s, i), high = high_at(s, i), v = side && side[i] ? 0 : u[i], to = x[i] - v;
+        double low = alike ? first_low : low_at(s, i), high = alike ? first_high : high_at(s, i),
+               v = side && side[i] ? 0 : u[i], to = x[i] - v;
         int beyond = to < low ? 1 : to > high ? 2 : 0;
         double room = beyond == 1 ? x[i] - low : high - x[i];
         if (beyond && side && room <= fmin(NEAR * (1 + fabs(x[i])), kkt)) {
@@ -435,6 +460,16 @@ static void bring_within(const strip of, const double *x, const double *g, const
         out[i] = v;
     }
     *w = all;
+}
+
+static void bring_within(const strip of, const double *x, const double *g, const double *u, bool project,
+                         double kkt, double *out, gd_within *w)
+{
+    if (!of.n) return;
+    if (of.low_step || of.high_step)
+        bring_with(of, false, x, g, u, project, kkt, out, w);
+    else
+        bring_with(of, true, x, g, u, project, kkt, out, w);
 }
 
 gd_status gd__bounds_within(gd_var *var, gd_tensor *const *u, bool project, gd_tensor **out,
@@ -470,6 +505,31 @@ static double settle(const strip *s, int64_t i, double x, double step)
     return clamp_to(to, low, high);
 }
 
+/* Element by element where a bound is near, else with the vector loop: the same numbers.  Rounded as the scaled update is, so that a
+ * search and the end of its step meet at the same bits. */
+static void move_strip(const strip *s, const uint8_t *side, bool narrow, const numbers *from, const double *u,
+                       double a, double *to)
+{
+    const gd_vector_loops *loops = loops_of(from);
+    const double *x = from->v;
+    for (int64_t k = 0; k < s->n;) {
+        int64_t end = s->n;
+        if (!side && !narrow) {
+            gd_edges edges = edges_of(s);
+            edges.low = s->low + k * s->low_step;
+            edges.high = s->high + k * s->high_step;
+            k += loops->move_inside(to + k, x + k, u + k, a, 4 * s->eps, &edges, s->n - k);
+            end = k + 8 < s->n ? k + 8 : s->n;
+        }
+        for (; k < end; k++) {
+            double step = narrow ? (double)(float)(a * u[k]) : a * u[k];
+            to[k] = !side || !side[k] ? settle(s, k, x[k], step)
+                    : side[k] == 1    ? low_at(s, k)
+                                      : high_at(s, k);
+        }
+    }
+}
+
 gd_status gd__bounds_move(gd_var *var, gd_tensor *const *x, gd_tensor *const *u, double a)
 {
     gd_status status = GD_OK;
@@ -483,13 +543,7 @@ gd_status gd__bounds_move(gd_var *var, gd_tensor *const *x, gd_tensor *const *u,
         status = numbers_open(&from, x[i]);
         if (!status) status = numbers_open(&by, u[i]);
         if (!status) status = numbers_open(&to, var->params[i]);
-        for (int64_t k = 0; k < s.n && !status; k++) {
-            /* rounded as the scaled update is, so that a search and the end of its step meet at the same bits */
-            double step = narrow ? (double)(float)(a * by.v[k]) : a * by.v[k];
-            to.v[k] = !side || !side[k] ? settle(&s, k, from.v[k], step)
-                      : side[k] == 1    ? low_at(&s, k)
-                                        : high_at(&s, k);
-        }
+        if (!status) move_strip(&s, side, narrow, &from, by.v, a, to.v);
         if (!status) status = numbers_write(&to);
         numbers_close(&to);
         numbers_close(&by);
@@ -520,11 +574,9 @@ gd_status gd__bounds_clamp(gd_optimizer *o, gd_tensor *const *params, gd_tensor 
         bool any = false;
         strip s = strip_of(o, params[i]);
         status = numbers_open(&v, values[i]);
-        for (int64_t k = 0; k < s.n && !status; k++) {
-            double to = clamp_to(v.v[k], low_at(&s, k), high_at(&s, k));
-            any = any || to < v.v[k] || to > v.v[k];
-            v.v[k] = to;
-        }
+        gd_edges edges = edges_of(&s);
+        if (!status) any = loops_of(&v)->outside(v.v, &edges, s.n);
+        for (int64_t k = 0; k < s.n && any; k++) v.v[k] = clamp_to(v.v[k], low_at(&s, k), high_at(&s, k));
         if (!status && any) status = numbers_write(&v);
         numbers_close(&v);
         if (moved) *moved = *moved || any;
@@ -542,8 +594,8 @@ gd_status gd__bounds_outside(gd_var *var, bool *outside)
         numbers x;
         strip s = strip_of(var->optimizer, var->params[i]);
         status = numbers_open(&x, var->params[i]);
-        for (int64_t k = 0; k < s.n && !status && !*outside; k++)
-            *outside = x.v[k] < low_at(&s, k) || x.v[k] > high_at(&s, k);
+        gd_edges edges = edges_of(&s);
+        if (!status) *outside = loops_of(&x)->outside(x.v, &edges, s.n);
         numbers_close(&x);
     }
     return status;

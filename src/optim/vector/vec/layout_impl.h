@@ -302,6 +302,66 @@ static void NAME(combine)(void *o_, const void *x_, double c, const void *const 
     }
 }
 
+/* Bounds of eight elements from one on; one number for all is there eight times. */
+#define EDGES(edges)                                                        \
+    const T *low = (edges)->low, *high = (edges)->high;                     \
+    T all_low[8], all_high[8];                                              \
+    for (int k = 0; k < 8; k++) all_low[k] = low[0], all_high[k] = high[0]; \
+    if (!(edges)->low_step) low = all_low;                                  \
+    if (!(edges)->high_step) high = all_high;                               \
+    int64_t low_by = (edges)->low_step ? 8 : 0, high_by = (edges)->high_step ? 8 : 0
+
+static bool NAME(outside)(const void *x_, const gd_edges *edges, int64_t n)
+{
+    const T *x = x_;
+    int64_t i = 0;
+    if (n <= 0) return false;
+    EDGES(edges);
+    /* by the signs of differences, as compilers take vectors apart to compare them; -0 and NaN are looked at again */
+    while (i + 8 <= n) {
+        whole signs = {0};
+        int64_t begin = i;
+        const T *block_low = low, *block_high = high;
+        for (int64_t end = n - i > 1024 ? i + 1024 : n; i + 8 <= end; i += 8) {
+            wide v = LOAD(x + i);
+            signs |= (whole)(v - LOAD(low)) | (whole)(LOAD(high) - v);
+            low += low_by, high += high_by;
+        }
+        int64_t any = 0;
+        for (int k = 0; k < 8; k++) any |= signs[k];
+        for (int64_t k = 0; any < 0 && k < i - begin; k++) {
+            int64_t at_low = low_by ? k : 0, at_high = high_by ? k : 0;
+            if (x[begin + k] < block_low[at_low] || x[begin + k] > block_high[at_high]) return true;
+        }
+    }
+    for (int k = 0; i < n; i++, k++)
+        if (x[i] < low[k] || x[i] > high[k]) return true;
+    return false;
+}
+
+static int64_t NAME(move_inside)(void *o_, const void *x_, const void *u_, double a, double far,
+                                 const gd_edges *edges, int64_t n)
+{
+    T *o = o_;
+    const T *x = x_, *u = u_;
+    int64_t i = 0;
+    if (n <= 0) return 0;
+    EDGES(edges);
+    for (; i + 8 <= n; i += 8) {
+        wide from = LOAD(x + i), now = from - a * LOAD(u + i),
+             edge = far * (MAGNITUDE(from) + MAGNITUDE(now));
+        /* negative where there is more room than the edge; what is not finite stays that either way */
+        whole signs = (whole)(edge - (now - LOAD(low))) & (whole)(edge - (LOAD(high) - now));
+        int64_t all = -1;
+        for (int k = 0; k < 8; k++) all &= signs[k];
+        if (all >= 0) break;
+        STORE(o + i, now);
+        low += low_by, high += high_by;
+    }
+    return i;
+}
+#undef EDGES
+
 /* One row of A += a s s^T + b (s z^T + z s^T) + d z z^T, with s and z at the row's number; A stays symmetric to the bit. */
 static void NAME(rank_two)(void *row_, double s_row, double z_row, const void *s_, const void *z_,
                            const double c[3], int64_t n)
