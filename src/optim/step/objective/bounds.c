@@ -8,7 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#define NEAR 1e-8 /* by 1 + |x|: so near a bound is on it, where the residual is not smaller still */
+#define INLINED inline __attribute__((always_inline)) /* so that loops are made for each kind of bounds */
+#define NEAR    1e-8 /* by 1 + |x|: so near a bound is on it, where the residual is not smaller still */
 
 /* ---- numbers of a tensor ---- */
 
@@ -433,9 +434,8 @@ gd_status gd__bounds_first_update(gd_var *var)
 
 /* ---- an update inside them ---- */
 
-static inline __attribute__((always_inline)) void bring_with(const strip of, bool alike, const double *x,
-                                                             const double *g, const double *u, bool project,
-                                                             double kkt, double *out, gd_within *w)
+static INLINED void bring_with(const strip of, bool alike, const double *x, const double *g, const double *u,
+                               bool project, double kkt, double *out, gd_within *w)
 {
     gd_within all = *w;
     const strip *s = &of;
