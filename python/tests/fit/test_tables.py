@@ -54,6 +54,17 @@ def test_numbers_of_several_batches_with_missing_cells():
     assert found["flag"] == [0, 1, 1, 0, 1] and all(v != v for v in found["none"])
 
 
+def test_empty_batches_nan_and_the_index_of_pandas():
+    stream = arrow_stream.Stream([  # a batch without rows has no memory; NaN is missing, as null is; pandas' index stands behind the columns
+        ("x", "g", [dict(length=2, buffers=[None, doubles(1, 2)]), dict(length=0, buffers=[None, None]), dict(length=2, buffers=[None, doubles(NAN, 4)])]),
+        ("who", "u", [dict(length=2, buffers=texts("a", "b")), dict(length=0, buffers=[None, None, None]), dict(length=2, buffers=texts("a", "b"))]),
+        ("__index_level_0__", "l", [dict(length=2, buffers=[None, struct.pack("<2q", 7, 8)]), dict(length=0, buffers=[None, None]),
+                                    dict(length=2, buffers=[None, struct.pack("<2q", 9, 10)])])])
+    assert taken(stream, "x")["x"] == pytest.approx([1, 2, NAN, 4], nan_ok=True)
+    assert taken(stream, "x", "__index_level_0__")["__index_level_0__"] == [7, 8, 9, 10]
+    assert taken(stream, "who")["who"] == [0, 1, 0, 1]
+
+
 def test_streams_end_what_they_give():
     arrow_stream.ENDED.clear()
     stream = arrow_stream.Stream([("x", "g", [dict(length=3, buffers=[None, doubles(1, 2, 3)])]), ("y", "g", [dict(length=3, buffers=[None, doubles(2, 4, 6)])])])
