@@ -273,8 +273,8 @@ typedef struct residuals {
 
 /* Who is held, where held is what lies nearer than `most` to its bound, too; and the residual.  The strip is a copy: sides that are
  * written might be parts of one elsewhere. */
-static inline __attribute__((always_inline)) void hold_with(const strip of, bool alike, const double *x,
-                                                            const double *g, double most, residuals *all)
+static INLINED void hold_with(const strip of, bool alike, const double *x, const double *g, double most,
+                              residuals *all)
 {
     residuals r = *all;
     const strip *s = &of;
