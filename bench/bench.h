@@ -59,7 +59,7 @@ gd_ctx *bench_context(int threads);
 FILE *bench_python(const char *script, int threads);
 void bench_check(gd_ctx *ctx);
 
-/* Seconds of a fit of a million rows with six parameters (shell.c). */
+/* Seconds of a fit of a million rows with six parameters, the fastest of some (shell.c). */
 double bench_fit_rows(int threads, bool traced);
 
 #define BENCH(name, help) void bench_##name(void);

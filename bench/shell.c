@@ -118,7 +118,13 @@ double bench_fit_rows(int threads, bool traced)
     curve c;
     open_decay(&c, threads);
     c.rows.traced = traced;
-    double seconds = bench_time(fit, &c);
+    double seconds = 1e30;
+    for (int i = 0; i < 6; i++) {
+        double begin = bench_now();
+        fit(&c);
+        double took = bench_now() - begin;
+        seconds = took < seconds ? took : seconds;
+    }
     close_curve(&c);
     return seconds;
 }

@@ -182,6 +182,10 @@ static void report_ten(gd_ctx *ctx)
                           .against = "a loop over its bytes:",
                           .other = 1e3 * floor,
                           .ratio_limit = 1 / 1.3});
+    bench_report((report){.name = "its memory over that of input and gradient",
+                          .value = bench_replay_memory(bench_ten, GD_F32, n),
+                          .unit = "x",
+                          .limit = 1.3});
     plain_stop(b.pool);
     free(b.from);
     free(b.to);

@@ -165,6 +165,46 @@ void bench_lanes(double *many, double *single)
     gd_ctx_free(s.ctx);
 }
 
+/* ---- memory ---- */
+
+typedef struct meter {
+    int64_t now, most;
+} meter;
+
+static void *metered(void *user, void *old, size_t old_size, size_t new_size)
+{
+    meter *m = user;
+    void *block = new_size ? aligned_alloc(64, (new_size + 63) / 64 * 64) : NULL;
+    if (new_size && !block) return NULL;
+    if (old && block) memcpy(block, old, old_size < new_size ? old_size : new_size);
+    free(old);
+    m->now += (int64_t)new_size - (old ? (int64_t)old_size : 0);
+    if (m->now > m->most) m->most = m->now;
+    return block;
+}
+
+double bench_replay_memory(gd_function function, gd_dtype dtype, int64_t n)
+{
+    meter m = {0, 0};
+    gd_options o = gd_options_default();
+    o.threads = 1;
+    o.pool = false; /* what it keeps for reuse is not in use */
+    o.allocator = (gd_allocator){metered, &m};
+    gd_ctx *ctx = gd_ctx_new(&o);
+    if (!ctx) exit(1);
+    gd_tensor *x = gd_full(ctx, dtype, 1, &n, 0.7), *value, *grad;
+    gd_traced *f = gd_trace(ctx, function, NULL, NULL);
+    for (int i = 0; i < 8; i++) {
+        if (i == 4) m.most = m.now;
+        if (gd_traced_gradient(f, &x, 1, &value, &grad)) break;
+    }
+    bench_check(ctx);
+    gd_traced_free(f);
+    gd_release(x);
+    gd_ctx_free(ctx);
+    return (double)m.most / (2.0 * (double)n * (double)gd_dtype_size(dtype));
+}
+
 /* ---- first calls ---- */
 
 static gd_tensor *fifty(void *user, gd_tensor *const *in, int count)

@@ -3,6 +3,7 @@
 #define GD_BENCH_TRACE_WORK_H
 
 #include "transformer.h"
+#include "gradus/trace.h"
 
 typedef struct bench_training {
     transformer t;
@@ -26,6 +27,9 @@ void bench_logistic_close(bench_logistic *run);
 
 /* Seconds of 1e4 fits of 20 points by one call, and one after the other. */
 void bench_lanes(double *many, double *single);
+
+/* The most memory in use while a function of one tensor is replayed, over what the tensor and its gradient take. */
+double bench_replay_memory(gd_function function, gd_dtype dtype, int64_t n);
 
 /* Seconds until the compiled replay has run: without and with a kernel cache.  Of 24,000 operators also the slowest call where
  * nothing waits for the compiler, and the function with operators. */

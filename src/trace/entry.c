@@ -321,7 +321,9 @@ gd_tensor *const *gd__trace_run(gd_trace_entry *e, gd_tensor *const *inputs, boo
                  !ctx->status;
     if (!ready) return run_otherwise(e, inputs, check);
     gd_status status = gd__replay_run(e->replay, inputs);
-    return !status && !e->replay->stale ? e->replay->result : run_instead(e, inputs, status);
+    if (status || e->replay->stale) return run_instead(e, inputs, status);
+    if (*e->last) forget_last(e); /* as large as the results of the replay; until here it may be an input */
+    return e->replay->result;
 }
 
 gd_shortcut *gd__trace_shortcut(gd_trace_entry *e)
