@@ -213,23 +213,23 @@ gd_evaluation gd__traced_evaluation(gd_traced *t, gd_traced_kind kind, int count
     switch (kind) {
     case GD_TRACED_GRADIENT:
         return (gd_evaluation){.name = "gradient",
-                               .kind = kind,
+                               .kind = (int)kind,
                                .body = gradient_body,
                                .user = t,
                                .outputs = 1 + by,
                                .brief = by == count};
     case GD_TRACED_HVP:
         return (gd_evaluation){.name = "Hessian product",
-                               .kind = kind,
+                               .kind = (int)kind,
                                .body = hvp_body,
                                .user = t,
                                .outputs = gd__traced_by(t, count / 2)};
     case GD_TRACED_JACOBIAN:
         return (gd_evaluation){
-            .name = "Jacobian", .kind = kind, .body = jacobian_body, .user = t, .outputs = by};
+            .name = "Jacobian", .kind = (int)kind, .body = jacobian_body, .user = t, .outputs = by};
     case GD_TRACED_HESSIAN:
         return (gd_evaluation){
-            .name = "Hessian", .kind = kind, .body = hessian_body, .user = t, .outputs = 1};
+            .name = "Hessian", .kind = (int)kind, .body = hessian_body, .user = t, .outputs = 1};
     default:
         return (gd_evaluation){
             .name = "value", .kind = GD_TRACED_VALUE, .body = value_body, .user = t, .outputs = 1};
