@@ -5,8 +5,9 @@
 #include "gradus/autograd.h"
 #include "optim/vector/layout.h"
 
-#define MOST \
-    2000 /* parameters and constraints beyond which the systems of nlp, of that order and dense, take too long */
+/* Parameters and constraints beyond which nlp, whose systems are dense and of that order, is no default: a factorisation takes 0.4 s
+ * and the run 190 MB at 2000, 3 s and four times the memory at 4000. */
+#define MOST 2000
 
 static int64_t numel_of(gd_tensor *(*fn)(void *user), void *user)
 {

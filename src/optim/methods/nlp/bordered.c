@@ -12,11 +12,12 @@
 #define POWERS     4
 #define TINY       1e-12 /* of d, by the size of J'J beside W */
 
-int64_t gd__bordered_room(int64_t n, int64_t m) { return (n + m) * (n + m) + 2 * (n + m); }
+int64_t gd__bordered_room(int64_t n, int64_t m) { return (n + m) * (n + m) + 4 * (n + m); }
 
 static gd_ldl over(double *room, int64_t order)
 {
-    return (gd_ldl){.n = order, .a = room, .pivot = (int64_t *)(void *)(room + order * order)};
+    double *rest = room + order * order; /* pivots, a vector of the caller, the work */
+    return (gd_ldl){.n = order, .a = room, .pivot = (int64_t *)(void *)rest, .work = rest + 2 * order};
 }
 
 static double largest(const double *x, int64_t count)

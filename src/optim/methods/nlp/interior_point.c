@@ -54,7 +54,7 @@ int64_t gd__ip_kept(const gd_ip_problem *p) { return 3 * (p->n + p->tails) + 3 *
 int64_t gd__ip_room(const gd_ip_problem *p)
 {
     int64_t n = p->n, m = p->rows, all = n + p->tails, order = n + m;
-    return gd__ip_kept(p) + 9 * all + 7 * m + n * m + n * n + order * order + 7 * order +
+    return gd__ip_kept(p) + 9 * all + 7 * m + n * m + n * n + order * order + 9 * order +
            gd__bordered_room(n, m);
 }
 
@@ -88,6 +88,7 @@ void gd__ip_open(gd_ip *e, const gd_ip_problem *p, const gd_ip_options *o, doubl
     e->room = e->ldl.a = take_room(&at, gd__bordered_room(n, m)); /* one or the other */
     e->b = take_room(&at, 3 * order), e->b2 = take_room(&at, 3 * order);
     e->ldl.pivot = (int64_t *)(void *)take_room(&at, order);
+    e->ldl.work = take_room(&at, 2 * order);
     e->ldl.n = order;
     read_bounds(e);
 }

@@ -6,6 +6,8 @@
 #include "optim/methods/nlp/ldl.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <string.h>
 
 #define ALPHA 0.6403882032022076 /* (1 + sqrt(17)) / 8 bounds the growth of elements */
 
@@ -86,9 +88,183 @@ static int choose_pivot(const gd_ldl *f, int64_t k, int64_t *with)
     return fabs(column(f, r)[r]) >= ALPHA * row ? 1 : 2;
 }
 
+/* ---- in blocks ---- */
+
+/* Large matrices do not fit in a cache: the columns of a panel are brought up to date one by one, all others at the end of the panel
+ * (as in LAPACK's dlasyf).  D L' of the panel is kept in the upper triangle. */
+#define LARGE 192
+#define PANEL 32
+#define ROWS  256 /* of the panel at a time: they stay in the cache */
+
+typedef double two __attribute__((vector_size(16)));
+
+/* Column j of what is left from row k on, brought up to date by columns p..k-1, into w. */
+static void update_column(const gd_ldl *f, int64_t p, int64_t k, int64_t j, double *w)
+{
+    for (int64_t i = k; i < j; i++) w[i] = column(f, i)[j];
+    memcpy(w + j, column(f, j) + j, (size_t)(f->n - j) * sizeof *w);
+    for (int64_t c = p; c < k; c++) {
+        const double *l = column(f, c);
+        double t = column(f, j)[c];
+        if (t != 0)
+            for (int64_t i = k; i < f->n; i++) w[i] -= t * l[i];
+    }
+}
+
+/* Rows of the panel before column k change places, or change back. */
+static void swap_rows(gd_ldl *f, int64_t p, int64_t k, int64_t at, int64_t with)
+{
+    for (int64_t c = p; c < k; c++) exchange(&column(f, c)[at], &column(f, c)[with]);
+}
+
+/* choose_pivot, of columns that are up to date: w has k, and *with if it was looked at. */
+static int choose_in_panel(const gd_ldl *f, int64_t p, int64_t k, double *w, double *other, int64_t *with)
+{
+    int64_t r = k;
+    double here = fabs(w[k]), below = 0, row = 0;
+    *with = k;
+    for (int64_t i = k + 1; i < f->n; i++)
+        if (fabs(w[i]) > below) below = fabs(w[r = i]);
+    if (!(fmax(here, below) > 0)) return 0;
+    if (here >= ALPHA * below) return 1;
+    update_column(f, p, k, r, other);
+    for (int64_t i = k; i < f->n; i++)
+        if (i != r) row = fmax(row, fabs(other[i]));
+    if (here >= ALPHA * below * (below / row)) return 1;
+    *with = r;
+    return fabs(other[r]) >= ALPHA * row ? 1 : 2;
+}
+
+static void finish_one(gd_ldl *f, int64_t k, const double *w)
+{
+    double *l = column(f, k), d = w[k];
+    l[k] = d;
+    for (int64_t i = k + 1; i < f->n; i++) {
+        l[i] = d != 0 ? w[i] / d : 0;
+        column(f, i)[k] = w[i];
+    }
+    f->positive += d > 0;
+    f->negative += d < 0;
+}
+
+static void finish_two(gd_ldl *f, int64_t k, const double *w0, const double *w1)
+{
+    double *l0 = column(f, k), *l1 = column(f, k + 1), b = w0[k + 1];
+    double d0 = w0[k] / b, d1 = w1[k + 1] / b, scale = 1 / (d0 * d1 - 1);
+    l0[k] = w0[k], l0[k + 1] = b, l1[k + 1] = w1[k + 1];
+    for (int64_t i = k + 2; i < f->n; i++) {
+        l0[i] = scale * (d1 * w0[i] - w1[i]) / b;
+        l1[i] = scale * (d0 * w1[i] - w0[i]) / b;
+        column(f, i)[k] = w0[i];
+        column(f, i)[k + 1] = w1[i];
+    }
+    f->positive++;
+    f->negative++;
+}
+
+/* The pivot at k of the panel that begins at p; how many columns it has. */
+static int panel_pivot(gd_ldl *f, int64_t p, int64_t k)
+{
+    double *w = f->work, *other = f->work + f->n;
+    int64_t with;
+    update_column(f, p, k, k, w);
+    int size = choose_in_panel(f, p, k, w, other, &with);
+    int64_t at = k + (size == 2);
+    if (with != at && size) {
+        swap_symmetric(f, k, at, with);
+        swap_rows(f, p, k, at, with);
+        for (int64_t c = p; c < k; c++) exchange(&column(f, at)[c], &column(f, with)[c]);
+        exchange(&w[at], &w[with]);
+        exchange(&other[at], &other[with]);
+    }
+    f->pivot[k] = size == 2 ? -1 - with : with;
+    if (size == 2) {
+        f->pivot[k + 1] = f->pivot[k];
+        finish_two(f, k, w, other);
+        return 2;
+    }
+    finish_one(f, k, with == k ? w : other);
+    f->zero += size == 0;
+    return 1;
+}
+
+/* One element of what is left less its part of the panel p..e-1. */
+static double less_panel(const gd_ldl *f, int64_t p, int64_t e, int64_t i, int64_t j)
+{
+    double sum = 0;
+    for (int64_t c = p; c < e; c++) sum += column(f, c)[i] * column(f, j)[c];
+    return column(f, j)[i] - sum;
+}
+
+/* Rows i..i+3 of columns j..j+3. */
+static void update_tile(gd_ldl *f, int64_t p, int64_t e, int64_t i, int64_t j)
+{
+    two sum[4][2] = {{{0}}};
+    for (int64_t c = p; c < e; c++) {
+        two l0, l1;
+        memcpy(&l0, column(f, c) + i, sizeof l0);
+        memcpy(&l1, column(f, c) + i + 2, sizeof l1);
+        for (int q = 0; q < 4; q++) {
+            double t = column(f, j + q)[c];
+            sum[q][0] += l0 * (two){t, t};
+            sum[q][1] += l1 * (two){t, t};
+        }
+    }
+    for (int q = 0; q < 4; q++)
+        for (int h = 0; h < 2; h++) {
+            two x;
+            memcpy(&x, column(f, j + q) + i + 2 * h, sizeof x);
+            x -= sum[q][h];
+            memcpy(column(f, j + q) + i + 2 * h, &x, sizeof x);
+        }
+}
+
+static bool reads_panel(const gd_ldl *f, int64_t p, int64_t e, int64_t j, int64_t count)
+{
+    for (int64_t q = j; q < j + count; q++)
+        for (int64_t c = p; c < e; c++)
+            if (column(f, q)[c] != 0) return true;
+    return false;
+}
+
+/* Rows from..to-1 of up to four columns from j on. */
+static void update_columns(gd_ldl *f, int64_t p, int64_t e, int64_t j, int64_t from, int64_t to)
+{
+    int64_t count = f->n - j < 4 ? f->n - j : 4, i = from > j + count ? from : j + count;
+    if (!reads_panel(f, p, e, j, count)) return;
+    for (int64_t q = j; q < j + count; q++) /* the corner on the diagonal */
+        for (int64_t r = q > from ? q : from; r < j + count && r < to; r++)
+            column(f, q)[r] = less_panel(f, p, e, r, q);
+    for (; count == 4 && i + 4 <= to; i += 4) update_tile(f, p, e, i, j);
+    for (; i < to; i++)
+        for (int64_t q = j; q < j + count; q++) column(f, q)[i] = less_panel(f, p, e, i, q);
+}
+
+static void factor_in_blocks(gd_ldl *f)
+{
+    for (int64_t p = 0, e; p < f->n; p = e) {
+        for (e = p; e < f->n && e < p + PANEL;) e += panel_pivot(f, p, e);
+        for (int64_t from = e; from < f->n; from += ROWS) {
+            int64_t to = from + ROWS < f->n ? from + ROWS : f->n;
+            for (int64_t j = e; j < to; j += 4) update_columns(f, p, e, j, from, to);
+        }
+        /* solves change places one pivot after the other: rows of earlier columns go back */
+        for (int64_t k = e - 1; k > p; k--) {
+            bool block = f->pivot[k] < 0; /* its second column: pivots are met from the end */
+            int64_t first = block ? k - 1 : k;
+            swap_rows(f, p, first, k, block ? -1 - f->pivot[k] : f->pivot[k]);
+            k = first;
+        }
+    }
+}
+
 void gd__ldl_factor(gd_ldl *f)
 {
     f->positive = f->negative = f->zero = 0;
+    if (f->work && f->n >= LARGE) {
+        factor_in_blocks(f);
+        return;
+    }
     for (int64_t k = 0; k < f->n;) {
         int64_t with, at;
         int size = choose_pivot(f, k, &with);

@@ -7,8 +7,9 @@
 /* A matrix, then its factors in its place. */
 typedef struct gd_ldl {
     int64_t n;
-    double *a;                        /* [n, n], column j at a + j n, of which rows j and below count */
+    double *a; /* [n, n], column j at a + j n, of which rows j and below count; work: and all are written */
     int64_t *pivot;                   /* [n] */
+    double *work;                     /* [2 n], for large matrices; NULL: column by column */
     int64_t positive, negative, zero; /* eigenvalues */
 } gd_ldl;
 
