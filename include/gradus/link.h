@@ -283,7 +283,7 @@ typedef enum gd_spread {
     GD_SPREAD_WHOLE /* every process does all the work: matrices over all parameters, decisions */
 } gd_spread;
 
-/* What the functions of a class do.  All false: they read and write their tensors and the state, no more. */
+/* Properties of the functions of a class.  All false: they read and write only their tensors and the state. */
 typedef struct gd_link_traits {
     bool uses_grad, uses_loss; /* functions of tensors get them; for rules it is found automatically */
     bool concat_params;        /* functions of tensors get all parameters as one vector */

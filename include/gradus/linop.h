@@ -41,7 +41,7 @@ gd_tensor *gd_linop_rmatvec(gd_linop *a, gd_tensor *x); /* A^T x, new */
 gd_tensor *gd_linop_solve(gd_linop *a, gd_tensor *b);   /* A^-1 b, new; SINGULAR if there is none */
 gd_tensor *gd_linop_to_dense(gd_linop *a);              /* [n, n], new */
 gd_tensor *gd_linop_diagonal_of(gd_linop *a);           /* [n], new */
-/* Of all x that minimise |A x - b| for a matrix A [m, n] the shortest, by singular values.  New; NULL without an error if A is
+/* The shortest x that minimises |A x - b| for a matrix A [m, n], by singular values.  New; NULL without an error if A is
  * not finite. */
 gd_tensor *gd_least_norm(gd_tensor *a, gd_tensor *b);
 /* S A S with a diagonal S given by its elements.  New; a stays the caller's. */

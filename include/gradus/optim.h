@@ -96,7 +96,7 @@ typedef enum gd_want {
     GD_WANT_RESIDUAL_JACOBIAN = 256
 } gd_want;
 
-/* What gd_objective.evaluate computes in a call. */
+/* Results that gd_objective.evaluate computes in a call. */
 typedef struct gd_request {
     unsigned wanted; /* a sum of gd_want, all of them in gd_objective.gives */
     /* False: the parameters have the values of the call before, so work done then serves again */

@@ -80,7 +80,7 @@ GD_NODISCARD gd_status gd_traced_jacobian(gd_traced *traced, gd_tensor *const *i
  * context must live.  NULL with the error recorded in ctx: no memory. */
 gd_traced *gd_traced_share(gd_traced *traced, gd_ctx *ctx);
 
-/* What a traced function is evaluated for. */
+/* The result for which a traced function is evaluated. */
 typedef enum gd_traced_kind {
     GD_TRACED_VALUE,    /* the value */
     GD_TRACED_GRADIENT, /* the value, then a gradient per input that is no data */

@@ -105,7 +105,7 @@ typedef enum gd_outcome {
     GD_OUTCOME_STUCK
 } gd_outcome;
 void gd_var_note_outcome(gd_var *var, gd_outcome outcome);
-/* What a child of the link reported in this step. */
+/* The outcome that a child of the link reported in this step. */
 typedef struct gd_constraints_note {
     double violation, tol, kkt;
     bool solved, infeasible;

@@ -176,7 +176,7 @@ static int whole_numbers(gd_py_call *call, int k, PyObject *o, int64_t *out)
     return (int)n;
 }
 
-/* As many numbers as the first operand has axes. */
+/* One number per axis of the first operand. */
 static int numbers_of_axes(gd_py_call *call, int k, PyObject *o)
 {
     gd_py_value *v = &call->value[k];

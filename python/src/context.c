@@ -190,7 +190,7 @@ static void in_python(const char *text, char *out, size_t size)
     out[used] = 0;
 }
 
-/* What a call that fails has warned of before; the failure counts, whatever becomes of the warning. */
+/* Warnings of a call that fails are issued first; the error is raised even if a warning becomes an exception. */
 static void show_before_failure(gd_py_context *c)
 {
     PyObject *type, *value, *trace;
@@ -552,7 +552,7 @@ static PyObject *new_context(PyTypeObject *type, PyObject *args, PyObject *keywo
 
 static const char chosen_key[] = "gradus.context";
 
-/* What this thread has chosen for itself, borrowed; NULL: nothing that is open. */
+/* The context that this thread has chosen, borrowed; NULL: none that is open. */
 static gd_py_context *chosen(void)
 {
     PyObject *dict = gd_py.threads_chose ? PyThreadState_GetDict() : NULL;

@@ -150,7 +150,7 @@ static int refuse_other_interpreters(void)
     return 1;
 }
 
-/* What the package has functions of its own for. */
+/* Operators for which the package has functions of its own. */
 static int is_replaced(const char *name)
 {
     static const char *const names[] = {"tensor", "grad", "jvp", "hessian"};

@@ -65,7 +65,7 @@ static bool is_interrupted(void *user)
 
 #define MOST_TEXTS 512
 
-/* What a spec points to while a fit is made. */
+/* The memory that a spec points to while a fit is made. */
 typedef struct reading {
     gd_fit_spec spec;
     gd_table_options table;

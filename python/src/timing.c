@@ -1,4 +1,4 @@
-/* What calls cost in C, for `./dev bench python`: the same work without Python around it. */
+/* The cost of calls in C, for `./dev bench python`: the same work without Python around it. */
 #include "core.h"
 
 #include <string.h>

@@ -208,7 +208,7 @@ static void end_own_gradient(void *user)
     free(own);
 }
 
-/* What the function gave for input k: the scope holds it beside the handle. */
+/* The function's gradient for input k: the scope holds it beside the handle. */
 static int take_gradient(PyObject *given, int k, gd_tensor **grad)
 {
     PyObject *item = PySequence_GetItem(given, k);

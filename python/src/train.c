@@ -110,7 +110,7 @@ static int read_spec(py_spec *s, PyObject *dict)
 typedef struct caller {
     gd_py_context *c;
     PyObject *epoch_done; /* None: no callback */
-    /* What a signal raised.  It is no error of the context: what there is gets saved first. */
+    /* The exception of a signal.  It is not an error of the context, so the model is saved first. */
     PyObject *type, *value, *trace;
 } caller;
 
@@ -215,7 +215,7 @@ static PyObject *names(const gd_model *m, int count, const char *(*name)(const g
     return list;
 }
 
-/* What the model says about itself, as a dict. */
+/* The results of the model as a dict. */
 static PyObject *model_about(PyObject *o, PyObject *unused)
 {
     const gd_model *m = enter_model(o) ? ((py_model *)o)->model : NULL;

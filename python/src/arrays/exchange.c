@@ -35,7 +35,7 @@ PyObject *gd_py_dlpack_device(PyObject *self, PyObject *unused)
 
 /* ---- ours for others ---- */
 
-/* What is given away: the library's struct, and the context, which stays until its taker is through with it. */
+/* An exported tensor: the library's struct, and the context, which stays until the consumer deletes the tensor. */
 typedef struct given {
     union {
         struct DLManagedTensor plain;
@@ -159,7 +159,7 @@ static void end_fixed(struct DLManagedTensorVersioned *m)
     free(m);                                   /* of C: the interpreter's lock may not be held */
 }
 
-/* What came in the form without versions, as read-only; NULL with an exception, nothing taken. */
+/* Imports a capsule of the protocol without versions, as read-only; NULL with an exception, and the capsule unused. */
 static struct DLManagedTensorVersioned *fixed_form(struct DLManagedTensor *plain)
 {
     struct DLManagedTensorVersioned *m = malloc(sizeof *m);

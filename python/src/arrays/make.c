@@ -459,7 +459,7 @@ static gd_tensor *stacked(gd_py_context *c, PyObject *o, const gd_tensor *like)
     return t;
 }
 
-/* Of a list that holds tensors: they are stacked, and gradients flow through.  *is_one: is it such a list? */
+/* A tensor of a list of tensors: they are stacked, with gradients.  *is_one: is it such a list? */
 static gd_tensor *from_tensors(gd_py_context *c, PyObject *o, int *is_one)
 {
     tensors_seen seen = {0};
@@ -474,7 +474,7 @@ static gd_tensor *from_tensors(gd_py_context *c, PyObject *o, int *is_one)
 
 static gd_tensor *made(gd_py_context *c, PyObject *data, gd_dtype dtype, int share);
 
-/* Of what NumPy makes an array of: columns of pandas and others. */
+/* A tensor of an object that NumPy converts to an array: columns of pandas and others. */
 static gd_tensor *from_array(gd_py_context *c, PyObject *data, gd_dtype dtype, int share)
 {
     PyObject *numpy = PyImport_ImportModule("numpy");

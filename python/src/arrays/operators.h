@@ -1,4 +1,4 @@
-/* What generated operators use beside core.h. */
+/* Declarations for the generated operators, besides core.h. */
 #ifndef GD_PYTHON_OPERATORS_H
 #define GD_PYTHON_OPERATORS_H
 

@@ -447,7 +447,7 @@ static PyType_Spec module_spec = {"gradus._core._Module", sizeof(py_module), 0,
 /* ---- virtual tensors ---- */
 
 struct py_virtual;
-/* What the library's virtual tensor points to: the Python object, while it lives. */
+/* The user pointer of the library's virtual tensor: the Python object, while it lives. */
 typedef struct tie {
     struct py_virtual *object;
     gd_py_context *c;

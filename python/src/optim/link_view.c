@@ -1,4 +1,4 @@
-/* What belongs to a link written in Python: state, settings, children, random numbers. */
+/* The data of a link written in Python: state, settings, children, random numbers. */
 #include "view.h"
 
 #include <math.h>

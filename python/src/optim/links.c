@@ -163,7 +163,7 @@ static PyObject *rule_call(PyObject *module, PyObject *all)
 
 /* ---- links of tensors ---- */
 
-/* What apply returned becomes the update: tensors made here belong to the scope, others are copied, for later links may write
+/* The result of apply becomes the update: tensors made here belong to the scope, others are copied, because later links may write
  * into them. */
 static int take_results(const gd_transform *t, PyObject *result)
 {
@@ -343,7 +343,7 @@ static int add_rule_function(py_class *p)
     return gd_py_fail(GD_STATE, "at most %d rules can be made in Python", RULES) != NULL;
 }
 
-/* What a link of Python is and has, as bits: _links.py has the same list. */
+/* Traits of a link of Python, as bits: _links.py has the same list. */
 enum {
     IS_RULE = 1,
     HAS_STEP = 2,

@@ -427,7 +427,7 @@ int gd_py_add_number(gd_py_numbers *numbers, const char *name, PyObject *value)
     return 1;
 }
 
-/* Those of the library read none; what others read is not known before they run. */
+/* Links of the library read no numbers by name; those of other links are not known before they run. */
 static int may_read_numbers(const gd_link *link)
 {
     const gd_link_class *cls = gd_link_class_of(link);
@@ -445,7 +445,7 @@ int gd_py_check_numbers(const gd_optimizer *optimizer, const gd_py_numbers *numb
                         numbers->name[0]) != NULL;
 }
 
-/* What a step was given besides its optimizer. */
+/* The arguments of a step besides its optimizer. */
 typedef struct given {
     PyObject *fn, *loss, *residuals; /* borrowed; None: not given */
     gd_py_numbers numbers;

@@ -208,7 +208,7 @@ PyObject *gd_py_link_text(PyObject *module, PyObject *args)
 
 /* ---- groups ---- */
 
-/* What the links of a chain take for a setting of that name, together. */
+/* The kinds that the links of a chain accept for a setting of that name. */
 static unsigned kinds_in(const gd_link *link, const char *field)
 {
     const gd_link_class *cls = gd_link_class_of(link);

@@ -175,7 +175,7 @@ static void functions_clear(functions *f)
     Py_CLEAR(f->why);
 }
 
-/* What was in the way of gradients, in place of a result: {"numbers": why, "calls": so far}. */
+/* In place of a result the reason why there are no gradients: {"numbers": why, "calls": so far}. */
 static PyObject *numbers_dict(functions *f)
 {
     PyErr_Clear();
@@ -374,7 +374,7 @@ static double *room_for_slopes(functions *f, const parameters *p, const gd_objec
     return options->sensitivities = calloc((size_t)numbers + 1, sizeof(double));
 }
 
-/* They as a tensor [elements, rows] of the result. */
+/* The sensitivities as a tensor [elements, rows] of the result. */
 static int put_slopes(PyObject *dict, const parameters *p, const gd_solve_options *o)
 {
     gd_tensor *t = gd_from_f64(p->c->ctx, GD_F64, 2, (int64_t[]){p->elements, o->multiplier_count},

@@ -1,4 +1,4 @@
-/* What the functions of a link written in Python see of a step.
+/* The view of a step for the functions of a link written in Python.
  *
  * Python holds a capsule and asks by name (_var_call): var.c answers what the step is about, link_view.c what belongs to the link,
  * closures.c changes the objective.  The capsule ends with the call, so that what somebody keeps says so when it is used; variables

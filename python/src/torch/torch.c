@@ -323,7 +323,7 @@ static int same_strides(const form *a, const form *b)
     return same;
 }
 
-/* What an object gives when a method of it is called, in its place. */
+/* Replaces an object by the result of one of its methods. */
 static int replace_by(PyObject **object, const char *method)
 {
     PyObject *name = PyUnicode_FromString(method);

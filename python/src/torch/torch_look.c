@@ -28,7 +28,7 @@ static uint32_t kind_of(const dl_tensor *d)
     return d->code | (uint32_t)d->bits << 8 | (uint32_t)d->lanes << 16;
 }
 
-/* What DLPack says of a tensor, in our words; false with an exception that names the parameter. */
+/* Dtype, device and strides of a tensor by DLPack; false with an exception that names the parameter. */
 static int read_form(const dl_tensor *d, PyObject *name, int is_grad, form *f)
 {
     int pairs = d->code == 5;
