@@ -77,7 +77,7 @@ static gd_conv_grid grid_of(int64_t rows, int64_t columns, const int64_t reach[2
 static int64_t pitch_of(const gd_conv_copy *c, const gd_conv_grid *g, const int64_t reach[2])
 {
     int64_t columns = g->span + reach[1], left = -c->origin[1], right = columns - left - c->width;
-    int64_t both = smaller(left, right);
+    int64_t both = smaller(smaller(left, right), reach[1]); /* rows of positions stay apart */
     return c->stride == 1 && g->spans == 1 && both > 0 ? columns - both : columns;
 }
 
