@@ -9,10 +9,11 @@ list(FILTER sources EXCLUDE REGEX "/src/cli/|/vec/")
 gd_embed_text(vmath_text src/base/vmath.h)
 gd_embed_text(special_text src/base/vmath_special.h)
 gd_embed_text(short_text src/base/math/short.h)
+gd_embed_text(gamma_text src/base/math/gamma.h)
 gd_embed_text(rng_text src/base/rng.h)
 gd_embed_text(narrow_text src/base/narrow.h)
 if(sources)
-    gd_objects(gd_core ${sources} ${vmath_text} ${special_text} ${short_text} ${rng_text} ${narrow_text})
+    gd_objects(gd_core ${sources} ${vmath_text} ${special_text} ${short_text} ${gamma_text} ${rng_text} ${narrow_text})
 endif()
 
 # Vector kernels, one copy for each instruction set.

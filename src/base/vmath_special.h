@@ -748,12 +748,6 @@ GD_BY_F64(acosh)
 GD_BY_F64(atanh)
 #undef GD_BY_F64
 
-double lgamma_r(double x, int *sign); /* macOS has it, and hides its declaration */
-static inline double gd__lgamma_f64(double x)
-{
-    int sign; /* lgamma() would write it to a global */
-    return lgamma_r(x, &sign);
-}
 static inline double gd__hypot_f64(double x, double y) { return hypot(x, y); }
 static inline float gd__hypot_f32(float x, float y) { return (float)hypot((double)x, (double)y); }
 static inline double gd__nextafter_f64(double x, double y) { return nextafter(x, y); }

@@ -20,7 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "narrow_text.h" /* headers of base, made by cmake/EmbedText.cmake */
+#include "gamma_text.h" /* headers of base, made by cmake/EmbedText.cmake */
+#include "narrow_text.h"
 #include "rng_text.h"
 #include "short_text.h"
 #include "special_text.h"
@@ -477,7 +478,7 @@ static bool text_has(const char *const *line, const char *word)
     return false;
 }
 
-/* Does the pass use a function of base/vmath_special.h or math/short.h: one of the library's own that base/vmath.h has not? */
+/* Does the pass use a function of base/vmath_special.h, math/short.h or math/gamma.h: one of the library's own that base/vmath.h has not? */
 static bool needs_special(const gd_pass_walk *w)
 {
     for (int i = 0; i < w->p->count; i++) {
@@ -505,6 +506,7 @@ void gd__emit_c_prelude(const gd_program *p, const gd_pass *pass, gd_text *out)
         gd__put_lines(out, rng_text);
         gd__put_lines(out, special_text);
         gd__put_lines(out, short_text);
+        gd__put_lines(out, gamma_text);
     }
     if (!codes) gd__text_put(out, "#define GD_NO_CODES\n");
     if (codes || pass->chances) gd__put_lines(out, narrow_text);

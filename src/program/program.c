@@ -1,7 +1,7 @@
 /* Programs: their passes, their uniform part, the verifier, and the text buffer that emitters write to. */
 #include "program/program.h"
 
-#include "base/math/short.h"
+#include "base/math/gamma.h"
 #include "program/element.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* Making tensors: constants, sequences, data, random numbers; casts and copies. */
+#include "tensor/cpu/cpu.h"
+#include "tensor/cpu/sources.h"
 #include "tensor/device.h"
 #include "tensor/shape.h"
 
@@ -132,30 +134,21 @@ gd_tensor *gd_from_f64(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *sha
     return gd__scope_leave(ctx, out);
 }
 
-#define STEPS 8
+typedef struct steps_job {
+    const gd_sources_table *make;
+    gd_tensor *out;
+    double first, step;
+} steps_job;
 
-/* count values first + i * step, i from `start` on.  Numbers i are kept in f64, where vectors add them. */
-static void steps_f64(double *restrict value, double first, double step, int64_t start, int64_t count)
+static void steps_piece(void *arg, int64_t k)
 {
-    double at[STEPS];
-    int64_t i = 0;
-    for (int k = 0; k < STEPS; k++) at[k] = (double)(start + k);
-    for (; i + STEPS <= count; i += STEPS)
-        for (int k = 0; k < STEPS; k++) {
-            value[i + k] = first + at[k] * step;
-            at[k] += STEPS;
-        }
-    for (int k = 0; i + k < count; k++) value[i + k] = first + at[k] * step;
-}
-
-static void steps_f32(float *restrict value, double first, double step, int64_t count)
-{
-    double wide[1024];
-    for (int64_t i = 0; i < count; i += 1024) {
-        int64_t n = count - i < 1024 ? count - i : 1024;
-        steps_f64(wide, first, step, i, n);
-        for (int64_t k = 0; k < n; k++) value[i + k] = (float)wide[k];
-    }
+    const steps_job *j = arg;
+    int64_t start = k * GD_MICROBATCH, left = j->out->numel - start,
+            n = left < GD_MICROBATCH ? left : GD_MICROBATCH;
+    if (j->out->dtype == GD_F32)
+        j->make->steps_f32((float *)(void *)j->out->data + start, j->first, j->step, start, n);
+    else
+        j->make->steps_f64((double *)(void *)j->out->data + start, j->first, j->step, start, n);
 }
 
 /* count values first + i * step, the last one exactly `last` if that is given. */
@@ -167,10 +160,8 @@ static gd_tensor *sequence(gd_ctx *ctx, const char *what, gd_dtype dtype, double
     if (made) {
         double *wide = (double *)(void *)made->data;
         float *narrow = (float *)(void *)made->data;
-        if (dtype == GD_F32)
-            steps_f32(narrow, first, step, count);
-        else
-            steps_f64(wide, first, step, 0, count);
+        steps_job j = {.make = gd__vec(gd__cpu(ctx))->sources, .out = made, .first = first, .step = step};
+        gd__run_pieces(ctx, count, steps_piece, &j);
         if (last && count > 0 && dtype == GD_F32) narrow[count - 1] = (float)*last;
         if (last && count > 0 && dtype != GD_F32) wide[count - 1] = *last;
         gd__host_writes(made, what);
@@ -258,23 +249,29 @@ gd_tensor *gd_rademacher(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *s
     return gd__random(gd__cpu(ctx), &ctx->rng, "rademacher", GD_RANDOM_SIGN, dtype, ndim, shape);
 }
 
-/* Fisher-Yates; a bounded number is the high half of a 64 x 64 bit product. */
+#define DRAWN 1024 /* random numbers that are made at a time */
+
+/* Fisher-Yates; a bounded number is the high half of a 64 x 64 bit product.  Number i is that of block i. */
 gd_tensor *gd_permutation(gd_ctx *ctx, int64_t count)
 {
     gd_tensor *t = gd__new_checked(gd__cpu(ctx), "permutation", GD_I64, 1, &count);
     if (!t) return NULL;
+    const gd_sources_table *make = gd__vec(gd__cpu(ctx))->sources;
     int64_t *p = (int64_t *)(void *)t->data;
+    uint64_t random[DRAWN];
     gd__not_recorded(ctx, "it draws a permutation");
     uint64_t first = gd__rng_take(&ctx->rng, (uint64_t)count);
     for (int64_t i = 0; i < count; i++) p[i] = i;
-    for (int64_t i = count - 1; i > 0; i--) {
-        uint32_t w[4];
-        gd__philox(ctx->rng.key, first + (uint64_t)i, w);
-        uint64_t random = (uint64_t)w[0] << 32 | w[1];
-        __extension__ typedef unsigned __int128 wide;
-        int64_t j = (int64_t)(((wide)random * (uint64_t)(i + 1)) >> 64), swap = p[i];
-        p[i] = p[j];
-        p[j] = swap;
+    for (int64_t end = count; end > 1;) {
+        int64_t start = end > DRAWN + 1 ? end - DRAWN : 1;
+        make->random_u64(random, ctx->rng.key, first + (uint64_t)start, end - start);
+        for (int64_t i = end; i-- > start;) {
+            __extension__ typedef unsigned __int128 wide;
+            int64_t j = (int64_t)(((wide)random[i - start] * (uint64_t)(i + 1)) >> 64), swap = p[i];
+            p[i] = p[j];
+            p[j] = swap;
+        }
+        end = start;
     }
     return t;
 }

@@ -6,7 +6,7 @@
 #define GD_HOST_SHIM 1
 #define JOINS        1
 
-#include "base/math/short.h"
+#include "base/math/gamma.h"
 
 /* The functions of f32 that the interpreter uses, so that results can be compared bit for bit. */
 #define expf  gd__exp_f32

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "base/math/short.h"
+#include "base/math/gamma.h"
 #include "program/element.h"
 
 /* ---- random numbers ---- */

@@ -1,7 +1,9 @@
 /* Vector functions against points that MPFR 4.2 or (gamma functions) mpmath computed with 200 bits or more, what IEEE 754 says of special
  * values, and each other on every instruction set. */
 #include "support/support.h"
+#include "base/rng.h"
 #include "tensor/cpu/cpu.h"
+#include "tensor/cpu/sources.h"
 
 #include <math.h>
 
@@ -346,6 +348,26 @@ static const point points[] = {
     {GD_OP_lgamma, 0x1.0020c49ba5e35p+1, 0, 0x1.bba8d96b3fc11p-12, 0x1.bba09c6e3fe92p-12},
     {GD_OP_lgamma, 0x1.000010c6f7a0bp+0, 0, -0x1.35e3cdca2d678p-21, -0x1.2788b57555cc6p-21},
     {GD_OP_lgamma, 0x1.856c1984e1cbfp-102, 0, 0x1.1920483ecf661p+6, 0x1.1920483d8ba7dp+6},
+    {GD_OP_lgamma, 0x1.dcc08aa4d083bp+0, 0, -0x1.a949da2e712e1p-5, -0x1.a949e0fa7dbc3p-5},
+    {GD_OP_lgamma, 0x1.b467ac59ded67p-1, 0, 0x1.ac64888dd3fe1p-4, 0x1.ac648af132abdp-4},
+    {GD_OP_lgamma, 0x1.204ae16807200p+0, 0, -0x1.ef56bcef3757bp-5, -0x1.ef56c448ca6e5p-5},
+    {GD_OP_lgamma, 0x1.197e599ff3612p+0, 0, -0x1.971c512a4c872p-5, -0x1.971c564293271p-5},
+    {GD_OP_lgamma, 0x1.0cbf56a347cb2p+1, 0, 0x1.7297d0a71aec5p-5, 0x1.7297bcd9f9a1fp-5},
+    {GD_OP_lgamma, 0x1.65faa65f6b231p-504, 0, 0x1.5d02c926f541dp+8, NAN},
+    {GD_OP_lgamma, 0x1.462b2ee389ecdp+14, 0, 0x1.6cbe0ad95b987p+17, 0x1.6cbe09be76620p+17},
+    {GD_OP_lgamma, 0x1.53fb15c9ac873p+80, 0, 0x1.22c40ec826fb1p+86, 0x1.22c40ef77689fp+86},
+    {GD_OP_lgamma, 0x1.2000000000000p+0, 0, -0x1.ebb5bd9a570d1p-5, -0x1.ebb5bd9a570d1p-5},
+    {GD_OP_lgamma, 0x1.e000000000000p+0, 0, -0x1.8688de1676deap-5, -0x1.8688de1676deap-5},
+    {GD_OP_lgamma, 0x1.1000000000000p+1, 0, 0x1.d92b302b074fbp-5, 0x1.d92b302b074fbp-5},
+    {GD_OP_lgamma, 0x1.c000000000000p-1, 0, 0x1.5fad6139c1203p-4, 0x1.5fad6139c1203p-4},
+    {GD_OP_lgamma, 0x1.f2f5c7a1a488ep-961, 0, 0x1.4cb93a4e7b50dp+9, NAN},
+    {GD_OP_lgamma, 0x1.7a712f7482283p+996, 0, 0x1.fdd6288c1bd3ap+1005, NAN},
+    {GD_OP_lgamma, 0x1.fffffffeed1f4p+2, 0, 0x1.10ce1f31c7bbep+3, 0x1.10ce1f32dcc30p+3},
+    {GD_OP_lgamma, 0x1.999999999999ap-5, 0, 0x1.7c043bd125597p+1, 0x1.7c043bb0596eap+1},
+    {GD_OP_lgamma, 0x1.0000000000000p-1, 0, 0x1.250d048e7a1bdp-1, 0x1.250d048e7a1bdp-1},
+    {GD_OP_lgamma, 0x1.a666666666666p+1, 0, 0x1.f964fc1bf8d41p-1, 0x1.f964fa741bd3bp-1},
+    {GD_OP_lgamma, 0x1.fffffffffdcd1p-1, 0, 0x1.44efb432d1310p-41, 0x0.0p+0},
+    {GD_OP_lgamma, 0x1.00000000000e1p+1, 0, 0x1.7c8182c43a3e6p-45, 0x0.0p+0},
     {GD_OP_polygamma, 0x1.0c9dd90cf8172p-2, 0, -0x1.019863f6870cap+2, -0x1.01986307d94b3p+2},
     {GD_OP_polygamma, 0x1.cd70c844aea5fp-2, 0, -0x1.1d6b77f185496p+1, -0x1.1d6b782431124p+1},
     {GD_OP_polygamma, 0x1.04dd8c43725d2p-1, 0, -0x1.ead83a4caf532p+0, -0x1.ead83aeddac9fp+0},
@@ -620,10 +642,10 @@ static double units(double got, double want, int digits, int least)
     return fabs(got - want) / ldexp(1, exponent - digits);
 }
 
-/* gelu loses a digit to its last product; lgamma is the C library's. */
+/* gelu loses a digit to its last product. */
 static double bound(gd_op_id op)
 {
-    return op == GD_OP_gelu || op == GD_OP_lgamma ? 2.1 : op == GD_OP_polygamma ? 1.6 : 1.5;
+    return op == GD_OP_gelu ? 2.1 : op == GD_OP_polygamma ? 1.6 : 1.5;
 }
 
 static void functions_are_within_their_bounds_of_the_true_values(void **state)
@@ -709,12 +731,62 @@ static void every_instruction_set_gives_the_same_bits(void **state)
     }
 }
 
+/* Number 2 k and 2 k + 1 are those of block k of base/rng.h, whatever the instruction set and wherever a call begins. */
+static void random_numbers_are_those_of_their_blocks(void **state)
+{
+    (void)state;
+    enum { N = 701 };
+    const uint64_t key = 0x123456789abcdef5, first = 0xfffffff0; /* blocks pass 2^32 */
+    for (int t = 0; t < COUNT_OF(tables); t++)
+        for (int way = 0; way < 5 && runs_here(tables[t]); way++) {
+            int kind = way < 3 ? 0 : way - 2;
+            double scale = way == 0 ? 0x1p53 : way == 1 ? 0x1p24 : 0x1p8, wide[N];
+            float narrow[N];
+            uint64_t bits[N];
+            tables[t]->sources->random_f64(wide, key, first, N, kind, scale);
+            tables[t]->sources->random_f32(narrow, key, first, N, kind, scale);
+            tables[t]->sources->random_u64(bits, key, first, N);
+            for (uint64_t i = 0; i < N; i++) {
+                uint32_t w[4], v[4];
+                double pair[2];
+                gd__philox(key, first + i / 2, w);
+                gd__philox(key, first + i, v);
+                gd__random_pair(kind, scale, w, pair);
+                if (!same(wide[i], pair[i % 2]) || narrow[i] != (float)pair[i % 2] ||
+                    bits[i] != ((uint64_t)v[0] << 32 | v[1]))
+                    fail_msg("%s: number %d of kind %d is %a, %a, not %a", tables[t]->isa, (int)i, kind,
+                             wide[i], (double)narrow[i], pair[i % 2]);
+            }
+        }
+}
+
+/* Whatever number a call begins at. */
+static void steps_are_first_plus_multiples(void **state)
+{
+    (void)state;
+    enum { N = 333 };
+    for (int t = 0; t < COUNT_OF(tables); t++)
+        for (int n = 1; n <= N && runs_here(tables[t]); n += 83) {
+            double wide[N];
+            float narrow[N];
+            tables[t]->sources->steps_f64(wide, 0.3, 0.7, 16384, n);
+            tables[t]->sources->steps_f32(narrow, 0.3, 0.7, 16384, n);
+            for (int i = 0; i < n; i++) {
+                double want = 0.3 + (16384 + i) * 0.7;
+                if (wide[i] != want || narrow[i] != (float)want)
+                    fail_msg("%s: step %d is %a, not %a", tables[t]->isa, i, wide[i], want);
+            }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_are_within_their_bounds_of_the_true_values),
         cmocka_unit_test(special_values_are_those_of_the_standard),
         cmocka_unit_test(every_instruction_set_gives_the_same_bits),
+        cmocka_unit_test(random_numbers_are_those_of_their_blocks),
+        cmocka_unit_test(steps_are_first_plus_multiples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,39 +117,4 @@ static inline float gd__gelu_slope_f32(float x)
     return x != x ? x : (float)y;
 }
 
-/* ---- the gamma function ---- */
-
-/* log |Gamma(x)| is that of the C library where x is not positive.  Elsewhere Stirling's series at x >= 8, or at x + 8 less the logarithm
- * of x (x + 1) ... (x + 7); near its zeros 1 and 2 Taylor's series. */
-static inline int gd__far_lgamma_f32(float x) { return !(x > 0 && x < INFINITY); }
-static inline float gd__near_lgamma_f32(float x)
-{
-    double d = (double)x, at = d < 8.0 ? d + 8.0 : d, c = d < 8.0 ? d : 1.0;
-    double pairs = c * c + 7.0 * c; /* c (c + 7), and (c + 1) (c + 6) is 6 more */
-    double product = pairs * (pairs + 6.0) * ((pairs + 10.0) * (pairs + 12.0));
-    double y = 1.0 / at, z = y * y, tail = 0.0008417508417508417;
-    tail = tail * z + -0.0005952380952380953;
-    tail = tail * z + 0.0007936507936507937;
-    tail = tail * z + -0.002777777777777778;
-    tail = tail * z + 0.08333333333333333;
-    double below = d < 8.0 ? gd__log_normal(product, 0) : 0.0;
-    double far = (((at - 0.5) * gd__log_normal(at, 0) - at) + (0.9189385332046727 + tail * y)) - below;
-    double one = d - 1.0, two = d - 2.0, p = -0.20738555102867398, q = -0.007385551028673986;
-    p = p * one + 0.27058080842778454;
-    p = p * one + -0.40068563438653143;
-    p = p * one + 0.8224670334241132;
-    p = p * one + -0.5772156649015329;
-    q = q * two + 0.020580808427784546;
-    q = q * two + -0.0673523010531981;
-    q = q * two + 0.3224670334241132;
-    q = q * two + 0.42278433509846713;
-    return (float)(0.0 + (fabs(one) < 0.0078125 ? p * one : fabs(two) < 0.0078125 ? q * two : far));
-}
-static inline float gd__lgamma_f32(float x)
-{
-    return gd__far_lgamma_f32(x) ? (float)gd__lgamma_f64((double)x) : gd__near_lgamma_f32(x);
-}
-static inline int gd__far_lgamma_f64(double x) { return (void)x, 1; }
-static inline double gd__near_lgamma_f64(double x) { return gd__lgamma_f64(x); }
-
 #endif

@@ -1,7 +1,7 @@
 /* The interpreter's loops: one for each instruction and compute type, compiled once for every instruction set. */
 #include "base/narrow.h"
 #include "base/rng.h"
-#include "base/math/short.h"
+#include "base/math/gamma.h"
 #include "program/element.h"
 
 #ifdef __AVX512F__

@@ -21,12 +21,14 @@ typedef void (*gd_convert_fn)(void *to, const void *from, int64_t n);
 struct gd_rows_table;
 struct gd_conv_table;
 struct gd_pool_table;
+struct gd_sources_table;
 
 typedef struct gd_vec_table {
     const char *isa;
     const struct gd_rows_table *rows; /* of f32 and f64: cpu/row_kernels.h */
     const struct gd_conv_table *conv; /* of f32 and f64: cpu/images/convolution.h */
     const struct gd_pool_table *pool; /* of f32 and f64: cpu/images/pooling.h */
+    const struct gd_sources_table *sources; /* cpu/sources.h */
     gd_vec_fn map[GD_OP_COUNT][GD_AS_COUNT];
     gd_vec_fn halves[GD_OP_COUNT]
                     [2]; /* of f16 and bf16 as they lie, where that pays; NULL: by way of f32, same bits */

@@ -1,5 +1,6 @@
 /* Kernels that fill, place and pick elements. */
 #include "tensor/cpu/cpu.h"
+#include "tensor/cpu/sources.h"
 
 #include <string.h>
 
@@ -75,31 +76,22 @@ typedef struct random_job {
 static void random_piece(void *arg, int64_t k)
 {
     random_job *j = arg;
-    double wide[512];
+    const gd_sources_table *make = j->vec->sources;
     float narrow[512];
     int64_t start = k * GD_MICROBATCH,
             end = start + GD_MICROBATCH < j->out->numel ? start + GD_MICROBATCH : j->out->numel;
     gd_dtype dtype = j->out->dtype;
-    for (int64_t i = start; i < end; i += 512) {
+    gd_convert_fn store = j->vec->store[dtype];
+    char *to = j->out->data + start * (int64_t)gd_dtype_size(dtype);
+    uint64_t first = j->first + (uint64_t)start / 2;
+    if (dtype == GD_F64)
+        make->random_f64((double *)(void *)to, j->key, first, end - start, j->kind, j->scale);
+    else if (!store)
+        make->random_f32((float *)(void *)to, j->key, first, end - start, j->kind, j->scale);
+    for (int64_t i = start; i < end && store; i += 512, first += 256) {
         int64_t n = end - i < 512 ? end - i : 512;
-        for (int64_t p = 0; p < n; p += 2) {
-            uint32_t w[4];
-            double pair[2];
-            gd__philox(j->key, j->first + (uint64_t)(i + p) / 2, w);
-            gd__random_pair(j->kind, j->scale, w, pair);
-            wide[p] = pair[0];
-            if (p + 1 < n) wide[p + 1] = pair[1];
-        }
-        char *to = j->out->data + i * (int64_t)gd_dtype_size(dtype);
-        if (dtype == GD_F64)
-            memcpy(to, wide, (size_t)n * 8);
-        else {
-            for (int64_t p = 0; p < n; p++) narrow[p] = (float)wide[p];
-            if (j->vec->store[dtype])
-                j->vec->store[dtype](to, narrow, n);
-            else
-                memcpy(to, narrow, (size_t)n * 4);
-        }
+        make->random_f32(narrow, j->key, first, n, j->kind, j->scale);
+        store(j->out->data + i * (int64_t)gd_dtype_size(dtype), narrow, n);
     }
 }
 

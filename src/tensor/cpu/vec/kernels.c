@@ -2,11 +2,12 @@
 #include "base/rng.h"
 #include "base/special.h"
 #include "base/vmath.h"
-#include "base/math/short.h"
+#include "base/math/gamma.h"
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/images/convolution.h"
 #include "tensor/cpu/images/pooling.h"
 #include "tensor/cpu/row_kernels.h"
+#include "tensor/cpu/sources.h"
 
 #include <string.h>
 
@@ -513,6 +514,7 @@ const gd_vec_table JOIN(gd__vec_, GD_ISA) = {
     .rows = JOIN(gd__rows_, GD_ISA),
     .conv = JOIN(gd__conv_, GD_ISA),
     .pool = JOIN(gd__pool_, GD_ISA),
+    .sources = &JOIN(gd__sources_, GD_ISA),
     .map =
         {
 #define OP(name, nin, nout, kind, needs, takes, batch, reads) kind(name, takes)
