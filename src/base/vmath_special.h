@@ -111,11 +111,30 @@ static inline double gd__pow_f64(double x, double y)
     return gd__power_of_f64(x, y, gd__exp_pair_f64(p, rest, 1.0));
 }
 
-/* In f64, which has digits to spare. */
-static inline float gd__power_f32(float x, double y)
+/* Of f32, in f64 with digits to spare: the logarithm is off by 2^-36, the exponential by 2^-37. */
+static inline float gd__power_f32(float x_, double y)
 {
-    double size = gd__exp_f64(y * gd__log_f64(fabs((double)x)));
-    return (float)gd__power_of_f64((double)x, y, size);
+    double x = fabs((double)x_);
+    uint64_t bits = gd__f64_bits(x), above = (bits - 0x3FE6A09E667F3BCDull + (1024ull << 52)) >> 52;
+    double k = gd__bits_f64(above | 0x4330000000000000ull) - 4503599627371520.0;
+    double f = gd__bits_f64(bits - ((above - 1024) << 52)) - 1.0, s = f / (2.0 + f), z = s * s;
+    double p = 0.09681326857121647;
+    p = p * z + 0.11095700415152886;
+    p = p * z + 0.14285877267957275;
+    p = p * z + 0.1999999939866879;
+    p = p * z + 0.3333333333368754;
+    double log_x = k * 0.6931471805599453 + 2.0 * (s + s * z * p);
+    log_x = x == 0 ? -INFINITY : x == INFINITY ? INFINITY : log_x;
+    double c = gd__cut_f64(y * log_x, -200.0, 200.0), t = c * 1.4426950408889634 + 6755399441056767.0;
+    double r = c - (t - 6755399441056767.0) * 0.6931471805599453, q = 2.4859578222625295e-05;
+    q = q * r + 0.0001989927395864936;
+    q = q * r + 0.001388885404961482;
+    q = q * r + 0.008333298483754886;
+    q = q * r + 0.041666666718980845;
+    q = q * r + 0.16666666718997508;
+    q = q * r + 0.5;
+    double size = (1.0 + (r + r * r * q)) * gd__bits_f64(gd__f64_bits(t) << 52);
+    return (float)gd__power_of_f64((double)x_, y, size);
 }
 static inline float gd__pow_f32(float x, float y) { return gd__power_f32(x, (double)y); }
 
@@ -235,10 +254,24 @@ static inline double gd__expm1_f64(double x)
 }
 static inline float gd__expm1_f32(float x) { return (float)gd__expm1_f64((double)x); }
 
-/* log(1 + e^x) = max(x, 0) + log1p(e^-|x|) */
+/* log(1 + e^x) = max(x, 0) + log(1 + e), e = e^-|x|, which is 2 artanh(e / (2 + e)): a polynomial that interpolates at Chebyshev's
+ * points. */
 static inline double gd__softplus_f64(double x)
 {
-    double y = gd__log1p_f64(gd__exp_f64(-fabs(x)));
+    double e = gd__exp_f64(-fabs(x)), t = 2.0 + e, s = e / t, p = s * t, z = s * s, q = 0.07615631309758114;
+    double low = (((e - p) - gd__lost_f64(p, s, t)) - s * (e - (t - 2.0))) / t;
+    q = q * z + 0.03167055425857287;
+    q = q * z + 0.04971012448285089;
+    q = q * z + 0.05240199617181416;
+    q = q * z + 0.05883998883620639;
+    q = q * z + 0.06666588474569081;
+    q = q * z + 0.07692310126902081;
+    q = q * z + 0.09090909043002827;
+    q = q * z + 0.11111111111665993;
+    q = q * z + 0.1428571428571097;
+    q = q * z + 0.20000000000000007;
+    q = q * z + 0.3333333333333333;
+    double y = e < 1e-200 ? e : 2.0 * s + 2.0 * (low + s * z * q);
     return x != x ? x : (x > 0 ? x : 0) + y;
 }
 
@@ -305,9 +338,33 @@ static inline double gd__erfc_tail_f64(double a, double a_low)
                             y);
 }
 
+/* erfc(a), 1 <= a <= 6, for a sum with 1, beside which it is small: e^(-a^2) times a polynomial that interpolates at Chebyshev's points
+ * of t. */
+static inline double gd__erfc_beside_one_f64(double a)
+{
+    double t = (a - 2.5) / (a + 2.5), p = 3.3657006736237105e-07;
+    p = p * t + 1.2966926825389417e-07;
+    p = p * t + -1.79706306540687e-06;
+    p = p * t + -2.3140931150942177e-06;
+    p = p * t + 7.5513017799442535e-06;
+    p = p * t + 1.8617072081910595e-05;
+    p = p * t + -3.4182063549802165e-05;
+    p = p * t + -0.00012887741536369735;
+    p = p * t + 0.00022838036598153182;
+    p = p * t + 0.0008759154630794508;
+    p = p * t + -0.002642365963784453;
+    p = p * t + -0.003993701166223159;
+    p = p * t + 0.039922539075574935;
+    p = p * t + -0.1250330523788247;
+    p = p * t + 0.2517131932174494;
+    p = p * t + -0.3717367339489734;
+    p = p * t + 0.2108063640611436;
+    return gd__exp_f64(-a * a) * p;
+}
+
 static inline double gd__erf_f64(double x)
 {
-    double a = fabs(x), large = 1.0 - gd__erfc_tail_f64(gd__cut_f64(a, 0.4, 27.3), 0.0),
+    double a = fabs(x), large = 1.0 - gd__erfc_beside_one_f64(gd__cut_f64(a, 1.0, 6.0)),
            small = x + x * gd__erf_rest_f64(gd__cut_f64(a * a, 0.0, 1.0));
     double y = a < 1.0 ? small : copysign(large, x);
     return x != x ? x : y;
@@ -794,10 +851,11 @@ static inline float gd__mod_f32(float x, float y)
  * Within 2.1 ULP: the product of x and erfc is rounded after what each of them has lost. */
 static inline double gd__gelu_f64(double x)
 {
-    double z = x * -0.70710678118654752,
+    double z = x * -0.70710678118654752, a = fabs(z),
            z_low = gd__lost_f64(z, x, -0.70710678118654752) + x * 4.833646656726457e-17;
-    double tail = gd__erfc_tail_f64(gd__cut_f64(z, 0.4, 27.3), z < 27.3 ? z_low : 0.0),
-           e = z > 0.4 ? tail : gd__erfc_f64(z);
+    double tail = gd__erfc_tail_f64(gd__cut_f64(a, 0.4, 27.3), (z > 0.4) & (z < 27.3) ? z_low : 0.0);
+    double small = 1.0 - (z + z * gd__erf_rest_f64(gd__cut_f64(a * a, 0.0, 1.0)));
+    double e = z > 0.4 ? tail : a < 0.4 ? small : 2.0 - tail;
     return x != x ? x : x > -INFINITY ? 0.5 * x * e : -0.0;
 }
 

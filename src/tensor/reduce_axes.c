@@ -355,6 +355,17 @@ static gd_tensor *widened(gd_tensor *x)
     return x->dtype == GD_F16 || x->dtype == GD_BF16 ? gd_cast(x, GD_F32) : x;
 }
 
+/* The sum of squares, with the same bits; where no gradient is wanted in one pass, without the squares in memory. */
+static gd_tensor *sum_of_squares(gd_tensor *x, const int *list, int count, bool keep)
+{
+    gd_ctx *ctx = x->head.ctx;
+    bool alone = (ctx->grad_off || !gd__wants_grad(x)) && !ctx->recorder && x->storage->device == ctx->cpu;
+    if (alone && neighbours(list, count) && gd__contiguous(x))
+        return reduce_neighbours(GD_OP_sum_squares, x, list, count, keep, x->dtype);
+    gd_tensor *square = gd_square(x);
+    return square ? reduce_list(GD_OP_sum, square, list, count, keep, x->dtype) : NULL;
+}
+
 gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes, bool keep_dims)
 {
     if (!x || !gd__need_float("norm", x)) return NULL;
@@ -363,8 +374,9 @@ gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes, bool keep_dims)
     gd_status before = gd_error(ctx);
     gd_scope_begin(ctx);
     gd_tensor *out, *wide = widened(x);
+    int list[GD_MAX_DIMS], count = p == 2 ? gd__parse_axes("norm", x, axes, list) : 0;
     if (p == 2)
-        out = safe_root(gd_sum(gd_square(wide), axes, keep_dims));
+        out = count < 0 || !wide ? NULL : safe_root(sum_of_squares(wide, list, count, keep_dims));
     else if (p == 1)
         out = gd_sum(gd_abs(wide), axes, keep_dims);
     else if (isinf(p))
@@ -388,8 +400,8 @@ gd_tensor *gd_variance(gd_tensor *x, const char *axes, int correction, bool keep
     n -= correction;
     gd_scope_begin(ctx);
     gd_tensor *wide = widened(x), *mean = wide ? mean_list(wide, list, count, true) : NULL, *out = NULL;
-    gd_tensor *square = mean ? gd_square(gd_sub(wide, mean)) : NULL;
-    if (square) out = reduce_list(GD_OP_sum, square, list, count, keep_dims, square->dtype);
+    gd_tensor *apart = mean ? gd_sub(wide, mean) : NULL;
+    if (apart) out = sum_of_squares(apart, list, count, keep_dims);
     out = gd_mul_scalar(out, 1 / (n > 0 ? n : 0));
     if (out && wide != x) out = gd_cast(out, x->dtype);
     return gd__scope_leave(ctx, out);

@@ -90,7 +90,7 @@ static size_t map_source(int op, gd_dtype dtype, char *text)
 /* Operators that are not element-wise and have no kernel. */
 static bool is_left_to_the_host(int op)
 {
-    return op == GD_OP_argsort || op == GD_OP_highest || op == GD_OP_lowest;
+    return op == GD_OP_argsort || op == GD_OP_highest || op == GD_OP_lowest || op == GD_OP_sum_squares;
 }
 
 static void an_element_wise_operator_without_an_expression_is_left_to_the_host(void **state)

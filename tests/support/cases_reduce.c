@@ -208,35 +208,36 @@ static void sort_down(long double *v, int64_t n, long double *scale)
 #define LAST   4u
 #define ENDS   5u
 
-#define REDUCTIONS(X)                                                                     \
-    X(sum, all, sum, gd_sum(x, NULL, false), ALL, false, sum_of)                          \
-    X(sum, first, sum, gd_sum(x, "0", false), FIRST, false, sum_of)                       \
-    X(sum, middle, sum, gd_sum(x, "1", true), MIDDLE, true, sum_of)                       \
-    X(sum, last, sum, gd_sum(x, "-1", false), LAST, false, sum_of)                        \
-    X(sum, ends, sum, gd_sum(x, "2, 0", true), ENDS, true, sum_of)                        \
-    X(mean, all, sum, gd_mean(x, NULL, false), ALL, false, mean_of)                       \
-    X(mean, last, sum, gd_mean(x, "-1", true), LAST, true, mean_of)                       \
-    X(prod, all, prod, gd_prod(x, NULL, false), ALL, false, prod_of)                      \
-    X(prod, first, prod, gd_prod(x, "0", false), FIRST, false, prod_of)                   \
-    X(prod, zero, prod, gd_prod(x, "-1", false), LAST, false, prod_of)                    \
-    X(max, all, gather, gd_max(x, "", false), ALL, false, max_of)                         \
-    X(max, ends, gather, gd_max(x, "0, 2", true), ENDS, true, max_of)                     \
-    X(min, first, gather, gd_min(x, "0", false), FIRST, false, min_of)                    \
-    X(argmax, last, argmax, gd_argmax(x, "2", false), LAST, false, argmax_of)             \
-    X(argmax, all, argmax, gd_argmax(x, NULL, false), ALL, false, argmax_of)              \
-    X(argmin, first, argmin, gd_argmin(x, "0", true), FIRST, true, argmin_of)             \
-    X(any, last, any, gd_any(x, "2", false), LAST, false, any_of)                         \
-    X(any, first, any, gd_any(x, "0", true), FIRST, true, any_of)                         \
-    X(all, last, all, gd_all(x, "2", false), LAST, false, all_of)                         \
-    X(all, ends, all, gd_all(x, "0, 2", false), ENDS, false, all_of)                      \
-    X(norm, 1, sum, gd_norm(x, 1, "2", false), LAST, false, norm1_of)                     \
-    X(norm, 2, sum, gd_norm(x, 2, NULL, false), ALL, false, norm2_of)                     \
-    X(norm, 3, pow_scalar, gd_norm(x, 3, "0", true), FIRST, true, norm3_of)               \
-    X(norm, max, gather, gd_norm(x, INFINITY, "2", false), LAST, false, norm_max_of)      \
-    X(variance, 0, sum, gd_variance(x, "2", 0, false), LAST, false, var0_of)              \
-    X(variance, 1, sum, gd_variance(x, "0", 1, true), FIRST, true, var1_of)               \
-    X(logsumexp, last, logsumexp, gd_logsumexp(x, "2", false), LAST, false, logsumexp_of) \
-    X(logsumexp, all, logsumexp, gd_logsumexp(x, NULL, true), ALL, true, logsumexp_of)    \
+#define REDUCTIONS(X)                                                                       \
+    X(sum, all, sum, gd_sum(x, NULL, false), ALL, false, sum_of)                            \
+    X(sum, first, sum, gd_sum(x, "0", false), FIRST, false, sum_of)                         \
+    X(sum, middle, sum, gd_sum(x, "1", true), MIDDLE, true, sum_of)                         \
+    X(sum, last, sum, gd_sum(x, "-1", false), LAST, false, sum_of)                          \
+    X(sum, ends, sum, gd_sum(x, "2, 0", true), ENDS, true, sum_of)                          \
+    X(mean, all, sum, gd_mean(x, NULL, false), ALL, false, mean_of)                         \
+    X(mean, last, sum, gd_mean(x, "-1", true), LAST, true, mean_of)                         \
+    X(prod, all, prod, gd_prod(x, NULL, false), ALL, false, prod_of)                        \
+    X(prod, first, prod, gd_prod(x, "0", false), FIRST, false, prod_of)                     \
+    X(prod, zero, prod, gd_prod(x, "-1", false), LAST, false, prod_of)                      \
+    X(max, all, gather, gd_max(x, "", false), ALL, false, max_of)                           \
+    X(max, ends, gather, gd_max(x, "0, 2", true), ENDS, true, max_of)                       \
+    X(min, first, gather, gd_min(x, "0", false), FIRST, false, min_of)                      \
+    X(argmax, last, argmax, gd_argmax(x, "2", false), LAST, false, argmax_of)               \
+    X(argmax, all, argmax, gd_argmax(x, NULL, false), ALL, false, argmax_of)                \
+    X(argmin, first, argmin, gd_argmin(x, "0", true), FIRST, true, argmin_of)               \
+    X(any, last, any, gd_any(x, "2", false), LAST, false, any_of)                           \
+    X(any, first, any, gd_any(x, "0", true), FIRST, true, any_of)                           \
+    X(all, last, all, gd_all(x, "2", false), LAST, false, all_of)                           \
+    X(all, ends, all, gd_all(x, "0, 2", false), ENDS, false, all_of)                        \
+    X(norm, 1, sum, gd_norm(x, 1, "2", false), LAST, false, norm1_of)                       \
+    X(norm, 2, sum, gd_norm(x, 2, NULL, false), ALL, false, norm2_of)                       \
+    X(norm, alone, sum_squares, gd_norm(gd_detach(x), 2, "0", true), FIRST, true, norm2_of) \
+    X(norm, 3, pow_scalar, gd_norm(x, 3, "0", true), FIRST, true, norm3_of)                 \
+    X(norm, max, gather, gd_norm(x, INFINITY, "2", false), LAST, false, norm_max_of)        \
+    X(variance, 0, sum, gd_variance(x, "2", 0, false), LAST, false, var0_of)                \
+    X(variance, 1, sum, gd_variance(x, "0", 1, true), FIRST, true, var1_of)                 \
+    X(logsumexp, last, logsumexp, gd_logsumexp(x, "2", false), LAST, false, logsumexp_of)   \
+    X(logsumexp, all, logsumexp, gd_logsumexp(x, NULL, true), ALL, true, logsumexp_of)      \
     X(logsumexp, first, logsumexp, gd_logsumexp(x, "0", true), FIRST, true, logsumexp_of)
 
 #define REDUCTION_FUNCTIONS(title, variant, operator, call, axes, keep, fn)        \
@@ -339,6 +340,7 @@ static const op_case rows[] = {
     REDUCTION(all, ends, all, FEW, EMPTY_ROWS, EVERYTHING, 0, 0),
     REDUCTION(norm, 1, sum, ANY, EMPTY_ROWS, FLOATS, 2, 8),
     REDUCTION(norm, 2, sum, ANY, EMPTY_ROWS, FLOATS, 2, 8),
+    REDUCTION(norm, alone, sum_squares, ANY, EMPTY_MIDDLE, FLOATS, 0, 8),
     REDUCTION(norm, 3, pow_scalar, ANY, EMPTY_MIDDLE, FLOATS, 2, 8),
     REDUCTION(norm, max, highest, ANY, EMPTY_ROWS, FLOATS, 2, 8),
     REDUCTION(variance, 0, sum, ANY, EMPTY_ROWS, FLOATS, 2, 8),

@@ -643,10 +643,7 @@ static double units(double got, double want, int digits, int least)
 }
 
 /* gelu loses a digit to its last product. */
-static double bound(gd_op_id op)
-{
-    return op == GD_OP_gelu ? 2.1 : op == GD_OP_polygamma ? 1.6 : 1.5;
-}
+static double bound(gd_op_id op) { return op == GD_OP_gelu ? 2.1 : op == GD_OP_polygamma ? 1.6 : 1.5; }
 
 static void functions_are_within_their_bounds_of_the_true_values(void **state)
 {

@@ -7,6 +7,9 @@
 #include "base/math/short.h"
 #endif
 
+/* Else gcc calls what is large, and loops over it become no vectors. */
+#define GD_STRAIGHT static inline __attribute__((always_inline))
+
 /* ---- f64, keeping what additions and products lose ---- */
 
 /* a + b, to which what that lost is added. */
@@ -26,7 +29,7 @@ static inline double gd__product_f64(double a, double a_low, double b, double b_
 }
 
 /* log of x (x + 1) ... (x + 7): x (x + 7) = u, and the other pairs of factors are u + 6, u + 10 and u + 12. */
-static inline double gd__log_of_eight_f64(double x, double *log_low)
+GD_STRAIGHT double gd__log_of_eight_f64(double x, double *log_low)
 {
     double low = 0.0, square = x * x, seven = 7.0 * x, v_low, w_low, q_low, a_low, b_low, all_low;
     double u = gd__sum_f64(square, seven, &low);
@@ -48,7 +51,7 @@ static inline double gd__zero_times_f64(double d, double first, double q)
 }
 
 /* log Gamma(1 + d) and log Gamma(2 + d), |d| <= 1/8: polynomials that interpolate at Chebyshev's points. */
-static inline double gd__lgamma_at_one_f64(double d)
+GD_STRAIGHT double gd__lgamma_at_one_f64(double d)
 {
     double q = -0.07022659734497104;
     q = q * d + 0.07521244656279079;
@@ -66,7 +69,7 @@ static inline double gd__lgamma_at_one_f64(double d)
     q = q * d + 0.8224670334241132;
     return gd__zero_times_f64(d, -0.5772156649015329, q);
 }
-static inline double gd__lgamma_at_two_f64(double d)
+GD_STRAIGHT double gd__lgamma_at_two_f64(double d)
 {
     double q = -2.065746992575958e-06;
     q = q * d + 4.431271665427457e-06;
@@ -88,11 +91,12 @@ static inline double gd__lgamma_at_two_f64(double d)
 static inline int gd__far_lgamma_f64(double x) { return !((x > 1e-290) & (x < 1e300)); }
 
 /* Within 0.8 ULP. */
-static inline double gd__near_lgamma_f64(double x)
+GD_STRAIGHT double gd__near_lgamma_f64(double x)
 {
     double at_low, by_low, log_low, p_low, below_low, low;
     double at = gd__two_sum_f64(x, x < 8.0 ? 8.0 : 0.0, &at_low), by = gd__two_sum_f64(at, -0.5, &by_low);
-    double log_at = gd__log_pair_f64(at, 0.0, &log_low), y = 1.0 / at, z = y * y, tail = -0.020855820385832984;
+    double log_at = gd__log_pair_f64(at, 0.0, &log_low), y = 1.0 / at, z = y * y,
+           tail = -0.020855820385832984;
     tail = tail * z + 0.006208136739721902;
     tail = tail * z + -0.0019149659115403873;
     tail = tail * z + 0.0008417325267947927;
@@ -149,5 +153,7 @@ static inline float gd__lgamma_f32(float x)
 {
     return gd__far_lgamma_f32(x) ? (float)gd__lgamma_f64((double)x) : gd__near_lgamma_f32(x);
 }
+
+#undef GD_STRAIGHT
 
 #endif

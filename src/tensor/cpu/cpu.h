@@ -15,6 +15,9 @@ enum { GD_AS_F32, GD_AS_F64, GD_AS_I64, GD_AS_COUNT };
 
 /* o[i] = op(a[i], b[i], c[i]); TEST kernels write bytes; `where` reads a as bytes.  f are the operator's settings. */
 typedef void (*gd_vec_fn)(void *o, const void *a, const void *b, const void *c, int64_t n, const double *f);
+/* o[i] = a[i * across_a] op b[i * across_b]: operands that lie apart, or are one element. */
+typedef void (*gd_spaced_fn)(void *o, const void *a, int64_t across_a, const void *b, int64_t across_b,
+                             int64_t n);
 /* Converts n elements between a memory dtype and its compute type. */
 typedef void (*gd_convert_fn)(void *to, const void *from, int64_t n);
 
@@ -25,11 +28,12 @@ struct gd_sources_table;
 
 typedef struct gd_vec_table {
     const char *isa;
-    const struct gd_rows_table *rows; /* of f32 and f64: cpu/row_kernels.h */
-    const struct gd_conv_table *conv; /* of f32 and f64: cpu/images/convolution.h */
-    const struct gd_pool_table *pool; /* of f32 and f64: cpu/images/pooling.h */
+    const struct gd_rows_table *rows;       /* of f32 and f64: cpu/row_kernels.h */
+    const struct gd_conv_table *conv;       /* of f32 and f64: cpu/images/convolution.h */
+    const struct gd_pool_table *pool;       /* of f32 and f64: cpu/images/pooling.h */
     const struct gd_sources_table *sources; /* cpu/sources.h */
     gd_vec_fn map[GD_OP_COUNT][GD_AS_COUNT];
+    gd_spaced_fn spaced[GD_OP_COUNT][2]; /* of f32 and f64; NULL: by way of dense copies, same bits */
     gd_vec_fn halves[GD_OP_COUNT]
                     [2]; /* of f16 and bf16 as they lie, where that pays; NULL: by way of f32, same bits */
     gd_convert_fn load[GD_DTYPE_COUNT];              /* to the compute type; NULL: the same */

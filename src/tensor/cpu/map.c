@@ -26,6 +26,7 @@ typedef struct operand {
 typedef struct job {
     const gd_vec_table *vec;
     gd_vec_fn fn;
+    gd_spaced_fn spaced; /* NULL: no operand needs it, or there is none */
     const double *f;
     int nin;
     operand in[3];
@@ -249,12 +250,19 @@ static int64_t to_end_of_runs(const job *j, int64_t i, int64_t n)
 {
     for (int k = 0; k < j->nin; k++) {
         const operand *o = &j->in[k];
-        if (!has_long_runs(o)) continue;
+        if (!(j->spaced ? o->ndim > 0 : has_long_runs(o))) continue;
         int64_t left = o->size[o->ndim - 1] - i % o->size[o->ndim - 1];
-        if (o->stride[o->ndim - 1] == 0 && left > REPEATED) left = REPEATED;
+        if (!j->spaced && o->stride[o->ndim - 1] == 0 && left > REPEATED) left = REPEATED;
         n = left < n ? left : n;
     }
     return n;
+}
+
+static const char *element_at(const operand *o, int64_t i)
+{
+    int64_t offset = 0;
+    for (int a = o->ndim; a-- > 0; i /= o->size[a]) offset += i % o->size[a] * o->stride[a];
+    return o->data + offset * (int64_t)o->item;
 }
 
 /* n elements at position i of an operand: where they are, or in the buffer, which holds the element of the run *held if that is all along
@@ -272,18 +280,47 @@ static const void *take_block(const operand *o, int64_t i, int64_t n, char *buff
             *held = run;
             return buffer;
         }
-        if (!o->load) {
-            int64_t offset = 0;
-            for (int a = o->ndim; a-- > 0; i /= o->size[a]) offset += i % o->size[a] * o->stride[a];
-            return o->data + offset * (int64_t)o->item;
-        }
+        if (!o->load) return element_at(o, i);
     }
     read_block(o, i, n, buffer, o->raw ? 1 : compute_item);
     return buffer;
 }
 
+static int64_t across(const operand *o) { return o->ndim ? o->stride[o->ndim - 1] : 0; }
+
+/* Two operands where they lie, run by run. */
+static void run_spaced(const job *j, int64_t start, int64_t end)
+{
+    for (int64_t i = start, n; i < end; i += n) {
+        n = to_end_of_runs(j, i, end - i);
+        j->spaced(j->out + i * (int64_t)j->out_item, element_at(&j->in[0], i), across(&j->in[0]),
+                  element_at(&j->in[1], i), across(&j->in[1]), n);
+    }
+}
+
+/* Some operand is not dense, and nothing is to be converted; runs are long, or calls would cost more than copies. */
+#define NEAR_BYTES 64 /* elements further apart are read by rows, of which a block has several */
+
+static gd_spaced_fn spaced_kernel(const gd_vec_table *vec, const job *j, gd_op_id op, int type)
+{
+    bool apart = false;
+    if (type == GD_AS_I64 || j->nin != 2 || j->store) return NULL;
+    for (int k = 0; k < 2; k++) {
+        const operand *o = &j->in[k];
+        int64_t bytes = across(o) * (int64_t)o->item;
+        if (o->load || bytes < 0 || bytes > NEAR_BYTES || (o->ndim > 1 && o->size[o->ndim - 1] < LONG_RUN))
+            return NULL;
+        apart = apart || across(o) != 1;
+    }
+    return apart ? vec->spaced[op][type] : NULL;
+}
+
 static void run_piece(const job *j, int64_t start, int64_t end)
 {
+    if (j->spaced) {
+        run_spaced(j, start, end);
+        return;
+    }
     _Alignas(64) char buffer[3][BLOCK * 8], result[BLOCK * 8];
     const void *a[3] = {NULL, NULL, NULL};
     int64_t held[3] = {-1, -1, -1};
@@ -387,6 +424,7 @@ gd_status gd__cpu_map(gd_device *device, const gd_call *call)
     for (int k = 0; k < call->nin; k++)
         see(&j.in[k], vec, call->in[k], out->ndim, out->size, call->op == GD_OP_where && k == 0);
     if (straight) go_straight(&j, straight);
+    j.spaced = spaced_kernel(vec, &j, call->op, type);
     j.share = share_of(device->ctx, out->numel);
     gd__run_tasks(device->ctx, out->numel, (out->numel + j.share - 1) / j.share, piece_task, &j);
     return GD_OK;
@@ -467,6 +505,18 @@ static bool copy_runs(const copy_job *j, int64_t start, int64_t end)
     return true;
 }
 
+/* Dense here and there, and one conversion between them. */
+static gd_convert_fn only_conversion(const copy_job *j)
+{
+    gd_convert_fn steps[3] = {j->from.load, j->between, j->store}, only = NULL;
+    if (!j->from.flat || j->from.constant || !j->to.direct || j->from.raw) return NULL;
+    for (int k = 0; k < 3; k++) {
+        if (steps[k] && only) return NULL;
+        only = steps[k] ? steps[k] : only;
+    }
+    return only;
+}
+
 static void copy_piece(void *arg, int64_t k)
 {
     const copy_job *j = arg;
@@ -476,7 +526,22 @@ static void copy_piece(void *arg, int64_t k)
     size_t item = j->from.load || !j->from.raw ? (gd__compute_type(j->from_type) == GD_AS_F32 ? 4u : 8u)
                                                : j->from.item;
     const char *data = loaded;
+    gd_convert_fn only = only_conversion(j);
+    if (only) {
+        only((char *)(uintptr_t)j->to.data + start * (int64_t)j->to.item,
+             j->from.data + start * (int64_t)j->from.item, end - start);
+        return;
+    }
     if (j->from.raw && copy_runs(j, start, end)) return;
+    if (j->from.raw && j->from.direct && !j->from.constant) {
+        write_block(&j->to, start, end - start, j->from.data + start * (int64_t)j->from.item);
+        return;
+    }
+    if (j->from.raw && j->to.direct) {
+        read_block(&j->from, start, end - start, (char *)(uintptr_t)j->to.data + start * (int64_t)j->to.item,
+                   j->to.item);
+        return;
+    }
     for (int64_t i = start; i < end; i += BLOCK) {
         int64_t n = end - i < BLOCK ? end - i : BLOCK;
         if (i > start && j->from.constant) { /* one number everywhere: it is there */
@@ -495,6 +560,86 @@ static void copy_piece(void *arg, int64_t k)
         }
         write_block(&j->to, i, n, data);
     }
+}
+
+/* ---- rows made of columns ---- */
+
+#define TURNED_ROWS    64
+#define TURNED_COLUMNS 16 /* lines of memory that are read side by side */
+
+/* Squares of vectors of 16 bytes: columns of `from`, `apart` elements from each other, become rows of `to`. */
+typedef uint32_t four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef uint64_t two __attribute__((vector_size(16), aligned(8), may_alias));
+
+static inline void turn_four(uint32_t *to, int64_t columns, const uint32_t *from, int64_t apart)
+{
+#define COLUMN(k) (*(const four *)(const void *)(from + (k)*apart))
+#define ROW(k)    (*(four *)(void *)(to + (k)*columns))
+    four a = COLUMN(0), b = COLUMN(1), c = COLUMN(2), d = COLUMN(3);
+    four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    ROW(0) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+    ROW(1) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+    ab = __builtin_shufflevector(a, b, 2, 6, 3, 7), cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    ROW(2) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+    ROW(3) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+#undef COLUMN
+#undef ROW
+}
+
+static inline void turn_two(uint64_t *to, int64_t columns, const uint64_t *from, int64_t apart)
+{
+    two a = *(const two *)(const void *)from, b = *(const two *)(const void *)(from + apart);
+    *(two *)(void *)to = __builtin_shufflevector(a, b, 0, 2);
+    *(two *)(void *)(to + columns) = __builtin_shufflevector(a, b, 1, 3);
+}
+
+/* Rows first..last of a matrix of `columns` columns that are dense, `apart` elements from each other. */
+#define TURN(name, type, width, square)                                                                    \
+    static void name(type *to, const type *from, int64_t first, int64_t last, int64_t columns,             \
+                     int64_t apart)                                                                        \
+    {                                                                                                      \
+        for (int64_t c = 0; c < columns; c += TURNED_COLUMNS) {                                            \
+            int64_t end = c + TURNED_COLUMNS < columns ? c + TURNED_COLUMNS : columns, r = first;          \
+            for (; r + (width) <= last; r += width) {                                                      \
+                int64_t k = c;                                                                             \
+                for (; k + (width) <= end; k += width)                                                     \
+                    square(to + r * columns + k, columns, from + r + k * apart, apart);                    \
+                for (; k < end; k++)                                                                       \
+                    for (int i = 0; i < (width); i++) to[(r + i) * columns + k] = from[r + i + k * apart]; \
+            }                                                                                              \
+            for (; r < last; r++)                                                                          \
+                for (int64_t k = c; k < end; k++) to[r * columns + k] = from[r + k * apart];               \
+        }                                                                                                  \
+    }
+TURN(turn_rows_4, uint32_t, 4, turn_four)
+TURN(turn_rows_8, uint64_t, 2, turn_two)
+
+static bool is_turned(const copy_job *j)
+{
+    int last = j->from.ndim - 1;
+    return j->from.raw && j->to.direct && j->from.item >= 4 && last > 0 && j->from.stride[last - 1] == 1 &&
+           j->from.stride[last] >= TURNED_COLUMNS && j->from.size[last - 1] >= TURNED_COLUMNS &&
+           j->from.size[last] >= TURNED_COLUMNS;
+}
+
+static int64_t turned_blocks(const copy_job *j)
+{
+    return (j->from.size[j->from.ndim - 2] + TURNED_ROWS - 1) / TURNED_ROWS;
+}
+
+static void turned_task(void *arg, int64_t task)
+{
+    const copy_job *j = arg;
+    const operand *o = &j->from;
+    int64_t rows = o->size[o->ndim - 2], columns = o->size[o->ndim - 1], blocks = turned_blocks(j);
+    int64_t matrix = task / blocks, first = task % blocks * TURNED_ROWS,
+            last = first + TURNED_ROWS < rows ? first + TURNED_ROWS : rows;
+    char *to = (char *)(uintptr_t)j->to.data + matrix * rows * columns * (int64_t)o->item;
+    const void *from = element_at(o, matrix * rows * columns);
+    if (o->item == 4)
+        turn_rows_4((uint32_t *)(void *)to, from, first, last, columns, o->stride[o->ndim - 1]);
+    else
+        turn_rows_8((uint64_t *)(void *)to, from, first, last, columns, o->stride[o->ndim - 1]);
 }
 
 static gd_status copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *src);
@@ -529,7 +674,11 @@ static gd_status copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor
         j.between = vec->between[gd__compute_type(src->dtype)][gd__compute_type(dst->dtype)];
         j.store = vec->store[dst->dtype];
     }
-    gd__run_pieces(device->ctx, dst->numel, copy_piece, &j);
+    if (is_turned(&j)) {
+        int64_t matrices = dst->numel / (j.from.size[j.from.ndim - 2] * j.from.size[j.from.ndim - 1]);
+        gd__run_tasks(device->ctx, dst->numel, matrices * turned_blocks(&j), turned_task, &j);
+    } else
+        gd__run_pieces(device->ctx, dst->numel, copy_piece, &j);
     return GD_OK;
 }
 

@@ -118,7 +118,7 @@ gd_status gd__cpu_embed(gd_device *device, const gd_call *call)
 {
     gd_tensor *x = call->in[0], *out = call->out[0];
     const int64_t *start = call->attrs->i, *step = start + x->ndim;
-    fill_with(device, out, call->attrs->f[0]);
+    if (x->numel < out->numel) fill_with(device, out, call->attrs->f[0]);
     if (x->numel == 0) return GD_OK;
     gd_tensor window = *out; /* the places of x inside out */
     for (int i = 0; i < x->ndim; i++) {
@@ -222,13 +222,34 @@ static void pick(char *to, const char *from, const int64_t *at, int64_t n, size_
 {
 #define PICK(type) \
     for (int64_t k = 0; k < n; k++) ((type *)(void *)to)[k] = ((const type *)(const void *)from)[at[k]]
+#define PICK_BYTES(bytes) \
+    for (int64_t k = 0; k < n; k++) memcpy(to + k * (int64_t)(bytes), from + at[k] * (int64_t)(bytes), bytes)
     switch (item) {
     case 1: PICK(uint8_t); break;
     case 2: PICK(uint16_t); break;
     case 4: PICK(uint32_t); break;
     case 8: PICK(uint64_t); break;
-    default:
-        for (int64_t k = 0; k < n; k++) memcpy(to + k * (int64_t)item, from + at[k] * (int64_t)item, item);
+    case 12: PICK_BYTES(12); break; /* rows of three */
+    case 16: PICK_BYTES(16); break;
+    case 24: PICK_BYTES(24); break;
+    default: PICK_BYTES(item); break;
+    }
+#undef PICK_BYTES
+#undef PICK
+}
+
+/* to[k] = element at[k] of column i of rows of `inner` numbers; columns follow each other, `columns` of them. */
+static void pick_columns(char *to, const char *from, const int64_t *at, int64_t n, int64_t i, int64_t columns,
+                         int64_t inner, size_t item)
+{
+#define PICK(type)                                                   \
+    for (int64_t k = 0; k < n; k++, i = i + 1 < columns ? i + 1 : 0) \
+    ((type *)(void *)to)[k] = ((const type *)(const void *)from)[at[k] * inner + i]
+    switch (item) {
+    case 1: PICK(uint8_t); break;
+    case 2: PICK(uint16_t); break;
+    case 4: PICK(uint32_t); break;
+    default: PICK(uint64_t); break;
     }
 #undef PICK
 }
@@ -360,10 +381,8 @@ static void gather_piece(void *arg, int64_t task)
         if (inner == 1 && j->to.inner == 1)
             pick(j->out + (size_t)start * j->item, x, j->at + start, last - start, j->item);
         else
-            for (int64_t k = start, i = start % j->to.inner; k < last;
-                 k++, i = i + 1 < j->to.inner ? i + 1 : 0)
-                pick(j->out + (size_t)k * j->item, x + (size_t)i * j->item, (int64_t[]){j->at[k] * inner}, 1,
-                     j->item);
+            pick_columns(j->out + (size_t)start * j->item, x, j->at + start, last - start,
+                         start % j->to.inner, j->to.inner, inner, j->item);
         start = last;
     }
 }

@@ -127,35 +127,49 @@ static void powers_f32(float *restrict o, const float *a, int64_t n, double expo
     }
 }
 
+/* The same of -2, without blocks. */
+static inline float over_square_f32(float a)
+{
+    double y = 1.0 / (double)a;
+    return (float)(y * y);
+}
+static inline double over_square_f64(double a)
+{
+    double y = 1.0 / a, p = a * y, square = y * y;
+    double low = gd__lost_f64(square, y, y) + 2.0 * y * (((1.0 - p) - gd__lost_f64(p, a, y)) * y);
+    return (fabs(square) > 1e-290) & (fabs(low) < fabs(square)) ? square + low : square;
+}
+POWERS(power_over_square, over_square_f32(a), over_square_f64(a))
+
 /* ---- any exponent ---- */
 
 POWERS(power_any, gd__power_f32(a, f[0]), gd__pow_f64(a, f[0]))
 
 /* ---- by exponent ---- */
 
-#define POWER_LOOP(type)                                                                             \
-    static loop *power_loop_##type(double exponent)                                                  \
-    {                                                                                                \
-        static const struct {                                                                        \
-            double exponent;                                                                         \
-            loop *fn;                                                                                \
-        } table[] = {                                                                                \
-            {0, power_none_##type},         {1, power_same_##type},        {2, square_##type},       \
-            {3, power_cube_##type},         {-1, reciprocal_##type},       {0.5, power_root_##type}, \
-            {-0.5, power_over_root_##type}, {1.5, power_times_root_##type}};                         \
-        for (size_t i = 0; i < sizeof table / sizeof *table; i++)                                    \
-            if (table[i].exponent == exponent) return table[i].fn;                                   \
-        return NULL;                                                                                 \
-    }                                                                                                \
-    static void pow_scalar_##type(void *o, const void *a, const void *b, const void *c, int64_t n,   \
-                                  settings f)                                                        \
-    {                                                                                                \
-        loop *fn = power_loop_##type(f[0]);                                                          \
-        bool factors = fabs(f[0]) <= (double)MOST_FACTORS && 2 * f[0] == floor(2 * f[0]);            \
-        if (fn || !factors)                                                                          \
-            (fn ? fn : power_any_##type)(o, a, b, c, n, f);                                          \
-        else                                                                                         \
-            powers_##type(o, a, n, f[0]);                                                            \
+#define POWER_LOOP(type)                                                                                     \
+    static loop *power_loop_##type(double exponent)                                                          \
+    {                                                                                                        \
+        static const struct {                                                                                \
+            double exponent;                                                                                 \
+            loop *fn;                                                                                        \
+        } table[] = {                                                                                        \
+            {0, power_none_##type},         {1, power_same_##type},         {2, square_##type},              \
+            {3, power_cube_##type},         {-1, reciprocal_##type},        {0.5, power_root_##type},        \
+            {-0.5, power_over_root_##type}, {1.5, power_times_root_##type}, {-2, power_over_square_##type}}; \
+        for (size_t i = 0; i < sizeof table / sizeof *table; i++)                                            \
+            if (table[i].exponent == exponent) return table[i].fn;                                           \
+        return NULL;                                                                                         \
+    }                                                                                                        \
+    static void pow_scalar_##type(void *o, const void *a, const void *b, const void *c, int64_t n,           \
+                                  settings f)                                                                \
+    {                                                                                                        \
+        loop *fn = power_loop_##type(f[0]);                                                                  \
+        bool factors = fabs(f[0]) <= (double)MOST_FACTORS && 2 * f[0] == floor(2 * f[0]);                    \
+        if (fn || !factors)                                                                                  \
+            (fn ? fn : power_any_##type)(o, a, b, c, n, f);                                                  \
+        else                                                                                                 \
+            powers_##type(o, a, n, f[0]);                                                                    \
     }
 typedef void loop(void *o, const void *a, const void *b, const void *c, int64_t n, settings f);
 POWER_LOOP(f32)

@@ -238,6 +238,11 @@ static gd_status folded(gd_device *device, const gd_call *call, int fold, int be
 
 gd_status gd__cpu_sum(gd_device *device, const gd_call *call) { return folded(device, call, GD_FOLD_SUM, 0); }
 
+gd_status gd__cpu_sum_squares(gd_device *device, const gd_call *call)
+{
+    return folded(device, call, GD_FOLD_SQUARES, 0);
+}
+
 gd_status gd__cpu_prod(gd_device *device, const gd_call *call)
 {
     return folded(device, call, GD_FOLD_PROD, 1);

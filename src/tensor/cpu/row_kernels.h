@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* What a fold joins elements by. */
-enum { GD_FOLD_SUM, GD_FOLD_PROD, GD_FOLD_MAX, GD_FOLD_MIN, GD_FOLD_COUNT };
+/* What a fold joins elements by; SQUARES: the sum of their squares. */
+enum { GD_FOLD_SUM, GD_FOLD_PROD, GD_FOLD_MAX, GD_FOLD_MIN, GD_FOLD_SQUARES, GD_FOLD_COUNT };
 
 #define GD_TILE_ROWS 64  /* short rows that are handled side by side */
 #define GD_TILE_LONG 16  /* elements of the longest row that is short */

@@ -4,48 +4,49 @@
 
 #define FOLD_SUM(a, b)  ((a) + (b))
 #define FOLD_PROD(a, b) ((a) * (b))
+#define SQUARE(a)       ((a) * (a))
 /* NaN wins on either side */
 #define FOLD_MAX(a, b) ((((b) > (a)) | ((b) != (b))) ? (b) : (a))
 #define FOLD_MIN(a, b) ((((b) < (a)) | ((b) != (b))) ? (b) : (a))
 
 /* Rows of n numbers, n known to the compiler: their results stay in registers. */
-#define FEW_COLUMNS(fold, n)                                                     \
-    {                                                                            \
-        T few[n];                                                                \
-        for (int k = 0; k < n; k++) few[k] = x[k];                               \
-        for (int64_t r = 1; r < rows; r++)                                       \
-            for (int k = 0; k < n; k++) few[k] = fold(few[k], x[r * apart + k]); \
-        for (int k = 0; k < n; k++) acc[k] = few[k];                             \
-        return;                                                                  \
+#define FEW_COLUMNS(fold, of, n)                                                     \
+    {                                                                                \
+        T few[n];                                                                    \
+        for (int k = 0; k < n; k++) few[k] = of(x[k]);                               \
+        for (int64_t r = 1; r < rows; r++)                                           \
+            for (int k = 0; k < n; k++) few[k] = fold(few[k], of(x[r * apart + k])); \
+        for (int k = 0; k < n; k++) acc[k] = few[k];                                 \
+        return;                                                                      \
     }
 
-#define COLUMNS(name, fold)                                                                   \
+#define COLUMNS(name, fold, of)                                                               \
     static void NAME(columns_##name)(void *acc_, const void *x_, int64_t apart, int64_t rows, \
                                      int64_t columns)                                         \
     {                                                                                         \
         const T *restrict x = x_;                                                             \
         T *restrict acc = acc_;                                                               \
         switch (columns) {                                                                    \
-        case 1: FEW_COLUMNS(fold, 1)                                                          \
-        case 2: FEW_COLUMNS(fold, 2)                                                          \
-        case 3: FEW_COLUMNS(fold, 3)                                                          \
-        case 4: FEW_COLUMNS(fold, 4)                                                          \
+        case 1: FEW_COLUMNS(fold, of, 1)                                                      \
+        case 2: FEW_COLUMNS(fold, of, 2)                                                      \
+        case 3: FEW_COLUMNS(fold, of, 3)                                                      \
+        case 4: FEW_COLUMNS(fold, of, 4)                                                      \
         default: break;                                                                       \
         }                                                                                     \
         int64_t c = 0;                                                                        \
         for (; c + WIDE <= columns; c += WIDE) {                                              \
             T wide[WIDE];                                                                     \
-            for (int k = 0; k < WIDE; k++) wide[k] = x[c + k];                                \
+            for (int k = 0; k < WIDE; k++) wide[k] = of(x[c + k]);                            \
             for (int64_t r = 1; r < rows; r++) {                                              \
                 const T *restrict y = x + r * apart + c;                                      \
-                for (int k = 0; k < WIDE; k++) wide[k] = fold(wide[k], y[k]);                 \
+                for (int k = 0; k < WIDE; k++) wide[k] = fold(wide[k], of(y[k]));             \
             }                                                                                 \
             for (int k = 0; k < WIDE; k++) acc[c + k] = wide[k];                              \
         }                                                                                     \
-        for (int64_t k = c; k < columns; k++) acc[k] = x[k];                                  \
+        for (int64_t k = c; k < columns; k++) acc[k] = of(x[k]);                              \
         for (int64_t r = 1; r < rows && c < columns; r++) {                                   \
             const T *restrict y = x + r * apart;                                              \
-            for (int64_t k = c; k < columns; k++) acc[k] = fold(acc[k], y[k]);                \
+            for (int64_t k = c; k < columns; k++) acc[k] = fold(acc[k], of(y[k]));            \
         }                                                                                     \
     }                                                                                         \
     static void NAME(join_##name)(void *acc_, const void *x_, int64_t columns)                \
@@ -56,7 +57,7 @@
     }
 
 /* lanes: what the row is folded in before the lanes are joined pairwise */
-#define ROW(name, fold, lanes)                                                        \
+#define ROW(name, fold, of, lanes)                                                    \
     static void NAME(row_##name)(void *out, const void *x_, int64_t n)                \
     {                                                                                 \
         const T *restrict x = x_;                                                     \
@@ -64,19 +65,21 @@
         for (int k = 0; k < lanes; k++) lane[k] = (T)NAME(begin_##name);              \
         int64_t i = 0;                                                                \
         for (; i + lanes <= n; i += lanes)                                            \
-            for (int k = 0; k < lanes; k++) lane[k] = fold(lane[k], x[i + k]);        \
-        for (int k = 0; i + k < n; k++) lane[k] = fold(lane[k], x[i + k]);            \
+            for (int k = 0; k < lanes; k++) lane[k] = fold(lane[k], of(x[i + k]));    \
+        for (int k = 0; i + k < n; k++) lane[k] = fold(lane[k], of(x[i + k]));        \
         for (int width = lanes / 2; width; width /= 2)                                \
             for (int k = 0; k < width; k++) lane[k] = fold(lane[k], lane[k + width]); \
         *(T *)out = lane[0];                                                          \
     }
 
 /* As in a row: `begin` turns -0 into 0 in a sum, lanes without elements change nothing. */
-#define SHORT_ROWS(name, fold)                                                                            \
+#define SHORT_ROWS(name, fold, of)                                                                        \
     static void NAME(short_rows_##name)(void *out_, const void *x, int64_t rows, int64_t n)               \
     {                                                                                                     \
         T tile[GD_TILE_LONG][GD_TILE_ROWS], *restrict out = out_;                                         \
         NAME(turn)(tile, GD_TILE_ROWS, x, n, rows, n);                                                    \
+        for (int64_t k = 0; k < n; k++)                                                                   \
+            for (int64_t r = 0; r < rows; r++) tile[k][r] = of(tile[k][r]);                               \
         for (int64_t r = 0; r < rows; r++) tile[0][r] = fold((T)NAME(begin_##name), tile[0][r]);          \
         for (int width = LANES / 2; width; width /= 2)                                                    \
             for (int k = 0; k < width && k + width < n; k++)                                              \
@@ -104,14 +107,16 @@ static void NAME(turn)(void *to_, int64_t to_apart, const void *from_, int64_t f
         for (int64_t r = 0; r < rows; r++) to[c * to_apart + r] = from[r * from_apart + c];
 }
 
-static const T NAME(begin_sum) = 0, NAME(begin_prod) = 1, NAME(begin_max) = -INFINITY,
-               NAME(begin_min) = INFINITY;
-COLUMNS(sum, FOLD_SUM)
-COLUMNS(prod, FOLD_PROD)
-COLUMNS(max, FOLD_MAX)
-COLUMNS(min, FOLD_MIN)
-ROW(sum, FOLD_SUM, LANES)
-ROW(prod, FOLD_PROD, WIDE)
+static const T NAME(begin_sum) = 0, NAME(begin_squares) = 0, NAME(begin_prod) = 1,
+               NAME(begin_max) = -INFINITY, NAME(begin_min) = INFINITY;
+COLUMNS(sum, FOLD_SUM, )
+COLUMNS(squares, FOLD_SUM, SQUARE)
+COLUMNS(prod, FOLD_PROD, )
+COLUMNS(max, FOLD_MAX, )
+COLUMNS(min, FOLD_MIN, )
+ROW(sum, FOLD_SUM, , LANES)
+ROW(squares, FOLD_SUM, SQUARE, LANES)
+ROW(prod, FOLD_PROD, , WIDE)
 /* the order changes no extreme */
 #define ROW_EXTREME(name, fold)                                                       \
     static void NAME(row_##name)(void *out, const void *x_, int64_t n)                \
@@ -126,9 +131,10 @@ ROW(prod, FOLD_PROD, WIDE)
             for (int k = 0; k < width; k++) wide[k] = fold(wide[k], wide[k + width]); \
         *(T *)out = wide[0];                                                          \
     }                                                                                 \
-    SHORT_ROWS(name, fold)
-SHORT_ROWS(sum, FOLD_SUM)
-SHORT_ROWS(prod, FOLD_PROD)
+    SHORT_ROWS(name, fold, )
+SHORT_ROWS(sum, FOLD_SUM, )
+SHORT_ROWS(squares, FOLD_SUM, SQUARE)
+SHORT_ROWS(prod, FOLD_PROD, )
 ROW_EXTREME(max, FOLD_MAX)
 ROW_EXTREME(min, FOLD_MIN)
 
@@ -379,6 +385,7 @@ static void NAME(running)(void *to_, void *sums_, const void *x_, int64_t column
 
 #undef FOLD_SUM
 #undef FOLD_PROD
+#undef SQUARE
 #undef FOLD_MAX
 #undef FOLD_MIN
 #undef FEW_COLUMNS

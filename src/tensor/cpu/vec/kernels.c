@@ -361,6 +361,30 @@ BOTH_BITS(neg, x ^ 0x8000)
 BOTH_BITS(relu, (uint16_t)(x - 0x8001) < most ? 0 : x)
 BOTH_BITS(relu_grad, (uint16_t)(y - 1) < most ? x : 0)
 
+/* ---- operands that lie apart ---- */
+
+/* Of those that cost less than copying them. */
+#define SPACED(op, type, suffix, e)                                                              \
+    static void op##_spaced_##suffix(void *o_, const void *a_, int64_t across_a, const void *b_, \
+                                     int64_t across_b, int64_t n)                                \
+    {                                                                                            \
+        type *restrict o = o_;                                                                   \
+        const type *a = a_, *b = b_;                                                             \
+        if (across_a == 0 && across_b == 1) {                                                    \
+            const type one = *a;                                                                 \
+            for (int64_t i = 0; i < n; i++) o[i] = one e b[i];                                   \
+        } else if (across_a == 1 && across_b == 0) {                                             \
+            const type one = *b;                                                                 \
+            for (int64_t i = 0; i < n; i++) o[i] = a[i] e one;                                   \
+        } else                                                                                   \
+            for (int64_t i = 0; i < n; i++) o[i] = a[i * across_a] e b[i * across_b];            \
+    }
+#define BOTH_SPACED(op, e) SPACED(op, float, f32, e) SPACED(op, double, f64, e)
+BOTH_SPACED(add, +)
+BOTH_SPACED(sub, -)
+BOTH_SPACED(mul, *)
+BOTH_SPACED(div, /)
+
 /* ---- sums: sixteen lanes, then the lanes pairwise; the same order for every vector width ---- */
 
 #define LANES 16
@@ -534,6 +558,12 @@ const gd_vec_table JOIN(gd__vec_, GD_ISA) = {
     .between = {[GD_AS_F32] = {NULL, f32_to_f64, f32_to_i64},
                 [GD_AS_F64] = {f64_to_f32, NULL, f64_to_i64},
                 [GD_AS_I64] = {i64_to_f32, i64_to_f64, NULL}},
+    .spaced =
+        {
+#define APART(op) [GD_OP_##op] = {op##_spaced_f32, op##_spaced_f64},
+            APART(add) APART(sub) APART(mul) APART(div)
+#undef APART
+        },
     .halves =
         {
 #define HALF(op) [GD_OP_##op] = {op##_f16, op##_bf16},

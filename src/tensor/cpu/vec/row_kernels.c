@@ -31,9 +31,10 @@
 #undef SUFFIX
 #undef F
 
-#define FOLDS(name, suffix)                                                             \
-    {                                                                                   \
-        name##_sum##suffix, name##_prod##suffix, name##_max##suffix, name##_min##suffix \
+#define FOLDS(name, suffix)                                                              \
+    {                                                                                    \
+        name##_sum##suffix, name##_prod##suffix, name##_max##suffix, name##_min##suffix, \
+            name##_squares##suffix                                                       \
     }
 #define TABLE(suffix)                                                                              \
     {                                                                                              \

@@ -113,21 +113,21 @@ static void random_pairs(const random_words *w, int kind, double scale, double *
         uniform_pairs(w, scale, a, b);
 }
 
-#define RANDOM(name, type)                                                                          \
-    static void name(type *to, uint64_t key, uint64_t first, int64_t n, int kind, double scale)     \
-    {                                                                                               \
-        random_words words;                                                                         \
-        double a[BLOCKS], b[BLOCKS];                                                                \
-        for (int64_t i = 0; i < n; i += 2 * BLOCKS) {                                               \
-            make_words(&words, key, first + (uint64_t)i / 2);                                       \
-            random_pairs(&words, kind, scale, a, b);                                                \
-            type pair[2 * BLOCKS], *restrict put = n - i < 2 * BLOCKS ? pair : to + i;              \
-            for (int k = 0; k < BLOCKS; k++) {                                                      \
-                put[2 * k] = (type)a[k];                                                            \
-                put[2 * k + 1] = (type)b[k];                                                        \
-            }                                                                                       \
-            if (put == pair) memcpy(to + i, pair, (size_t)(n - i) * sizeof *to);                    \
-        }                                                                                           \
+#define RANDOM(name, type)                                                                      \
+    static void name(type *to, uint64_t key, uint64_t first, int64_t n, int kind, double scale) \
+    {                                                                                           \
+        random_words words;                                                                     \
+        double a[BLOCKS], b[BLOCKS];                                                            \
+        for (int64_t i = 0; i < n; i += 2 * BLOCKS) {                                           \
+            make_words(&words, key, first + (uint64_t)i / 2);                                   \
+            random_pairs(&words, kind, scale, a, b);                                            \
+            type pair[2 * BLOCKS], *restrict put = n - i < 2 * BLOCKS ? pair : to + i;          \
+            for (int k = 0; k < BLOCKS; k++) {                                                  \
+                put[2 * k] = (type)a[k];                                                        \
+                put[2 * k + 1] = (type)b[k];                                                    \
+            }                                                                                   \
+            if (put == pair) memcpy(to + i, pair, (size_t)(n - i) * sizeof *to);                \
+        }                                                                                       \
     }
 RANDOM(random_f32, float)
 RANDOM(random_f64, double)
