@@ -1,6 +1,6 @@
 /* Making tensors: constants, sequences, data, random numbers; casts and copies. */
 #include "tensor/cpu/cpu.h"
-#include "tensor/cpu/sources.h"
+#include "tensor/cpu/source_kernels.h"
 #include "tensor/device.h"
 #include "tensor/shape.h"
 

@@ -3,7 +3,7 @@
 #include "support/support.h"
 #include "base/rng.h"
 #include "tensor/cpu/cpu.h"
-#include "tensor/cpu/sources.h"
+#include "tensor/cpu/source_kernels.h"
 
 #include <math.h>
 

@@ -31,7 +31,7 @@ typedef struct gd_vec_table {
     const struct gd_rows_table *rows;       /* of f32 and f64: cpu/row_kernels.h */
     const struct gd_conv_table *conv;       /* of f32 and f64: cpu/images/convolution.h */
     const struct gd_pool_table *pool;       /* of f32 and f64: cpu/images/pooling.h */
-    const struct gd_sources_table *sources; /* cpu/sources.h */
+    const struct gd_sources_table *sources; /* cpu/source_kernels.h */
     gd_vec_fn map[GD_OP_COUNT][GD_AS_COUNT];
     gd_spaced_fn spaced[GD_OP_COUNT][2]; /* of f32 and f64; NULL: by way of dense copies, same bits */
     gd_vec_fn halves[GD_OP_COUNT]

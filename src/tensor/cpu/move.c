@@ -1,6 +1,6 @@
 /* Kernels that fill, place and pick elements. */
 #include "tensor/cpu/cpu.h"
-#include "tensor/cpu/sources.h"
+#include "tensor/cpu/source_kernels.h"
 
 #include <string.h>
 

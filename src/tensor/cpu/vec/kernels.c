@@ -7,7 +7,7 @@
 #include "tensor/cpu/images/convolution.h"
 #include "tensor/cpu/images/pooling.h"
 #include "tensor/cpu/row_kernels.h"
-#include "tensor/cpu/sources.h"
+#include "tensor/cpu/source_kernels.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Kernels that make numbers: random ones and evenly spaced ones.  Compiled once for each instruction set by vec/sources.c, with the same bits. */
-#ifndef GD_TENSOR_CPU_SOURCES_H
-#define GD_TENSOR_CPU_SOURCES_H
+/* Kernels that make numbers: random ones and evenly spaced ones.  Compiled once for each instruction set by vec/source_kernels.c, with the same bits. */
+#ifndef GD_TENSOR_CPU_SOURCE_KERNELS_H
+#define GD_TENSOR_CPU_SOURCE_KERNELS_H
 
 #include <stdint.h>
 

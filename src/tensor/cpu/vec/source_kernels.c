@@ -1,6 +1,6 @@
-/* The kernels of cpu/sources.h.  Random numbers are those of base/rng.h, bit for bit: Philox and what is made of its words, block after
+/* The kernels of cpu/source_kernels.h.  Random numbers are those of base/rng.h, bit for bit: Philox and what is made of its words, block after
  * block there, an array of blocks per operation here. */
-#include "tensor/cpu/sources.h"
+#include "tensor/cpu/source_kernels.h"
 #include "base/rng.h"
 
 #define JOIN2(a, b) a##b
