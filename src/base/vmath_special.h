@@ -853,7 +853,7 @@ static inline double gd__gelu_f64(double x)
 {
     double z = x * -0.70710678118654752, a = fabs(z),
            z_low = gd__lost_f64(z, x, -0.70710678118654752) + x * 4.833646656726457e-17;
-    double tail = gd__erfc_tail_f64(gd__cut_f64(a, 0.4, 27.3), (z > 0.4) & (z < 27.3) ? z_low : 0.0);
+    double tail = gd__erfc_tail_f64(gd__cut_f64(a, 0.4, 27.3), ((z > 0.4) & (z < 27.3)) ? z_low : 0.0);
     double small = 1.0 - (z + z * gd__erf_rest_f64(gd__cut_f64(a * a, 0.0, 1.0)));
     double e = z > 0.4 ? tail : a < 0.4 ? small : 2.0 - tail;
     return x != x ? x : x > -INFINITY ? 0.5 * x * e : -0.0;

@@ -137,7 +137,7 @@ static inline double over_square_f64(double a)
 {
     double y = 1.0 / a, p = a * y, square = y * y;
     double low = gd__lost_f64(square, y, y) + 2.0 * y * (((1.0 - p) - gd__lost_f64(p, a, y)) * y);
-    return (fabs(square) > 1e-290) & (fabs(low) < fabs(square)) ? square + low : square;
+    return ((fabs(square) > 1e-290) & (fabs(low) < fabs(square))) ? square + low : square;
 }
 POWERS(power_over_square, over_square_f32(a), over_square_f64(a))
 

@@ -66,9 +66,9 @@ static inline void turned(double v, double *sine, double *cosine)
                        z * (2.48015872894767294178e-05 +
                             z * (-2.75573143513906633035e-07 +
                                  z * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11))))));
-    double odd = (quarter == 1) | (quarter == 3) ? 1 : 0, a = odd != 0 ? c : s, b = odd != 0 ? s : c;
-    *sine = (quarter == 2) | (quarter == 3) ? -a : a;
-    *cosine = (quarter == 1) | (quarter == 2) ? -b : b;
+    double odd = ((quarter == 1) | (quarter == 3)) ? 1 : 0, a = odd != 0 ? c : s, b = odd != 0 ? s : c;
+    *sine = ((quarter == 2) | (quarter == 3)) ? -a : a;
+    *cosine = ((quarter == 1) | (quarter == 2)) ? -b : b;
 }
 
 static void normal_pairs(const random_words *w, double *restrict a, double *restrict b)
