@@ -90,7 +90,20 @@ static size_t map_source(int op, gd_dtype dtype, char *text)
 /* Operators that are not element-wise and have no kernel. */
 static bool is_left_to_the_host(int op)
 {
-    return op == GD_OP_argsort || op == GD_OP_highest || op == GD_OP_lowest || op == GD_OP_sum_squares;
+    switch (op) {
+    case GD_OP_argsort:
+    case GD_OP_highest:
+    case GD_OP_lowest:
+    case GD_OP_sum_squares:
+    case GD_OP_conv2d:
+    case GD_OP_conv2d_image:
+    case GD_OP_conv2d_weight:
+    case GD_OP_max_pool2d:
+    case GD_OP_max_pool2d_grad:
+    case GD_OP_avg_pool2d:
+    case GD_OP_avg_pool2d_grad: return true;
+    default: return false;
+    }
 }
 
 static void an_element_wise_operator_without_an_expression_is_left_to_the_host(void **state)
