@@ -104,6 +104,12 @@ static bool device_has(const gd_tensor *x, gd_op_id op)
 
 /* ---- the operators: a convolution and what it hands back, each the gradient of the others ---- */
 
+/* One of two is NULL. */
+static gd_tensor *without_operand(const gd_tensor *a, const gd_tensor *b)
+{
+    return gd__none(gd__null(gd_tensor_ctx(a ? a : b), "windows: an operand is NULL"));
+}
+
 static gd_tensor *run_convolution(gd_op_id op, gd_tensor *const *in, int nin, const gd_convolution *c,
                                   const int64_t size[4])
 {
@@ -128,14 +134,14 @@ gd_tensor *gd__conv2d(gd_tensor *x, gd_tensor *w, gd_tensor *bias, const gd_conv
 gd_tensor *gd__conv2d_image(gd_tensor *g, gd_tensor *w, const gd_convolution *c, int64_t height,
                             int64_t width)
 {
-    if (!g || !w) return NULL;
+    if (!g || !w) return without_operand(g, w);
     return run_convolution(GD_OP_conv2d_image, (gd_tensor *[]){g, w}, 2, c,
                            (int64_t[]){g->size[0], w->size[1], height, width});
 }
 
 gd_tensor *gd__conv2d_weight(gd_tensor *g, gd_tensor *x, const gd_convolution *c, int64_t tall, int64_t wide)
 {
-    if (!g || !x) return NULL;
+    if (!g || !x) return without_operand(g, x);
     return run_convolution(GD_OP_conv2d_weight, (gd_tensor *[]){g, x}, 2, c,
                            (int64_t[]){g->size[1], x->size[1], tall, wide});
 }
@@ -219,7 +225,7 @@ gd_tensor *gd__avg_pool2d_grad(gd_tensor *g, const gd_pool *p, const int64_t siz
 
 gd_tensor *gd__max_pool2d_grad(gd_tensor *g, gd_tensor *x, const gd_pool *p)
 {
-    if (!g || !x) return NULL;
+    if (!g || !x) return without_operand(g, x);
     return run_pooling(GD_OP_max_pool2d_grad, (gd_tensor *[]){g, x}, 2, p, x->size);
 }
 
