@@ -71,9 +71,7 @@ GD_NODISCARD gd_status gd_traced_jacobian(gd_traced *traced, gd_tensor *const *i
 
 /* The recordings that `traced` replays by now, for a thread with a context of its own: graph and compiled code are shared, memory and
  * results are not, so all run side by side, each with its context's tensors and random numbers.
- *
- *     for (int i = 0; i < 3; i++) status = gd_traced_gradient(f, &x, 1, &value, &grad);   it replays
- *     gd_traced *mine = gd_traced_share(f, thread_ctx);                                   one per thread
+ * Evaluate `traced` three times first: it records twice, then replays.  Then call this once per thread.
  *
  * It only replays: STATE for evaluations and shapes that were not recorded.  Captured tensors, and data of gd_traced_input, must not
  * change while threads read them.  No thread may use `traced` during this call.  New; freed by gd_traced_free before `traced`, whose
