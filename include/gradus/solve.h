@@ -112,6 +112,22 @@ gd_solve_options gd_solve_defaults(void); /* as the comments above say */
  * `evaluate` once, to count them; gd_minimize uses that call for its start.  New; NULL if that fails or an argument is NULL. */
 gd_link *gd_chain_for(gd_tensor *const *params, int count, const gd_objective *objective, bool noisy);
 
+/* Where first derivatives came from: id, name. */
+#define GD_DERIVATIVES_LIST(X)                                                    \
+    X(NONE, "none")   /* no link asked for any: values alone */                   \
+    X(EXACT, "exact") /* operators, or the callbacks and rows of the objective */ \
+    X(DIFFERENCES, "differences")
+
+/* The derivatives that a run has used. */
+typedef enum gd_derivatives {
+#define GD_DERIVATIVES_ENUM(id, name) GD_DERIVATIVES_##id,
+    GD_DERIVATIVES_LIST(GD_DERIVATIVES_ENUM)
+#undef GD_DERIVATIVES_ENUM
+        GD_DERIVATIVES_COUNT
+} gd_derivatives;
+
+const char *gd_derivatives_name(gd_derivatives derivatives); /* "differences"; static */
+
 /* The result of a solver. */
 typedef struct gd_solve_result {
     gd_stop reason;
@@ -125,6 +141,9 @@ typedef struct gd_solve_result {
     int64_t
         constraint_evals; /* points at which `equal` and `below` were called, once each; with `evaluate`: its calls for them */
     double seconds;
+    /* DIFFERENCES if a link took them at least once (fdm, spsa and their like); derivatives that a callback gives are EXACT, however it
+     * computes them; a gradient that only this result shows does not count */
+    gd_derivatives derivatives;
 } gd_solve_result;
 
 /* Runs steps of a chain until a stopping rule ends them.  The parameters end at the best point that was evaluated with its loss,

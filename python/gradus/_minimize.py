@@ -395,7 +395,7 @@ def minimize(fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = Non
         r = _core._minimize(tuple(tensors), whole.call, text, low, high, None, None, _callback(problem, callback), settings, False, whole.gives,
                             sensitivities)
         result = _result(problem, whole, r, [], show, False)
-        result["derivatives"] = "operators" if whole.operators else "evaluate"
+        result["derivatives"] = _used("operators" if whole.operators else "evaluate", r)
         return result
 
     def solve() -> dict[str, Any]:
@@ -462,8 +462,16 @@ def _kind(functions: Iterable[Function]) -> tuple[str, str]:
     return ("differences" if any(f.asked for f in by) else "values"), why
 
 
+def _used(derivatives: str, r: dict[str, Any]) -> str:
+    """What the chain did with them: links of values alone ask for none, and fdm takes differences of any function."""
+    if r["derivatives"] == "none":
+        return "values" if r["steps"] else derivatives
+    return "differences" if r["derivatives"] == "differences" else derivatives
+
+
 def _result(problem: _Problem, loss: Function | Evaluation, r: dict[str, Any], functions: list[Function], show: bool, jit: bool) -> Result:
     derivatives, why = _kind(functions)
+    derivatives = _used(derivatives, r)
     message = r["message"]
     if derivatives == "differences" and why:
         message = f"{message}; derivatives by differences: {why}"

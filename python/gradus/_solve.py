@@ -21,8 +21,8 @@ class Result(dict):  # type: ignore[type-arg]
     status         0: yes; 1: a limit was reached; 99: the callback stopped it; 2: for another reason
     jac            the gradient at x, and hess_inv the inverse of the Hessian there: computed when they are asked for
     message, stop  why it stopped, in words and as a name
-    derivatives    "operators"; "jac" where that was given; where fun is one of numbers "differences", and message says why, or "values"
-                   if the chain takes those
+    derivatives    "operators"; "jac" where that was given; "differences" where fun is one of numbers, and message says why, or the chain
+                   takes them (fdm); "values" if the chain asks for none
     nit, nfev, njev   steps, evaluations, and those of derivatives
     gradient_norm  the largest element of the gradient, with bounds or constraints of the KKT residual
     violation, maxcv   the largest violation of a constraint

@@ -239,6 +239,32 @@ static void a_replayed_run_has_the_numbers_of_one_that_is_not(void **state)
     }
 }
 
+static void the_report_says_which_derivatives_were_used(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options, *used;
+    } cases[] = {{"", "exact"},
+                 {"--gradient differences", "differences"},
+                 {"--gradient none --steps 20", "none"},
+                 {"--chain 'nelder_mead' --gradient none --steps 20", "none"},
+                 {"--chain 'fdm | bfgs | backtracking'", "differences"},
+                 {"--chain 'newton'", "exact"},
+                 {"--subject 'x+y <= 1'", "exact"}};
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        char command[200], line[60];
+        snprintf(command, sizeof command, "minimize '(x-1)^2+y^2' --param x=5 --param y=3 %s --json",
+                 cases[i].options);
+        works(command);
+        snprintf(line, sizeof line, "\"derivatives\": \"%s\"", cases[i].used);
+        if (!strstr(out, line)) fail_msg("%s: %s is not in %s", cases[i].options, line, out);
+        command[strlen(command) - strlen(" --json")] = 0;
+        works(command); /* the text says it unless they are exact */
+        snprintf(line, sizeof line, "derivatives: %s\n", cases[i].used);
+        if (!strstr(out, line) != !strcmp(cases[i].used, "exact")) fail_msg("%s: %s", cases[i].options, out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +274,7 @@ int main(void)
         PROGRAM_TEST(a_saddle_is_not_called_a_minimum),
         PROGRAM_TEST(a_loss_that_is_no_number_has_no_sign),
         PROGRAM_TEST(no_condition_is_said_where_none_is_known),
+        PROGRAM_TEST(the_report_says_which_derivatives_were_used),
         PROGRAM_TEST(bounds_hold_beside_a_box_of_the_chain),
         PROGRAM_TEST(an_unknown_name_lists_what_there_is),
         PROGRAM_TEST(many_names_are_listed_in_part),

@@ -301,11 +301,12 @@ static int read_solve_options(PyObject *options, gd_solve_options *o)
 
 static PyObject *solve_dict(const gd_solve_result *r)
 {
-    return Py_BuildValue("{sssssNsdsdsdsLsLsLsd}", "stop", gd_stop_name(r->reason), "message",
+    return Py_BuildValue("{sssssNsdsdsdsLsLsLsdss}", "stop", gd_stop_name(r->reason), "message",
                          gd_stop_text(r->reason), "success", PyBool_FromLong(r->converged), "loss", r->loss,
                          "gradient_norm", r->gradient_norm, "violation", r->violation, "steps",
                          (long long)r->steps, "evals", (long long)r->evals, "constraint_evals",
-                         (long long)r->constraint_evals, "seconds", r->seconds);
+                         (long long)r->constraint_evals, "seconds", r->seconds, "derivatives",
+                         gd_derivatives_name(r->derivatives));
 }
 
 /* An exception of the user's that stopped it without an error of the library: Ctrl-C, or out of the callback. */

@@ -41,10 +41,16 @@ def test_minimize_takes_differences_and_says_so(name):
 
 @pytest.mark.parametrize("chain, derivatives", [
     ("newton(eigval_fn=\"abs\") | strong_wolfe", "differences"), ("trust_cg(lsr1)", "differences"), ("bfgs | backtracking", "differences"),
-    ("newton_cg_steihaug", "differences"), ("cma_es(seed=1)", "values"), ("fdm | lbfgs | strong_wolfe", "values")])
+    ("newton_cg_steihaug", "differences"), ("cma_es(seed=1)", "values"), ("fdm | lbfgs | strong_wolfe", "differences")])
 def test_any_chain_takes_a_function_of_numbers(chain, derivatives):
     r = gd.minimize(READS["math.sin"], [0.0, 0.3], chain)
     assert r.x.tolist() == pytest.approx([1, -math.pi / 2], abs=1e-4) and r.derivatives == derivatives
+
+
+@pytest.mark.parametrize("chain, derivatives", [
+    ("lbfgs | strong_wolfe", "operators"), ("nelder_mead", "values"), ("cma_es(seed=1)", "values"), ("fdm | lbfgs | strong_wolfe", "differences")])
+def test_the_chain_decides_which_derivatives_of_operators_are_used(chain, derivatives):
+    assert gd.minimize(lambda x: (x * x).sum(), [1.0, 2.0], chain).derivatives == derivatives
 
 
 def test_a_chain_that_needs_residuals_says_why_there_are_none():

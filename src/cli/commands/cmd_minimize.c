@@ -71,8 +71,8 @@ static const gd_option options[] = {
     GD_SWITCH(
         "json",
         "print one JSON object: loss, gradient_norm, condition_estimate, steps, evals, converged, stopped, "
-        "reason, seconds, params; kkt with bounds or constraints; violation, constraint_evals, multipliers "
-        "and constraints (text, values, violation, active, multipliers of each) with constraints; "
+        "reason, derivatives (exact, differences or none), seconds, params; kkt with bounds or constraints; "
+        "violation, constraint_evals, multipliers and constraints (text, values, violation, active, multipliers of each) with constraints; "
         "bound_multipliers if the chain has them"),
     GD_SWITCH(
         "sensitivities",
@@ -567,6 +567,7 @@ static gd_status print_json(job *j)
     gd__text_add(out, converged(j) ? "true" : "false");
     gd__json_put_string(out, "stopped", stopped_by(j));
     gd__json_put_string(out, "reason", why(j));
+    gd__json_put_string(out, "derivatives", gd_derivatives_name(j->result.derivatives));
     gd__json_put_number(out, "seconds", j->result.seconds);
     gd__json_key(out, "params");
     gd__text_char(out, '{');
@@ -612,6 +613,8 @@ static gd_status print_text(job *j)
         gd__text_put(out, ", %s %.3g", bounded(j) ? "KKT residual" : "gradient", r->gradient_norm);
     if (constrained(j)) gd__text_put(out, ", violation %.3g", r->violation);
     gd__text_put(out, ": %s\n", why(j));
+    if (r->derivatives != GD_DERIVATIVES_EXACT && r->steps)
+        gd__text_put(out, "derivatives: %s\n", gd_derivatives_name(r->derivatives));
     if (!isnan(j->condition)) gd__text_put(out, "condition %.2g (estimate)\n", j->condition);
     for (int i = 0; i < j->problem->params && !status; i++)
         status = print_param(out, j->problem->name[i], j->problem->value[i]);

@@ -93,6 +93,7 @@ typedef struct gd_asked {
     struct gd_evaluator *evaluator;     /* of one with a single callback, or NULL */
     gd_tensor *first_loss;              /* owned; what the step returns */
     struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
+    bool exact, estimated; /* derivatives that links got, from the objective and from its values */
 } gd_asked;
 
 /* What line searches keep from step to step. */

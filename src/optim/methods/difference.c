@@ -37,8 +37,13 @@ const gd_difference *gd_link_difference(const gd_link *link)
 static gd_status estimated(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
 {
     const gd_closure *c = user;
+    gd_asked *asked = &var->optimizer->asked;
+    bool exact = asked->exact;
     *loss = NULL;
+    asked->exact = false;
     gd_status status = backward ? c->estimate(c->link, var, loss, grads) : GD_OK;
+    asked->estimated |= backward && !asked->exact; /* an estimate may be made of exact slopes */
+    asked->exact |= exact;
     return status || *loss ? status : gd_var_inner_evaluate(var, loss, NULL);
 }
 

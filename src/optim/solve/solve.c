@@ -29,6 +29,16 @@ const char *gd_stop_name(gd_stop reason) { return is_stop(reason) ? stops[reason
 
 const char *gd_stop_text(gd_stop reason) { return is_stop(reason) ? stops[reason].text : "unknown reason"; }
 
+const char *gd_derivatives_name(gd_derivatives derivatives)
+{
+    static const char *const names[] = {
+#define NAME(id, name) name,
+        GD_DERIVATIVES_LIST(NAME)
+#undef NAME
+    };
+    return (int)derivatives >= 0 && derivatives < GD_DERIVATIVES_COUNT ? names[derivatives] : "?";
+}
+
 bool gd_stop_converged(gd_stop reason) { return is_stop(reason) && stops[reason].converged; }
 
 double gd__seconds(void)
@@ -249,6 +259,7 @@ static gd_status look(run *r, bool gradient, bool known, place *out)
     gd_step_share share = {0};
     gd_var var;
     gd_tensor **list = gd__tensors_new(r->ctx, r->count);
+    bool exact = r->optimizer->asked.exact; /* what is only shown has not been used */
     if (!list) return GD_NOMEM;
     gd__var_init(&var, r->optimizer, r->ctx, list, active(r, list));
     var.share = &share;
@@ -262,6 +273,7 @@ static gd_status look(run *r, bool gradient, bool known, place *out)
         gradient = gradient && p && (gd__memo_has_gradient(memo, p) || (p->graph && differentiated(r)));
     if (!known || (p && p->loss)) status = evaluate(r, &var, gradient && var.count, out);
     gd__aside_end(r->ctx);
+    r->optimizer->asked.exact = exact;
     gd__share_clear(r->ctx, &share);
     gd__var_clear(&var);
     gd__free(r->ctx, list, (size_t)r->count * sizeof *list);
@@ -663,6 +675,11 @@ static void end_run(run *r)
     gd__free(r->ctx, r->params, (size_t)r->count * sizeof *r->params);
 }
 
+static gd_derivatives used_derivatives(const gd_asked *a)
+{
+    return a->estimated ? GD_DERIVATIVES_DIFFERENCES : a->exact ? GD_DERIVATIVES_EXACT : GD_DERIVATIVES_NONE;
+}
+
 static const gd_solve_result failure = {
     .reason = GD_STOP_ERROR, .loss = NAN, .gradient_norm = NAN, .violation = NAN};
 
@@ -686,7 +703,9 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
     status = prepare(&r);
     if (!status && r.options->plain && r.options->max_steps == 0 && !r.options->max_evals)
         stop(&r, GD_STOP_MAX_STEPS); /* plain steps: exactly none */
+    o->asked.exact = o->asked.estimated = false;
     while (!status && !r.stopped) status = one_step(&r);
+    gd_derivatives derivatives = used_derivatives(&o->asked);
     if (r.params) status = finish(&r, status);
     if (!status) settle(&r);
     if (!status) status = look_for_saddle(&r);
@@ -700,7 +719,8 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
                                     .steps = gd_optimizer_steps(o) - r.first_step,
                                     .evals = gd_optimizer_evals(o) - r.first_eval,
                                     .constraint_evals = o->constraint_evals - r.first_constraints,
-                                    .seconds = gd__seconds() - r.start};
+                                    .seconds = gd__seconds() - r.start,
+                                    .derivatives = derivatives};
     end_run(&r);
     return gd__solve_tell(world_of(o, objective), r.ctx, status);
 }

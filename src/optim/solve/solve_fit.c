@@ -601,7 +601,8 @@ static void report(gd_lsq *p, gd_lsq_result *result)
                                       .gradient_norm = p->j ? gd__box_gradient(p) : NAN,
                                       .steps = p->steps,
                                       .evals = p->evals,
-                                      .seconds = gd__seconds() - p->start};
+                                      .seconds = gd__seconds() - p->start,
+                                      .derivatives = GD_DERIVATIVES_EXACT};
 }
 
 static void end(gd_lsq *p)

@@ -340,7 +340,9 @@ static gd_status report(gd_numbers *p, gd_lsq_result *out)
                                    .gradient_norm = gradient,
                                    .steps = p->steps,
                                    .evals = p->evals,
-                                   .seconds = gd__seconds() - p->start};
+                                   .seconds = gd__seconds() - p->start,
+                                   .derivatives = p->problem->jacobian ? GD_DERIVATIVES_EXACT
+                                                                       : GD_DERIVATIVES_DIFFERENCES};
     return status;
 }
 

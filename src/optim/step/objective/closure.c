@@ -314,6 +314,7 @@ gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **
         status = kept ? eval_kept(var, p, flags, loss, grads) : eval_new(c, var, p, flags, loss, grads);
     }
     if (!status) gd__remember_first(var, *loss);
+    if (!status && flags) var->optimizer->asked.exact = true;
     return status;
 }
 

@@ -176,6 +176,7 @@ gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
     if (!status) {
         gd__own(r);
         *residuals = r;
+        var->optimizer->asked.exact |= graph;
     }
     gd_scope_end(ctx);
     return status ? status : gd__give_out(ctx, residuals, 1);
@@ -253,6 +254,7 @@ static gd_status linearised_at_once(gd_var *var, const gd_objective *o, gd_tenso
     if (loss && p) gd__memo_keep(memo, p, loss, NULL);
     gd_scope_end(ctx);
     if (loss) {
+        var->optimizer->asked.exact = true;
         if (!gd__evaluator_of(var->optimizer, o)) var->optimizer->evals++;
         return GD_OK;
     }
