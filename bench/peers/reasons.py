@@ -1,10 +1,8 @@
 """Why a peer is ahead of gradus at a piece of work, and what would change it.  By the name of the work (a * at its end: those that begin
 so) or of its group; then by the label of the side, or * for all.  The first that fits is taken."""
 
-COMPILED = ("XLA compiles the whole function with its derivatives into loops that keep what is between in registers; gradus runs operator by operator, "
-            "and each writes its result to memory. Counted: a gradient of the chained function is 23 operators here, 6 of which copy and 3 of which fill with "
-            "zeros (for slices), a product with its Hessian 44; profiled, nearly all time is in their loops over memory and next to none in starting them. A "
-            "function that is recorded once and replayed as fused programs, as chains of links are, would change it.")
+COMPILED = ("This row runs gradus operator by operator, and each writes its result to memory; XLA compiles the whole function with its derivatives "
+            "into loops. A traced function (`gd_trace`, `gd_objective.traced`) is replayed as fused loops: `./dev bench trace` times that beside jax.jit.")
 WHOLE_MATRIX = ("It keeps a whole matrix, n^2 numbers, where gradus's default remembers ten pairs of vectors: fewer evaluations on problems of few numbers. "
                 "The chain `bfgs | strong_wolfe` does the same here.")
 BY_HAND = ("Its residuals and Jacobian are one loop of C that somebody wrote by hand, derivatives included; gradus makes both from operators, some forty "
@@ -14,20 +12,16 @@ MORE_THAN_A_FIT = ("It ends where MINPACK does. Of the instructions that gradus 
                    "`gd_lsq_options.polish` off takes a fifth less time, `.acceleration` off a third; residuals compiled into one program would change the rest.")
 SEARCHES = ("It is the same kind of method with another first step and another search along the line, which suits some of the problems better and others "
             "worse. A search that tries a longer first step where the gradient is small would save evaluations on the well-scaled ones.")
-AROUND = ("Evaluations are as many; the time is what lies around them. Where the function takes 4 us, as those of few numbers do, gradus takes 5 to 6 us of its own an "
-          "evaluation and liblbfgs less than 1 (from 1000 numbers on gradus is ahead). Counted by callgrind, of 71 thousand instructions per step the pairs of "
-          "L-BFGS are a third, points that were evaluated and are looked for a sixth, settings, scopes and tensors of one number the rest. A step of a "
-          "search replayed as steps of plain chains are would change it.")
+AROUND = ("Both evaluate about as often; the rest of the time is work around the evaluations. When this row was measured, a step of `lbfgs` on 10 numbers "
+          "took 71 thousand instructions of callgrind; it takes 21 thousand now, liblbfgs 3.4 (`./dev bench small`). From 1000 numbers on gradus is ahead.")
 
 REASONS = {
     "gradient*": {"Optax": COMPILED},
     "Hessian-vector product*": {"Optax": COMPILED + " It also goes forward over reverse, which records no second graph; gradus goes reverse over reverse."},
     "Hessian, *": {"Optax": COMPILED},
     "Convolutional network*": {
-        "PyTorch": "oneDNN convolves pictures where they lie, in layouts made for its kernels, and pools in one pass. Profiled, gradus spends 29 % of the time "
-                   "copying windows out (nine times the picture for 3 x 3) and adding them back, 24 % on pooling (11 of them looking for the highest of "
-                   "four numbers one window at a time, for the gradient), and 22 % on the products of matrices themselves. Direct kernels for 3 x 3 and a "
-                   "pooling without copies would change it.",
+        "PyTorch": "When this row was measured, gradus copied windows into memory before the products, and pooled window by window. It does neither any "
+                   "more; `./dev bench operators` times the operators alone.",
         "Optax": "XLA convolves with kernels that make no copy of every window, and fuses relu with the pooling; gradus copies windows out and multiplies. "
                  "Direct kernels for 3 x 3 and a pooling without copies would change it."},
     "Transformer*": {
