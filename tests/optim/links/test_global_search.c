@@ -531,6 +531,35 @@ static void on_a_flat_function_nothing_moves_and_the_search_ends(void **state)
     }
 }
 
+static double units = 1, height; /* of plain_bowl */
+
+/* A minimum of `height` at (1, 0, 0). */
+static double plain_bowl(const double *x)
+{
+    return height + units * ((x[0] - 1) * (x[0] - 1) + x[1] * x[1] + x[2] * x[2]);
+}
+static double bowl_at_0(const double *x) { return units * (x[0] * x[0] + x[1] * x[1] + x[2] * x[2]); }
+
+/* Around a minimum of 0 each new simplex finds a smaller number: it took all steps. */
+static void simplices_end_at_a_minimum_whatever_its_value_and_units(void **state)
+{
+    (void)state;
+    static const double heights[] = {0, 7, -1e6, 0, 0}, unit[] = {1, 1, 1, 1e12, 1e-12};
+    for (int i = 0; i < 2 * COUNT_OF(unit); i++) {
+        bool at_0 = i >= COUNT_OF(unit);
+        units = unit[i % COUNT_OF(unit)];
+        height = heights[i % COUNT_OF(unit)];
+        gd_solve_result r = minimise("nelder_mead", at_0 ? bowl_at_0 : plain_bowl, 1000);
+        double x[N];
+        read_params(x);
+        double away = fabs(x[0] - !at_0) + fabs(x[1]) + fabs(x[2]), most = fabs(height) > 1 ? 1e-3 : 1e-6;
+        if (r.reason != GD_STOP_LINK || r.evals > 900 || away > most)
+            fail_msg("%d: %s after %lld evaluations, %g away", i, gd_stop_name(r.reason), (long long)r.evals,
+                     away);
+        close_world();
+    }
+}
+
 static void a_function_without_end_is_said_to_be_one(void **state)
 {
     (void)state;
@@ -626,6 +655,7 @@ int main(void)
         TEST(cma_es_ends_at_a_minimum),
         TEST(hops_are_accepted_by_metropolis),
         TEST(on_a_flat_function_nothing_moves_and_the_search_ends),
+        TEST(simplices_end_at_a_minimum_whatever_its_value_and_units),
         TEST(a_function_without_end_is_said_to_be_one),
         TEST(a_start_that_is_not_finite_is_left),
         TEST(a_search_goes_on_from_a_file_with_the_same_bits),

@@ -9,9 +9,10 @@
  * In high dimensions the classical coefficients flatten the simplex.  Points outside the bounds are moved onto them; elements whose
  * bounds are equal stay.  Where the points lie within tol of each other by the sizes of the elements, or no loss differs, a new simplex is
  * put around the lowest, each time on the other side; after `restarts` of these that found nothing lower the link says stop.
- * Where no loss of a simplex is a number, the next is twice as large, and the first 20 of these are not counted.
+ * Lower is by more than rounding, and at a point farther than a few tol from where the simplex was put: around a minimum of 0 every
+ * simplex finds a smaller number.  Where no loss of a simplex is a number, the next is twice as large, and the first 20 of these are not counted.
  *
- * From losses alone: any function of numbers will do.  State: the simplex and its losses; start and best. */
+ * From losses alone: any function of numbers will do.  State: the simplex and its losses; start, best, and where the simplex was put. */
 #include "gradus/search.h"
 
 #include <math.h>
@@ -26,6 +27,7 @@ static const gd_field fields[] = {
 };
 
 #define MOST_GROWN 0x1p20
+#define FEW        10
 
 typedef struct simplex {
     gd_search s;
@@ -33,6 +35,7 @@ typedef struct simplex {
     int64_t *element; /* [n] */
     double *x, *loss; /* [count, s.n], [count]; the lowest first */
     double *centre, *trial, *other, *room;
+    double *placed;                /* [s.n], the lowest point then */
     double restarts, sign, lowest; /* in a row; the side of the next simplex; of the last one */
     double grown;                  /* by this, while no loss is a number */
 } simplex;
@@ -47,13 +50,14 @@ static gd_status open_simplex(simplex *p, gd_link *link)
     for (int64_t i = 0; i < s->n; i++)
         if (s->low[i] < s->high[i]) p->element[p->n++] = i;
     p->count = p->n + 1;
-    p->x = gd_search_numbers(s, (p->count + 4) * (s->n + 1));
+    p->x = gd_search_numbers(s, (p->count + 5) * (s->n + 1));
     if (!p->x) return gd_error(gd_link_ctx(link));
     p->loss = p->x + p->count * s->n;
     p->centre = p->loss + p->count;
     p->trial = p->centre + s->n;
     p->other = p->trial + s->n;
     p->room = p->other + s->n;
+    p->placed = p->room + s->n;
     p->restarts = gd_link_kept(link, "restarts", 0);
     p->sign = gd_link_kept(link, "sign", 1);
     p->lowest = gd_link_kept(link, "lowest", INFINITY);
@@ -66,6 +70,7 @@ static gd_status keep_simplex(simplex *p)
     gd_link *link = p->s.link;
     gd_status status = gd_search_keep(&p->s, "simplex", p->count * p->s.n, p->x);
     if (!status) status = gd_search_keep(&p->s, "losses", p->count, p->loss);
+    if (!status) status = gd_search_keep(&p->s, "placed", p->s.n, p->placed);
     if (!status) status = gd_link_keep(link, "restarts", p->restarts);
     if (!status) status = gd_link_keep(link, "sign", p->sign);
     if (!status) status = gd_link_keep(link, "lowest", p->lowest);
@@ -94,6 +99,7 @@ static gd_status place(simplex *p)
     gd_search *s = &p->s;
     double size = gd_link_real(s->link, "size", NULL) * p->grown;
     memcpy(point(p, 0), s->best, (size_t)s->n * sizeof *s->best);
+    memcpy(p->placed, s->best, (size_t)s->n * sizeof *s->best);
     p->loss[0] = s->best_loss;
     for (int64_t i = 0; i < p->n; i++) {
         int64_t k = p->element[i];
@@ -109,13 +115,26 @@ static gd_status place(simplex *p)
     return status;
 }
 
+/* From the lowest point, by the sizes of its elements. */
+static double distance(const simplex *p, const double *x)
+{
+    double most = 0;
+    for (int64_t k = 0; k < p->s.n; k++) most = fmax(most, fabs(x[k] - p->x[k]) / fmax(1, fabs(p->x[k])));
+    return most;
+}
+
 static bool is_one_point(const simplex *p)
 {
     double tol = gd_link_real(p->s.link, "tol", NULL), most = 0;
-    for (int64_t i = 1; i < p->count; i++)
-        for (int64_t k = 0; k < p->s.n; k++)
-            most = fmax(most, fabs(point(p, i)[k] - p->x[k]) / fmax(1, fabs(p->x[k])));
+    for (int64_t i = 1; i < p->count; i++) most = fmax(most, distance(p, point(p, i)));
     return most <= tol || p->loss[0] == p->loss[p->n];
+}
+
+/* Since the simplex was placed.  When its points are tol apart, the lowest is within a few tol of a minimum. */
+static bool found_lower(const simplex *p)
+{
+    double gain = p->lowest - p->loss[0], tol = gd_link_real(p->s.link, "tol", NULL);
+    return gain > 1e-12 * fmax(1e-12, fabs(p->loss[0])) && distance(p, p->placed) > FEW * tol;
 }
 
 /* c + t (c - w), on the bounds where it is outside. */
@@ -171,7 +190,8 @@ static gd_status move_on(simplex *p)
 {
     gd_search *s = &p->s;
     bool known = !s->first && gd_search_kept(s, "simplex", p->count * s->n, p->x) &&
-                 gd_search_kept(s, "losses", p->count, p->loss);
+                 gd_search_kept(s, "losses", p->count, p->loss) &&
+                 gd_search_kept(s, "placed", s->n, p->placed);
     if (!known) return place(p);
     if (p->loss[0] < INFINITY)
         p->grown = 1;
@@ -180,8 +200,7 @@ static gd_status move_on(simplex *p)
         return place(p);
     }
     if (!is_one_point(p)) return iterate(p);
-    bool lower = p->lowest - p->loss[0] > 1e-12 * fmax(1e-12, fabs(p->loss[0]));
-    p->restarts = lower ? 0 : p->restarts + 1;
+    p->restarts = found_lower(p) ? 0 : p->restarts + 1;
     return p->restarts > gd_link_real(s->link, "restarts", NULL) ? GD_OK : place(p);
 }
 
@@ -205,7 +224,7 @@ static int64_t nelder_mead_bytes(const gd_link *link, gd_tensor *const *params, 
     int64_t n = 0;
     (void)link;
     for (int i = 0; i < count; i++) n += gd_numel(params[i]);
-    return n ? (2 * n + (n + 1) * (n + 1)) * (int64_t)sizeof(double) : 0;
+    return n ? (3 * n + (n + 1) * (n + 1)) * (int64_t)sizeof(double) : 0;
 }
 
 const gd_link_class gd_link_nelder_mead = {
