@@ -210,6 +210,14 @@ gd_plot *gd_fit_plot(gd_fit *fit, const gd_fit_picture *how);
 /* Writes the picture as .svg, .png or .pdf. */
 GD_NODISCARD gd_status gd_fit_draw(gd_fit *fit, const char *path, const gd_fit_picture *how);
 
+/* A picture of groups: the points of each and its fitted curve, in one colour.  spec, by: as given to gd_fit_by; fits: the table that it
+ * made; nothing is fitted again.  groups: names ended by NULL, "A", or for two columns "A/0"; one text may be a list, "A,B"; NULL: the
+ * first 8, with a warning if there are more.  At most 16: the second 8 have rings and dashed curves.  A model of several columns: measured
+ * over fitted values.  how NULL: linear axes.  New: gd_plot_free.  ARGUMENT: no such group, a table of other groups, or an equation; VALUE:
+ * a negative number on a logarithmic axis. */
+gd_plot *gd_fit_by_plot(gd_ctx *ctx, const gd_fit_spec *spec, const char *const *by, gd_table *fits,
+                        const char *const *groups, const gd_fit_picture *how);
+
 #ifdef __cplusplus
 }
 #endif

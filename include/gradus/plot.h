@@ -32,7 +32,8 @@ void gd_plot_limits(gd_plot *plot, double x0, double x1, double y0, double y1);
 /* Makes the numbers of an axis (0: x, 1: y) dates: multiples of `unit` seconds since the origin, in seconds since 1970 or, for times
  * of day (day false), since midnight.  A logarithmic axis keeps numbers. */
 void gd_plot_dates(gd_plot *plot, int axis, double origin, double unit, bool day);
-/* Gives the next series the colour of this number, 0 to 7 (higher numbers repeat); without this call each series has its own. */
+/* Gives the next series the colour of this number, 0 to 7; higher numbers repeat the colours, with rings for points and
+ * dashed lines; without this call each series has its own. */
 void gd_plot_ink(gd_plot *plot, int ink);
 
 /* A line through points.  Here and below label NULL leaves the series out of the legend. */

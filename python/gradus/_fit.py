@@ -329,6 +329,41 @@ def _function(model: Callable[..., Any], entries: list[tuple[Any, ...]], table: 
     return (call, len(entries), len(used)), used
 
 
+class Fits(dict):  # type: ignore[type-arg]
+    """What fit_many returns: a dict of lists with an entry per group, and plot()."""
+
+    _draw: Any = None
+
+    def __reduce__(self) -> Any:
+        return Fits, (dict(self),)
+
+    def plot(self, path: Any = None, groups: Any = None, log: str = "", dark: bool = False) -> Picture | None:
+        """Points and fitted curve of chosen groups, in one colour each.  Nothing is fitted again; the table of fit_many is read again.
+
+        path     a .svg, .png or .pdf file; None: a Picture is returned
+        groups   the cells of each, up to 16: [0, 2], ["A", "B"], of two columns [("A", 0), ("B", 1)]; None: the first 8
+        log      axes that are logarithmic, "x", "y" or "xy"."""
+        from ._tables import read
+
+        if log not in ("", "x", "y", "xy"):
+            raise ValueError(f"plot: log= is 'x', 'y' or 'xy', not {log!r}")
+        if self._draw is None:
+            raise ValueError("plot: a copy of the result of fit_many does not know its table")
+        given = None if groups is None else (groups,) if isinstance(groups, str) else tuple(map(_group_name, groups))
+        if given == ():
+            raise ValueError("plot: groups= names no group")
+        fits = read({name: values for name, values in self.items() if name != "stop"}, "plot")
+        drawn = self._draw({"fits": fits, "groups": given, "path": None if path is None else str(path), "dark": dark,
+                            "log_x": "x" in log, "log_y": "y" in log})
+        return None if path is not None else Picture(drawn)
+
+
+def _group_name(group: Any) -> str:
+    if isinstance(group, (tuple, list)):
+        return "/".join(map(_group_name, group))
+    return repr(int(group)) if isinstance(group, float) and group.is_integer() and abs(group) < 1e15 else str(group)
+
+
 def _run(model: str | Callable[..., Any], table: Any, y: str | None, params: Any, options: dict[str, Any], by: tuple[str, ...]) -> Any:
     read = _read(table, model, y or "y", options, by)
     settings = {"y": y, **_settings(options), "by": by}
@@ -339,15 +374,22 @@ def _run(model: str | Callable[..., Any], table: Any, y: str | None, params: Any
         settings["model"] = getattr(model, "__name__", "function")
     else:
         settings["model"] = model
-    return _told(lambda: _core._fit(read, tuple(entries), settings, call))
+    ran = _told(lambda: _core._fit(read, tuple(entries), settings, call))
+    if not by:
+        return ran
+    fits = Fits(ran)
+    # streams are read once: a picture reads the table again
+    fits._draw = lambda picture: _told(lambda: _core._fit(_read(table, model, y or "y", options, by), tuple(entries), {**settings, **picture}, call))
+    return fits
 
 
 def fit_many(model: str | Callable[..., Any], table: Any, by: str | Sequence[str], y: str | None = None, params: Any = None,
-             **options: Any) -> dict[str, list[Any]]:
+             **options: Any) -> Fits:
     """Fits each group of the rows of a table by itself, all on the threads of the context.
 
         fits = gd.fit_many("a*exp(-b*t)+c", "wells.csv", by=["plate", "well"], params={"a": 1, "b": 1, "c": 0})
         fits["a"], fits["a_error"], fits["converged"]
+        fits.plot("fits.svg", groups=[("A", 0), ("B", 1)])
         pandas.DataFrame(fits)
 
     by       the columns whose cells say which rows belong together: one name or several
@@ -361,8 +403,8 @@ def fit_many(model: str | Callable[..., Any], table: Any, by: str | Sequence[str
     for key in ("out", "residuals", "export"):
         if options.get(key) is not None:
             raise _core.ParseError(f"fit_many: {key}= is for one fit")
-    columns: dict[str, list[Any]] = _run(model, table, y, params, options, names)
-    return columns
+    fits: Fits = _run(model, table, y, params, options, names)
+    return fits
 
 
 def fit(model: str | Callable[..., Any], table: Any, y: str | None = None, params: Any = None, **options: Any) -> Fit:

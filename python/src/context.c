@@ -515,9 +515,13 @@ void gd_py_leave(void *handle)
 /* ---- the type Context ---- */
 
 /* Keyword arguments that are called differently from the members of specs. */
-static const char *const keywords_of[][2] = {{"fixed", "fix="},       {"bounds", "bound="},
-                                             {"max_steps", "steps="}, {"drop_missing", "missing="},
-                                             {"definitions", "def="}, {NULL, NULL}};
+static const char *const keywords_of[][2] = {{"fixed", "fix="},
+                                             {"bounds", "bound="},
+                                             {"max_steps", "steps="},
+                                             {"drop_missing", "missing="},
+                                             {"definitions", "def="},
+                                             {"chosen_groups", "groups="},
+                                             {NULL, NULL}};
 static const gd_vocabulary as_keywords = {.before = "", .after = "=", .join = '_', .names = keywords_of};
 
 static gd_py_context *context_new(int threads, PyObject *seed)

@@ -71,7 +71,8 @@ typedef struct reading {
     gd_table_options table;
     gd_fit_param *params;
     const char *texts[MOST_TEXTS];
-    const char *const *by; /* columns whose cells say which rows belong together; NULL: one fit of all */
+    const char *const *by;     /* columns whose cells say which rows belong together; NULL: one fit of all */
+    const char *const *groups; /* of a picture; NULL: the first ones */
     int used;
     int64_t seed;
 } reading;
@@ -175,6 +176,7 @@ static int read_spec(reading *r, PyObject *options)
     s->bounds = texts_of(r, options, "bounds");
     s->derive = texts_of(r, options, "derive");
     r->by = texts_of(r, options, "by");
+    r->groups = texts_of(r, options, "groups");
     number_of(options, "level", &s->level);
     number_of(options, "max_seconds", &s->max_seconds);
     count_of(options, "starts", &s->starts);
@@ -240,7 +242,47 @@ static PyObject *fit_groups(gd_py_context *c, const reading *r)
     return out;
 }
 
-/* _fit(table, params, options, function): fitted, or with options["by"] the columns of the fits of all groups.  function: None or (callable, parameters, columns). */
+static int64_t make_svg(void *thing, int how, char *out, size_t size)
+{
+    return gd_plot_svg(thing, how, out, size);
+}
+
+/* The text that a function writes; NULL with an exception. */
+static PyObject *text_from(gd_py_context *c, int64_t (*make)(void *thing, int how, char *out, size_t size),
+                           void *thing, int how)
+{
+    int64_t length = make(thing, how, NULL, 0);
+    char *text = length < 0 ? NULL : PyMem_Malloc((size_t)length + 1);
+    PyObject *out = NULL;
+    if (text && make(thing, how, text, (size_t)length + 1) == length)
+        out = PyUnicode_FromStringAndSize(text, (Py_ssize_t)length);
+    PyMem_Free(text);
+    return out || PyErr_Occurred() ? out : gd_py_raise(c);
+}
+
+/* The picture of groups as SVG, of what fit_groups gave; with options["path"] a file and None.  NULL: as fit_groups. */
+static PyObject *draw_groups(gd_py_context *c, const reading *r, PyObject *options, PyObject *columns)
+{
+    gd_table_options plain = {0};
+    const char *path = text_of(options, "path");
+    bool dark = flag_of(options, "dark");
+    gd_fit_picture how = {.log_x = flag_of(options, "log_x"), .log_y = flag_of(options, "log_y")};
+    gd_table *fits = gd_py_table(c, columns, &plain);
+    gd_plot *plot = fits ? gd_fit_by_plot(c->ctx, &r->spec, r->by, fits, r->groups, &how) : NULL;
+    PyObject *out = NULL;
+    if (plot && !path)
+        out = text_from(c, make_svg, plot, dark);
+    else if (plot && gd_plot_save(plot, path, dark) == GD_OK) {
+        Py_INCREF(Py_None);
+        out = Py_None;
+    }
+    gd_plot_free(plot);
+    gd_table_free(fits);
+    return out;
+}
+
+/* _fit(table, params, options, function): fitted, or with options["by"] the columns of the fits of all groups, or with these
+ * columns in options["fits"] a picture of the groups.  function: None or (callable, parameters, columns). */
 static PyObject *fit(PyObject *module, PyObject *args)
 {
     PyObject *table, *params, *options, *function;
@@ -270,7 +312,10 @@ static PyObject *fit(PyObject *module, PyObject *args)
     gd_table *read = gd_py_table(c, table, &r.table);
     r.spec.table = read;
     gd_status status = GD_PARSE;
-    PyObject *groups = read && r.by ? fit_groups(c, &r) : NULL;
+    PyObject *columns = PyDict_GetItemString(options, "fits");
+    PyObject *groups = !read || !r.by ? NULL
+                       : columns      ? draw_groups(c, &r, options, columns)
+                                      : fit_groups(c, &r);
     if (read && !r.by) self->fit = gd_fit_new(c->ctx, &r.spec);
     gd_table_free(read);
     if (self->fit) {
@@ -315,33 +360,16 @@ static void fit_dealloc(PyObject *o)
     Py_DECREF(type);
 }
 
-/* A text of a length that is known after a first call. */
-static PyObject *make_text(py_fit *self, int64_t (*make)(void *thing, int how, char *out, size_t size),
-                           void *thing, int how)
-{
-    int64_t length = make(thing, how, NULL, 0);
-    char *text = length < 0 ? NULL : PyMem_Malloc((size_t)length + 1);
-    PyObject *out = NULL;
-    if (text && make(thing, how, text, (size_t)length + 1) == length)
-        out = PyUnicode_FromStringAndSize(text, (Py_ssize_t)length);
-    PyMem_Free(text);
-    return out || PyErr_Occurred() ? out : gd_py_raise(self->head.owner);
-}
-
 static int64_t make_report(void *thing, int how, char *out, size_t size)
 {
     return gd_fit_report(thing, how, out, size);
 }
 
-static int64_t make_svg(void *thing, int how, char *out, size_t size)
-{
-    return gd_plot_svg(thing, how, out, size);
-}
-
 static PyObject *fit_report(PyObject *o, PyObject *json)
 {
     py_fit *self = (py_fit *)o;
-    return is_usable(self) ? make_text(self, make_report, self->fit, PyObject_IsTrue(json) > 0) : NULL;
+    return is_usable(self) ? text_from(self->head.owner, make_report, self->fit, PyObject_IsTrue(json) > 0)
+                           : NULL;
 }
 
 static PyObject *fit_svg(PyObject *o, PyObject *args)
@@ -351,7 +379,7 @@ static PyObject *fit_svg(PyObject *o, PyObject *args)
     if (!PyArg_ParseTuple(args, "ppp:svg", &log_x, &log_y, &dark) || !is_usable(self)) return NULL;
     gd_fit_picture how = {.log_x = log_x, .log_y = log_y};
     gd_plot *plot = gd_fit_plot(self->fit, &how);
-    PyObject *text = plot ? make_text(self, make_svg, plot, dark) : gd_py_raise(self->head.owner);
+    PyObject *text = plot ? text_from(self->head.owner, make_svg, plot, dark) : gd_py_raise(self->head.owner);
     gd_plot_free(plot);
     Py_CLEAR(self->last);
     if (text && !gd_py_done(self->head.owner)) Py_CLEAR(text);

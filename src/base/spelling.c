@@ -7,7 +7,7 @@
 
 /* Members as in C, which need a dot in front, and arguments of functions, which do not. */
 static const char *const arguments[][2] = {
-    {"by", "by"}, {"folds", "folds"}, {"export", "export"}, {NULL, NULL}};
+    {"by", "by"}, {"chosen_groups", "groups"}, {"folds", "folds"}, {"export", "export"}, {NULL, NULL}};
 static const gd_vocabulary in_c = {.before = ".", .after = "", .join = '_', .names = arguments};
 
 static size_t name_length(const char *text)

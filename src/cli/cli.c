@@ -209,6 +209,7 @@ static const char *const options_of[][2] = {{"params", "--param"},
                                             {"drop_missing", "--missing"},
                                             {"definitions", "--def"},
                                             {"groups", "--group"},
+                                            {"chosen_groups", "--groups"},
                                             {"schedules", "--schedule"},
                                             {"row", "--shape"},
                                             {NULL, NULL}};

@@ -81,7 +81,9 @@ void gd_plot_dates(gd_plot *p, int axis, double origin, double unit, bool day)
 
 void gd_plot_ink(gd_plot *p, int ink)
 {
-    if (p) p->inks = (ink % GD_SERIES_INKS + GD_SERIES_INKS) % GD_SERIES_INKS;
+    if (!p) return;
+    p->inks = (ink % GD_SERIES_INKS + GD_SERIES_INKS) % GD_SERIES_INKS;
+    p->second = ink >= GD_SERIES_INKS;
 }
 
 void gd_plot_limits(gd_plot *p, double x0, double x1, double y0, double y1)
@@ -121,6 +123,8 @@ static void add_series(gd_plot *p, gd_series s, const char *label)
         return;
     }
     s.ink = GD_INK_SERIES + p->inks++ % GD_SERIES_INKS;
+    s.second = p->second;
+    p->second = false;
     p->item[p->items++] = s;
 }
 
@@ -261,9 +265,10 @@ static void legend_sign(gd_plot *p, const gd_series *s, double x, double y)
     if (s->kind == GD_SERIES_BAND)
         gd__picture_area(p->picture, s->ink, 0.22, patch, 4);
     else if (s->kind != GD_SERIES_POINTS)
-        gd__picture_line(p->picture, s->ink, 2, false, line, 2);
+        gd__picture_line(p->picture, s->ink, 2, s->second, line, 2);
     if (s->kind == GD_SERIES_POINTS)
-        gd__picture_marks(p->picture, s->ink, GD_MARK_DISC, GD_PLOT_MARK, centre, 1);
+        gd__picture_marks(p->picture, s->ink, s->second ? GD_MARK_RING : GD_MARK_DISC, GD_PLOT_MARK, centre,
+                          1);
     if (s->kind == GD_SERIES_PATH) gd__picture_marks(p->picture, s->ink, GD_MARK_DISC, 2.4, centre, 1);
 }
 

@@ -19,6 +19,7 @@ typedef struct gd_series {
     gd_series_kind kind;
     char *label;
     int ink;
+    bool second;     /* the ink is used a second time: rings, dashed lines */
     double *x, *y;   /* z of contours is in y */
     double *x2, *y2; /* of points: half of their bars; y2 of a band: its upper edge */
     size_t count, count2;
@@ -41,6 +42,8 @@ struct gd_plot {
     gd_series *item;
     size_t items, item_bytes;
     int inks;
+    bool second; /* the next series, see gd_plot_ink */
+    bool dashed; /* the line being drawn */
     gd_plot_axis axis[2];
     double top, bottom; /* of its part of the picture */
     gd_plot *below;     /* owned */

@@ -68,7 +68,7 @@ static bool keep_point(gd_plot *p, const double *at)
 
 static void flush_line(gd_plot *p, int ink, double width)
 {
-    gd__picture_line(p->picture, ink, width, false, p->scratch, p->points);
+    gd__picture_line(p->picture, ink, width, p->dashed, p->scratch, p->points);
     p->points = 0;
 }
 
@@ -231,8 +231,8 @@ static void draw_points(gd_plot *p, const gd_series *s)
         return;
     }
     for (int along = 0; along < 2; along++) draw_bars(p, s, along);
-    draw_marks(p, s, GD_MARK_DISC, s->count > GD_PLOT_CROWD / 20 ? 0.5 * GD_PLOT_MARK : GD_PLOT_MARK, 0,
-               s->count);
+    draw_marks(p, s, s->second ? GD_MARK_RING : GD_MARK_DISC,
+               s->count > GD_PLOT_CROWD / 20 ? 0.5 * GD_PLOT_MARK : GD_PLOT_MARK, 0, s->count);
 }
 
 static void draw_path(gd_plot *p, const gd_series *s)
@@ -314,6 +314,7 @@ static void draw_contours(gd_plot *p, const gd_series *s)
 
 void gd__series_draw(gd_plot *p, const gd_series *s)
 {
+    p->dashed = s->second && s->kind == GD_SERIES_LINE;
     switch (s->kind) {
     case GD_SERIES_LINE: draw_line(p, s, 2); break;
     case GD_SERIES_POINTS: draw_points(p, s); break;

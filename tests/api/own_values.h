@@ -182,6 +182,17 @@ static void own_gd_fit_by(void)
     gd_table_free(table);
     note(TABLE, fits);
 }
+static void own_gd_fit_by_plot(void)
+{
+    static const char *const by[] = {"t", NULL};
+    gd_table *table = some_measurements(C);
+    gd_fit_spec spec = some_fit_spec(table);
+    gd_table *fits = table ? gd_fit_by(C, &spec, by) : NULL;
+    gd_plot *plot = fits ? gd_fit_by_plot(C, &spec, by, fits, NULL, NULL) : NULL;
+    gd_table_free(table);
+    gd_table_free(fits);
+    note(PLOT, plot);
+}
 static void own_gd_fit_load(void)
 {
     gd_status saved = gd_fit_save(world.fit, fit_path);

@@ -206,6 +206,7 @@ static const own_call own_calls[] = {
     {"gd_table_from_arrow", own_gd_table_from_arrow},
     {"gd_fit_new", own_gd_fit_new},
     {"gd_fit_by", own_gd_fit_by},
+    {"gd_fit_by_plot", own_gd_fit_by_plot},
     {"gd_fit_load", own_gd_fit_load},
     {"gd_fit_predict", own_gd_fit_predict},
     {"gd_table_load_all", own_gd_table_load_all},

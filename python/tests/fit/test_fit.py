@@ -241,6 +241,28 @@ def test_groups_have_the_numbers_of_their_own_fits():
         gd.fit_many("a*exp(-b*t)+c", table, "group", params=start, out="x.csv")
 
 
+def test_groups_are_drawn(tmp_path):
+    table = {"t": [0, 1, 2, 3] * 3, "y": [1, 2, 3.1, 4, 3, 5, 7.1, 9, 0, 1, 0.1, 1], "site": ["north"] * 4 + ["south"] * 4 + ["west"] * 4,
+             "well": [0] * 4 + [1.5] * 4 + [2] * 4}
+    for model in ("a + b*t", lambda t, a, b: a + b * t):
+        fits = gd.fit_many(model, table, ["site", "well"], params={"a": 1, "b": 1})
+        svg = fits.plot(groups=[("south", 1.5), ("north", 0)]).svg
+        assert ">south/1.5<" in svg and ">north/0<" in svg and "west" not in svg
+        assert svg.count("<circle") == 2 * 4 + 2  # and the legend
+        for ending, begins in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
+            assert fits.plot(tmp_path / f"f.{ending}", log="y", dark=True) is None
+            assert (tmp_path / f"f.{ending}").read_bytes().startswith(begins)
+        with pytest.raises(gd.Error, match="groups= no group|groups=: no group 'east', there are north/0"):
+            fits.plot(groups=["east"])
+    assert gd.fit_many("a + b*t", table, "well", params={"a": 1, "b": 1}).plot(groups=[0, 2.0]).svg.count("<circle") == 10
+    with pytest.raises(ValueError, match="names no group"):
+        fits.plot(groups=[])
+    again = pickle.loads(pickle.dumps(fits))
+    assert again == fits
+    with pytest.raises(ValueError, match="does not know its table"):
+        again.plot()
+
+
 def test_errors_may_hold_for_unequal_variances():
     x, y = np.array(X), np.array(Y)
     fit = line_fit(errors="hc3")

@@ -92,6 +92,7 @@ def test_words_of_each_layout_are_classes():
                                   ("x", "g", [dict(length=2, buffers=[None, doubles(1, 2)])] * 2), ("y", "g", [dict(length=2, buffers=[None, doubles(1, 2)])] * 2)])
     fits = gd.fit_many("a*x", stream, by="who", params={"a": 2})
     assert fits["who"] == ["ann", "bob", "eve"] and fits["points"] == [2, 1, 1]
+    assert ">eve<" in fits.plot(groups=["ann", "eve"]).svg
 
 
 def test_dates_with_zones_and_memory_without_alignment():

@@ -55,7 +55,10 @@ static const gd_option options[] = {
         "fit from N starting points and refine the best: in the bounds, or a tenth to ten times around the start (1)"),
     GD_OPTION(
         "by", "COLUMN[,COLUMN]",
-        "fit each group of rows with equal cells in these columns by itself, on all threads: prints a table with a row per group; --out writes it as .csv"),
+        "fit each group of rows with equal cells in these columns by itself, on all threads: prints a table with a row per group; --out writes it as .csv, --plot draws groups"),
+    GD_OPTION(
+        "groups", "NAME[,NAME]",
+        "the groups of --by that --plot draws, up to 16, by their cells: 'A,B', of two columns 'A/0,B/1' (the first 8)"),
     GD_OPTION("chain", "CHAIN", "the method: links joined by |, see gradus links (Levenberg-Marquardt)"),
     GD_PLUGIN_OPTION,
     GD_OPTION("steps", "N", "most steps; per fit with --guess, --starts or profile intervals (1000)"),
@@ -105,6 +108,8 @@ static gd_status check_outputs(run *r)
     r->out = gd__args_get(r->args, "out");
     r->residuals = gd__args_get(r->args, "residuals");
     static const char *const of_plot[] = {"log", "dark"};
+    if (gd__args_has(r->args, "groups"))
+        return gd_fail(r->ctx, GD_ARGUMENT, "fit: --groups is for --by, which is not given");
     for (int i = 0; i < 2 && !r->plot; i++)
         if (gd__args_has(r->args, of_plot[i]))
             return gd_fail(r->ctx, GD_ARGUMENT, "fit: --%s is for --plot, which is not given", of_plot[i]);
@@ -294,7 +299,7 @@ const gd_command gd__command_fit = {
         "gradus fit '(x-p)^2 + (y-q)^2 = r^2' points.csv --param p=0 --param q=0 --param r=1 --plot circle.svg\n"
         "gradus fit 'k*x^n' data.csv --param k=1 --param n=1 --bound 'k>0' --sigma s --json\n"
         "gradus fit 'h*exp(-(x-m)^2/(2*s^2))+b' peak.csv --guess --param h --param m --param s --param b\n"
-        "gradus fit 'a*exp(-b*t)+c' wells.csv --by plate,well --param a=1 --param b=1 --param c=0 --out fits.csv\n"
+        "gradus fit 'a*exp(-b*t)+c' wells.csv --by plate,well --param a=1 --param b=1 --param c=0 --out fits.csv --plot fits.svg --groups A/0,B/1\n"
         "gradus fit 'a + b*x' data.csv --param a=0 --param b=1 --out fit.safetensors && gradus predict fit.safetensors new.csv\n",
     .least = 2,
     .most = 1000,

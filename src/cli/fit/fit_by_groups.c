@@ -131,12 +131,50 @@ static bool ends_in(const char *path, const char *ending)
     return length > count && !strcmp(path + length - count, ending);
 }
 
+/* --plot, --groups, --log and --dark. */
+typedef struct group_picture {
+    const char *path;            /* NULL: none */
+    const char *const groups[2]; /* --groups as it is, or none */
+    gd_fit_picture how;
+} group_picture;
+
+static gd_status check_picture(gd_ctx *ctx, const gd_args *args, group_picture *p)
+{
+    static const char *const of_plot[] = {"groups", "log", "dark"};
+    for (int i = 0; i < 3 && !p->path; i++)
+        if (gd__args_has(args, of_plot[i]))
+            return gd_fail(ctx, GD_ARGUMENT, "fit: --%s is for --plot, which is not given", of_plot[i]);
+    if (!p->path) return GD_OK;
+    int axes = 0;
+    p->how.dark = gd__args_has(args, "dark");
+    gd_status status = GD_OK;
+    if (gd__args_has(args, "log")) {
+        status = gd__args_choice(args, "log", "x y xy", &axes);
+        p->how.log_x = axes != 1;
+        p->how.log_y = axes != 0;
+    }
+    if (!status) status = gd_plot_check_path(ctx, p->path);
+    return status ? status : gd__check_output(ctx, p->path);
+}
+
+static gd_status draw_groups(gd_ctx *ctx, const group_picture *p, const gd_fit_spec *spec,
+                             const char *const *by, gd_table *fits)
+{
+    gd_plot *plot = gd_fit_by_plot(ctx, spec, by, fits, p->groups, &p->how);
+    gd_status status = plot            ? gd_plot_save(plot, p->path, p->how.dark)
+                       : gd_error(ctx) ? gd_error(ctx)
+                                       : GD_NOMEM;
+    gd_plot_free(plot);
+    return status;
+}
+
 gd_status gd__fit_by_groups(gd_cli *cli, const gd_args *args, const gd_fit_spec *spec)
 {
     gd_ctx *ctx = cli->ctx;
     char text[600];
     const char *by[MOST_COLUMNS], *out = gd__args_get(args, "out");
     bool json = gd__args_has(args, "json");
+    group_picture picture = {gd__args_get(args, "plot"), {gd__args_get(args, "groups"), NULL}, {0}};
     gd_status status = split_columns(ctx, gd__args_get(args, "by"), text, sizeof text, by);
     if (!status && out && !ends_in(out, ".csv") && !ends_in(out, ".tsv"))
         status = gd_fail(ctx, GD_ARGUMENT, "--out: with --by a .csv or .tsv file, '%.60s' is neither", out);
@@ -144,12 +182,15 @@ gd_status gd__fit_by_groups(gd_cli *cli, const gd_args *args, const gd_fit_spec 
     if (!status && spec->world)
         status = gd_fail(ctx, GD_ARGUMENT,
                          "--by: not with --world: the threads of a process share the groups");
+    if (!status) status = check_picture(ctx, args, &picture);
+    if (!status && picture.path) status = gd__check_groups(ctx, spec, by, picture.groups);
     if (status) return status;
     gd_table *t = gd_fit_by(ctx, spec, by);
     if (!t) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
     cli->running = true; /* what fails from here on is no mistake of usage */
     gd_trouble why = {0};
     if (out) gd__put_aside(ctx, gd_table_save(t, out), &why);
+    if (picture.path) gd__put_aside(ctx, draw_groups(ctx, &picture, spec, by, t), &why);
     gd__put_aside(ctx, print_fits(cli, t, json), &why);
     if (!why.status) gd__put_aside(ctx, count_failed(ctx, t), &why);
     if (why.status) gd__put_aside(ctx, gd__cli_flush(cli), &why);

@@ -11,31 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_COLUMNS 8 /* of `by` */
-
-typedef struct key_row {
-    const double *key;
-    int64_t row;
-    int count;
-} key_row;
-
-typedef struct groups {
-    gd_ctx *ctx;
-    const gd_fit_spec *spec;
-    const char *const *by;
-    int count, column[MOST_COLUMNS];
-    int64_t rows, groups, n;
-    double *key;     /* [rows, count] */
-    key_row *sorted; /* [rows], group after group */
-    int64_t *first;  /* [rows + 1] where groups begin in sorted */
-    int64_t *of_row; /* [rows] group of a row */
-    /* results: values and errors [groups, n]; others [groups, NUMBERS]; names [n] */
-    double *x, *error, *number;
-    const char **stop;
-    const char **name;
-    size_t result_bytes;
-} groups;
-
 enum { POINTS, RSS, SIGMA, DOF, CONVERGED, NUMBERS };
 static const char *const number_names[NUMBERS] = {"points", "rss", "sigma", "dof", "converged"};
 
@@ -43,13 +18,13 @@ static const char *const number_names[NUMBERS] = {"points", "rss", "sigma", "dof
 
 static int by_key(const void *a, const void *b)
 {
-    const key_row *x = a, *y = b;
+    const gd_key_row *x = a, *y = b;
     for (int k = 0; k < x->count; k++)
         if (x->key[k] != y->key[k]) return x->key[k] < y->key[k] ? -1 : 1;
     return (x->row > y->row) - (x->row < y->row);
 }
 
-static gd_status read_key(groups *g, int k)
+static gd_status read_key(gd_fit_groups *g, int k)
 {
     gd_table *table = g->spec->table;
     g->column[k] = gd_table_find(table, g->by[k]);
@@ -69,12 +44,13 @@ static gd_status read_key(groups *g, int k)
     return GD_OK;
 }
 
-static gd_status find_groups(groups *g)
+gd_status gd__find_groups(gd_fit_groups *g)
 {
-    while (g->by && g->by[g->count] && g->count < MOST_COLUMNS) g->count++;
+    while (g->by && g->by[g->count] && g->count < GD_GROUP_COLUMNS) g->count++;
     if (!g->count || g->by[g->count])
         return gd_fail(g->ctx, GD_ARGUMENT,
-                       "{by}: one to %d columns, whose cells say which rows belong together", MOST_COLUMNS);
+                       "{by}: one to %d columns, whose cells say which rows belong together",
+                       GD_GROUP_COLUMNS);
     g->rows = gd_table_rows(g->spec->table);
     size_t rows = (size_t)g->rows + 1;
     g->key = gd__calloc(g->ctx, rows * (size_t)g->count * sizeof *g->key);
@@ -84,10 +60,10 @@ static gd_status find_groups(groups *g)
     gd_status status = g->key && g->sorted && g->first && g->of_row ? GD_OK : GD_NOMEM;
     for (int k = 0; k < g->count && !status; k++) status = read_key(g, k);
     if (status) return status;
-    for (int64_t i = 0; i < g->rows; i++) g->sorted[i] = (key_row){g->key + i * g->count, i, g->count};
+    for (int64_t i = 0; i < g->rows; i++) g->sorted[i] = (gd_key_row){g->key + i * g->count, i, g->count};
     qsort(g->sorted, (size_t)g->rows, sizeof *g->sorted, by_key);
     for (int64_t i = 0; i < g->rows; i++) {
-        const key_row *here = &g->sorted[i];
+        const gd_key_row *here = &g->sorted[i];
         if (!i || memcmp(here->key, here[-1].key, (size_t)g->count * sizeof *here->key))
             g->first[g->groups++] = i;
         g->of_row[here->row] = g->groups - 1;
@@ -96,7 +72,7 @@ static gd_status find_groups(groups *g)
     return GD_OK;
 }
 
-static gd_status make_results(groups *g, int64_t n)
+static gd_status make_results(gd_fit_groups *g, int64_t n)
 {
     size_t all = (size_t)(g->groups * n), count = (size_t)g->groups;
     g->n = n;
@@ -109,7 +85,7 @@ static gd_status make_results(groups *g, int64_t n)
     return GD_OK;
 }
 
-static void end_groups(groups *g)
+void gd__end_groups(gd_fit_groups *g)
 {
     size_t rows = (size_t)g->rows + 1;
     gd__free(g->ctx, g->key, rows * (size_t)g->count * sizeof *g->key);
@@ -120,7 +96,7 @@ static void end_groups(groups *g)
 }
 
 /* A group of which nothing is known. */
-static void put_nothing(groups *g, int64_t i)
+static void put_nothing(gd_fit_groups *g, int64_t i)
 {
     for (int64_t k = 0; k < g->n; k++) g->x[i * g->n + k] = g->error[i * g->n + k] = NAN;
     for (int k = 0; k < NUMBERS; k++) g->number[i * NUMBERS + k] = k == RSS || k == SIGMA ? NAN : 0;
@@ -128,7 +104,7 @@ static void put_nothing(groups *g, int64_t i)
 }
 
 /* "set = 3, site = north" of a group. */
-static const char *group_text(const groups *g, int64_t i, char out[200])
+static const char *group_text(const gd_fit_groups *g, int64_t i, char out[200])
 {
     int used = 0;
     for (int k = 0; k < g->count && used < 150; k++) {
@@ -145,15 +121,14 @@ static const char *group_text(const groups *g, int64_t i, char out[200])
 
 /* ---- many at once ---- */
 
-/* Results of one pass over rows. */
-static bool is_plain(gd_fit *j)
+bool gd__fits_at_once(gd_fit *j)
 {
     const gd_fit_spec *s = &j->spec;
     return !s->chain && !s->device && !s->guess && s->starts <= 1 && !s->function && !s->world && !j->set &&
            !j->derived_count && j->how.kind == GD_INTERVALS_NORMAL && gd__fit_rows_apart(j);
 }
 
-static gd_status name_elements(groups *g, const gd_fit *j)
+static gd_status name_elements(gd_fit_groups *g, const gd_fit *j)
 {
     char text[96];
     int64_t at = 0;
@@ -166,7 +141,8 @@ static gd_status name_elements(groups *g, const gd_fit *j)
 }
 
 /* Kept rows of the fit, group after group: their places among the kept ones, and where groups begin. */
-static void order_rows(const groups *g, const gd_fit *j, int64_t *place, int64_t *first, int64_t *order)
+static void order_rows(const gd_fit_groups *g, const gd_fit *j, int64_t *place, int64_t *first,
+                       int64_t *order)
 {
     int64_t kept = 0, at = 0;
     for (int64_t i = 0; i < g->rows; i++) place[i] = j->left_out.why[i] ? -1 : kept++;
@@ -178,7 +154,7 @@ static void order_rows(const groups *g, const gd_fit *j, int64_t *place, int64_t
     first[g->groups] = at;
 }
 
-static void take_results(groups *g, const gd_lsq_one *one)
+static void take_results(gd_fit_groups *g, const gd_lsq_one *one)
 {
     for (int64_t i = 0; i < g->groups; i++) {
         double *number = g->number + i * NUMBERS;
@@ -195,7 +171,7 @@ static void take_results(groups *g, const gd_lsq_one *one)
     }
 }
 
-static gd_status run_many(groups *g, gd_fit *j, gd_rows *rows, const int64_t *first)
+static gd_status run_many(gd_fit_groups *g, gd_fit *j, gd_rows *rows, const int64_t *first)
 {
     size_t bytes = (size_t)g->groups * sizeof(gd_lsq_one);
     gd_lsq_one *one = gd__calloc(g->ctx, bytes);
@@ -221,7 +197,7 @@ static gd_status run_many(groups *g, gd_fit *j, gd_rows *rows, const int64_t *fi
     return status;
 }
 
-static gd_status fit_at_once(groups *g, gd_fit *j)
+static gd_status fit_at_once(gd_fit_groups *g, gd_fit *j)
 {
     size_t bytes = (size_t)(3 * g->rows + 2) * sizeof(int64_t);
     int64_t *place = gd__alloc(g->ctx, bytes), *first = place + g->rows, *order = first + g->groups + 1;
@@ -249,7 +225,7 @@ static gd_status fit_at_once(groups *g, gd_fit *j)
 
 /* ---- one after the other ---- */
 
-static gd_table *rows_of_group(const groups *g, int64_t i)
+gd_table *gd__rows_of_group(const gd_fit_groups *g, int64_t i)
 {
     int64_t count = g->first[i + 1] - g->first[i];
     gd_tensor *index = gd_empty(g->ctx, GD_I64, 1, &count);
@@ -258,11 +234,15 @@ static gd_table *rows_of_group(const groups *g, int64_t i)
     return index ? gd_table_select_rows(g->spec->table, index) : NULL;
 }
 
-static gd_status take_fit(groups *g, int64_t i, gd_fit *fit)
+static gd_status take_fit(gd_fit_groups *g, int64_t i, gd_fit *fit)
 {
     gd_fit_summary s;
     gd_fit_estimate e;
     int64_t n = gd_fit_count(fit) + gd_fit_derived(fit);
+    if (g->x && n != g->n)
+        return gd_fail(g->ctx, GD_VALUE,
+                       "a fit of %lld numbers, other groups have %lld: A[COLUMN] needs the same sets in each",
+                       (long long)n, (long long)g->n);
     gd_status status = g->x ? GD_OK : make_results(g, n);
     for (int64_t k = 0; k < i && !status && !g->name[0]; k++)
         put_nothing(g, k); /* those before the first that went well */
@@ -284,11 +264,11 @@ static gd_status take_fit(groups *g, int64_t i, gd_fit *fit)
     return GD_OK;
 }
 
-static gd_status fit_group(groups *g, int64_t i)
+static gd_status fit_group(gd_fit_groups *g, int64_t i)
 {
     gd_scope_begin(g->ctx);
     gd_fit_spec spec = *g->spec;
-    spec.table = rows_of_group(g, i);
+    spec.table = gd__rows_of_group(g, i);
     gd_fit *fit = spec.table ? gd_fit_new(g->ctx, &spec) : NULL;
     gd_status status = fit ? gd_fit_run(fit) : gd_error(g->ctx);
     if (!status) status = take_fit(g, i, fit);
@@ -304,7 +284,7 @@ static gd_status fit_group(groups *g, int64_t i)
     return GD_OK;
 }
 
-static gd_status fit_each(groups *g)
+static gd_status fit_each(gd_fit_groups *g)
 {
     gd_status status = GD_OK;
     for (int64_t i = 0; i < g->groups && !status; i++) status = fit_group(g, i);
@@ -327,7 +307,7 @@ static gd_status add_column(gd_table *t, gd_ctx *ctx, const char *name, const do
     return gd_table_add(t, name, v);
 }
 
-static gd_status add_words(const groups *g, gd_table *t, int k, const char *const *word)
+static gd_status add_words(const gd_fit_groups *g, gd_table *t, int k, const char *const *word)
 {
     const char **cell = gd__alloc_array(g->ctx, (size_t)g->groups, sizeof *cell);
     if (!cell) return GD_NOMEM;
@@ -337,7 +317,7 @@ static gd_status add_words(const groups *g, gd_table *t, int k, const char *cons
     return status;
 }
 
-static gd_status add_key(const groups *g, gd_table *t, int k)
+static gd_status add_key(const gd_fit_groups *g, gd_table *t, int k)
 {
     int words = 0;
     bool day = false, clock = false;
@@ -351,7 +331,7 @@ static gd_status add_key(const groups *g, gd_table *t, int k)
                : gd_table_add(t, g->by[k], v);
 }
 
-static gd_table *result_table(groups *g)
+static gd_table *result_table(gd_fit_groups *g)
 {
     gd_table *t = gd_table_new(g->ctx, "fits");
     gd_status status = t ? GD_OK : GD_NOMEM;
@@ -375,20 +355,20 @@ gd_table *gd_fit_by(gd_ctx *ctx, const gd_fit_spec *spec, const char *const *by)
 {
     if (!ctx || gd_error(ctx)) return NULL;
     if (!spec) return gd__refuse(ctx, GD_ARGUMENT, "fit: no spec");
-    groups g = {.ctx = ctx, .spec = spec, .by = by};
+    gd_fit_groups g = {.ctx = ctx, .spec = spec, .by = by};
     gd_table *out = NULL;
     if (!spec->table) return gd__refuse(ctx, GD_ARGUMENT, "fit: a model and a table are needed");
     gd_scope_begin(ctx);
-    gd_status status = find_groups(&g);
+    gd_status status = gd__find_groups(&g);
     gd_fit *whole = status || spec->guess ? NULL : gd_fit_new(ctx, spec);
     if (!status && !whole && !spec->guess) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
     if (!status)
-        status = whole && is_plain(whole) ? fit_at_once(&g, whole)
-                 : gd_error(ctx)          ? gd_error(ctx)
-                                          : fit_each(&g);
+        status = whole && gd__fits_at_once(whole) ? fit_at_once(&g, whole)
+                 : gd_error(ctx)                  ? gd_error(ctx)
+                                                  : fit_each(&g);
     gd_fit_free(whole);
     if (!status) out = result_table(&g);
-    end_groups(&g);
+    gd__end_groups(&g);
     gd_scope_end(ctx);
     return out;
 }

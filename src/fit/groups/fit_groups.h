@@ -1,10 +1,44 @@
-/* Fits of groups of rows. */
+/* Fits of groups of rows: which rows belong together (fit_groups.c), and pictures of the groups (draw_groups.c). */
 #ifndef GD_FIT_FIT_GROUPS_H
 #define GD_FIT_FIT_GROUPS_H
 
 #include "fit/fit_job.h"
 
-/* gd_fit_by, whose errors name the options of gradus fit. */
-gd_table *gd__fit_by(gd_ctx *ctx, const gd_fit_spec *spec, const char *const *by);
+#define GD_GROUP_COLUMNS 8 /* of `by` */
+
+typedef struct gd_key_row {
+    const double *key;
+    int64_t row;
+    int count;
+} gd_key_row;
+
+typedef struct gd_fit_groups {
+    gd_ctx *ctx;
+    const gd_fit_spec *spec;
+    const char *const *by;
+    int count, column[GD_GROUP_COLUMNS];
+    int64_t rows, groups, n;
+    double *key;        /* [rows, count] */
+    gd_key_row *sorted; /* [rows], group after group */
+    int64_t *first;     /* [rows + 1] where groups begin in sorted */
+    int64_t *of_row;    /* [rows] group of a row */
+    /* results: values and errors [groups, n]; others [groups, NUMBERS]; names [n] */
+    double *x, *error, *number;
+    const char **stop;
+    const char **name;
+    size_t result_bytes;
+} gd_fit_groups;
+
+/* Fills keys and rows of groups, whose ctx, spec and by are set.  gd__end_groups also after a failure. */
+GD_NODISCARD gd_status gd__find_groups(gd_fit_groups *g);
+void gd__end_groups(gd_fit_groups *g);
+/* The rows of group i as a table.  New. */
+gd_table *gd__rows_of_group(const gd_fit_groups *g, int64_t i);
+/* Is the fit of all rows one that gd_fit_by gives to gd_least_squares_many?  Then its columns are those of all groups. */
+bool gd__fits_at_once(gd_fit *j);
+
+/* Refuses, before anything is fitted, groups that are not there and models that have no picture. */
+GD_NODISCARD gd_status gd__check_groups(gd_ctx *ctx, const gd_fit_spec *spec, const char *const *by,
+                                        const char *const *groups);
 
 #endif
