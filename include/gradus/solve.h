@@ -164,8 +164,9 @@ typedef struct gd_solve_result {
  * direction.  That takes one product with the Hessian per element, for more than 16 elements one per 16 evaluations of the run (none for
  * fewer than two), and one evaluation for the graph, which counts.  With few products a saddle may be missed; SADDLE is always true.
  * There is no check with noisy or plain, at active bounds, with constraints, or if the objective has neither loss, hvp nor batch, or no
- * second derivatives.  ARGUMENT: no parameter wants gradients, an option is below 0 or not a number; GRAPH: the loss depends on none of
- * them.  chain NULL: that of gd_chain_for; options NULL: the defaults; result may be NULL. */
+ * second derivatives.  Parameters that do not want gradients stay as they are, with a warning that says which.  ARGUMENT: no parameter
+ * wants gradients, an option is below 0 or not a number; GRAPH: the loss depends on none of them.  chain NULL: that of gd_chain_for;
+ * options NULL: the defaults; result may be NULL. */
 GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective,
                                    const char *chain, const gd_solve_options *options,
                                    gd_solve_result *result);

@@ -725,6 +725,19 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
     return gd__solve_tell(world_of(o, objective), r.ctx, status);
 }
 
+/* One frozen beside others may be forgotten: with an optimizer of the caller's own it is meant. */
+static void warn_of_frozen(gd_ctx *ctx, gd_tensor *const *params, int count)
+{
+    int frozen = 0, first = 0;
+    for (int i = count - 1; i >= 0; i--)
+        if (!params[i]->leaf_grad) frozen++, first = i;
+    if (frozen && frozen < count)
+        gd_warn(ctx,
+                "minimize: %d of %d parameters, first params[%d], do not want gradients and stay as they are "
+                "(gd_require_grad)",
+                frozen, count, first);
+}
+
 /* e: where the default chain has counted the constraints, or NULL; consumed. */
 static gd_status minimize_link(gd_tensor *const *params, int count, const gd_objective *objective,
                                gd_link *chain, gd_evaluator *e, const gd_solve_options *options,
@@ -750,9 +763,10 @@ static gd_status minimize_link(gd_tensor *const *params, int count, const gd_obj
         gd__evaluator_give(o, e);
     else
         gd__evaluator_free(e);
-    if (!status)
+    if (!status) {
+        warn_of_frozen(ctx, params, count);
         status = gd_minimize_with(o, objective, options, result);
-    else
+    } else
         (void)gd__solve_tell(world_of(NULL, objective), ctx, status);
     gd_optimizer_free(o);
     return status;

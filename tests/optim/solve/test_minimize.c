@@ -714,6 +714,23 @@ static void a_loss_that_no_parameter_can_change_is_no_minimum(void **state)
     end_context(ctx, NULL);
 }
 
+static void a_frozen_parameter_stays_with_a_warning_that_names_it(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_tensor *p[] = {gd_require_grad(VECTOR(ctx, 3, 4)), VECTOR(ctx, 5, 6)};
+    gd_objective o = {.loss = of_params, .user = p[0]};
+    assert_int_equal(gd_minimize(p, 1, &o, NULL, NULL, NULL), GD_OK);
+    assert_int_equal(gd_warning_count(ctx), 0);
+    assert_int_equal(gd_minimize(p, 2, &o, NULL, NULL, NULL), GD_OK);
+    assert_int_equal(gd_warning_count(ctx), 1);
+    assert_non_null(strstr(gd_warning_text(ctx), "1 of 2 parameters, first params[1], "));
+    assert_true(gd_at(p[1], (int64_t[]){0}) == 5);
+    gd_release(p[0]);
+    gd_release(p[1]);
+    end_context(ctx, NULL);
+}
+
 /* One row a number of the options: what is below 0 or no number is refused by name, and nothing is evaluated. */
 static void options_that_are_no_limits_are_refused(void **state)
 {
@@ -756,6 +773,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loss_that_no_parameter_can_change_is_no_minimum),
+        cmocka_unit_test(a_frozen_parameter_stays_with_a_warning_that_names_it),
         cmocka_unit_test(options_that_are_no_limits_are_refused),
         cmocka_unit_test(no_point_is_evaluated_twice),
         cmocka_unit_test(a_noisy_objective_is_asked_again),
