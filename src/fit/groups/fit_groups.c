@@ -1,7 +1,8 @@
 /* A model fitted to each group of the rows of a table by itself.
  *
  * Rows of equal cells in the columns `by` are a group.  Models that look at one row at a time go to gd_least_squares_many: they are parsed
- * once per thread and traced.  All else (guesses, starts, intervals, other chains, differential equations) is one gd_fit per group. */
+ * once per thread and traced.  All else is one gd_fit per group: guesses, starts, intervals, other chains, differential equations, and robust
+ * losses, whose scale and errors gd_fit finds from the residuals of each fit. */
 #include "fit/groups/fit_groups.h"
 #include "gradus/lsq.h"
 #include "optim/vector/layout.h"
@@ -125,7 +126,8 @@ bool gd__fits_at_once(gd_fit *j)
 {
     const gd_fit_spec *s = &j->spec;
     return !s->chain && !s->device && !s->guess && s->starts <= 1 && !s->function && !s->world && !j->set &&
-           !j->derived_count && j->how.kind == GD_INTERVALS_NORMAL && gd__fit_rows_apart(j);
+           !j->robust.loss && !j->derived_count && j->how.kind == GD_INTERVALS_NORMAL &&
+           gd__fit_rows_apart(j);
 }
 
 static gd_status name_elements(gd_fit_groups *g, const gd_fit *j)
