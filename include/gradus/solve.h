@@ -112,10 +112,11 @@ gd_solve_options gd_solve_defaults(void); /* as the comments above say */
  * `evaluate` once, to count them; gd_minimize uses that call for its start.  New; NULL if that fails or an argument is NULL. */
 gd_link *gd_chain_for(gd_tensor *const *params, int count, const gd_objective *objective, bool noisy);
 
-/* Where first derivatives came from: id, name. */
-#define GD_DERIVATIVES_LIST(X)                                                    \
-    X(NONE, "none")   /* no link asked for any: values alone */                   \
-    X(EXACT, "exact") /* operators, or the callbacks and rows of the objective */ \
+/* Where first derivatives came from, id and name.  NONE: no link asked for any, values were enough.  EXACT: from operators, or from the
+ * callbacks and rows of the objective. */
+#define GD_DERIVATIVES_LIST(X) \
+    X(NONE, "none")            \
+    X(EXACT, "exact")          \
     X(DIFFERENCES, "differences")
 
 /* The derivatives that a run has used. */
