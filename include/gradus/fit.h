@@ -111,7 +111,7 @@ void gd_fit_free(gd_fit *fit); /* NULL is fine */
 
 /* Fits each group of rows by itself: rows of equal cells in the columns `by`, one to eight names ended by NULL.  A table with a row per
  * group, in the order of its cells: the columns of `by`, points, each parameter and NAME_error, quantities that follow, rss, sigma, dof,
- * converged (1 or 0), stop (gd_stop_name).  All threads share the groups of a model that looks at one row at a time; members of the spec
+ * converged (1 or 0), stop (gd_stop_name).  All threads share the groups of a model that looks at one row at a time, except for robust losses; members of the spec
  * are of each fit.  An error that the rows of a group do not determine is a missing cell; a group that cannot be fitted is a row of
  * missing cells with stop ERROR.  New: gd_table_free.  NULL with the
  * error of gd_fit_new recorded, ARGUMENT: no such column, or FORMAT: a missing cell there. */

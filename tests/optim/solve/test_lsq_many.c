@@ -34,7 +34,7 @@ static void make_data(data *d, bool ragged)
             d->y[d->first[f] + i] = (2 + 0.05 * (double)f) * exp(-(0.8 + 0.01 * (double)f) * t) + 0.5 +
                                     0.1 * noise(&seed);
         }
-        for (int k = 0; k < PARAMS; k++) d->start[f * PARAMS + k] = 1;
+        for (int k = 0; k < PARAMS; k++) d->start[f * PARAMS + k] = 1 + 0.03 * (double)((f + k) % 7);
     }
 }
 
@@ -95,7 +95,8 @@ static void check_singles(bool ragged)
         int64_t rows = d.first[f + 1] - d.first[f];
         single s = {.column = {gd_from_f64(ctx, GD_F64, 1, &rows, d.t + d.first[f]),
                                gd_from_f64(ctx, GD_F64, 1, &rows, d.y + d.first[f])}};
-        for (int k = 0; k < PARAMS; k++) s.p[k] = gd_require_grad(gd_scalar(ctx, GD_F64, 1));
+        for (int k = 0; k < PARAMS; k++)
+            s.p[k] = gd_require_grad(gd_scalar(ctx, GD_F64, d.start[f * PARAMS + k]));
         gd_lsq_result want;
         assert_int_equal(gd_least_squares(s.p, PARAMS, single_residuals, &s, NULL, &want), GD_OK);
         assert_int_equal(out[f].status, GD_OK);
