@@ -89,6 +89,8 @@ static const char *const expressions[GD_OP_COUNT] = {
     [GD_OP_fma] = "d_fma(x, y, z)",
     [GD_OP_gelu_grad] = "x * d_gelu_slope(y)",
     [GD_OP_relu_grad] = "(y > 0 ? x : (C)0)",
+    [GD_OP_tanh_grad] = "x * (-(y * y) + (C)1)",
+    [GD_OP_sigmoid_grad] = "x * (y * (-y + (C)1))",
     [GD_OP_lerp] = "x + z * (y - x)",
 };
 

@@ -61,12 +61,27 @@ static gd_tensor *zeros_of(gd_tensor *t) { return t ? gd_zeros_like(t) : NULL; }
 
 /* ---- by hand, one operand ---- */
 
+/* One pass over memory, if nobody differentiates the gradient again. */
+static bool in_one_pass(gd_pullback *p, gd_op_id op, gd_tensor *of)
+{
+    if (gd_grad_enabled(p->node->ctx)) return false;
+    gd__set(p, 0, gd__binary(op, G, of));
+    return true;
+}
+
+RULE(tanh)
+{
+    if (!in_one_pass(p, GD_OP_tanh_grad, Y)) gd__set(p, 0, gd_mul(G, one_minus(gd_square(Y))));
+}
+
+RULE(sigmoid)
+{
+    if (!in_one_pass(p, GD_OP_sigmoid_grad, Y)) gd__set(p, 0, gd_mul(G, times_rest(Y)));
+}
+
 RULE(relu)
 {
-    if (!gd_grad_enabled(p->node->ctx)) {
-        gd__set(p, 0, gd__binary(GD_OP_relu_grad, G, Y));
-        return;
-    }
+    if (in_one_pass(p, GD_OP_relu_grad, Y)) return;
     gd_tensor *zero = zeros_of(G);
     gd__set(p, 0, gd_where(gd_gt(Y, zero), G, zero));
 }
@@ -75,10 +90,7 @@ RULE(relu)
 RULE(gelu)
 {
     gd_tensor *x = X;
-    if (!gd_grad_enabled(p->node->ctx)) {
-        gd__set(p, 0, gd__binary(GD_OP_gelu_grad, G, x));
-        return;
-    }
+    if (in_one_pass(p, GD_OP_gelu_grad, x)) return;
     gd_tensor *cdf = gd_mul_scalar(gd_add_scalar(gd_erf(gd_mul_scalar(x, sqrt(0.5))), 1), 0.5);
     gd_tensor *density = gd_mul_scalar(gd_exp(gd_mul_scalar(gd_square(x), -0.5)), 0.3989422804014327);
     gd__set(p, 0, gd_mul(G, gd_add(cdf, gd_mul(x, density))));

@@ -326,6 +326,8 @@ static const meaning meanings[] = {
     {GD_I_gelu_grad, 3, 0, 0, 1.5},
     {GD_I_relu_grad, 3, 1, 0, 3},
     {GD_I_relu_grad, 3, 0, 0, 0},
+    {GD_I_tanh_grad, 4, 0.5, 0, 3},
+    {GD_I_sigmoid_grad, 8, 0.25, 0, 1.5},
     {GD_I_asinh, 0, 0, 0, 0},
     {GD_I_acosh, 1, 0, 0, 0},
     {GD_I_atanh, 1, 0, 0, INFINITY},
@@ -480,6 +482,8 @@ static void instructions_mean_what_the_table_says(void **state)
         case GD_I_logical_xor: return (a != 0) != (b != 0);                             \
         case GD_I_gelu_grad: return a * gd__gelu_slope_##suffix(b);                     \
         case GD_I_relu_grad: return b > 0 ? a : 0;                                      \
+        case GD_I_tanh_grad: return a * (1 - b * b);                                    \
+        case GD_I_sigmoid_grad: return a * (b * (1 - b));                               \
         case GD_I_fma: return gd__fma_##suffix(a, b, c);                                \
         case GD_I_lerp: return a + c * (b - a);                                         \
         case GD_I_as_f16: return gd__f16_to_f32(gd__f32_to_f16((float)a));              \

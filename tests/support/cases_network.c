@@ -275,6 +275,20 @@ static void ref_relu_grad(const array *in, array *out)
     for (int64_t i = 0; i < in->numel; i++) out->v[i] = in[1].v[i] > 0 ? in->v[i] : 0;
 }
 
+APPLY(tanh_grad, gd__binary(GD_OP_tanh_grad, in[0], in[1]))
+static void ref_tanh_grad(const array *in, array *out)
+{
+    *out = array_new(in->ndim, in->size);
+    for (int64_t i = 0; i < in->numel; i++) out->v[i] = in->v[i] * (1 - in[1].v[i] * in[1].v[i]);
+}
+
+APPLY(sigmoid_grad, gd__binary(GD_OP_sigmoid_grad, in[0], in[1]))
+static void ref_sigmoid_grad(const array *in, array *out)
+{
+    *out = array_new(in->ndim, in->size);
+    for (int64_t i = 0; i < in->numel; i++) out->v[i] = in->v[i] * in[1].v[i] * (1 - in[1].v[i]);
+}
+
 /* All three gradients, one after the other. */
 static gd_tensor *apply_linear_grad(gd_ctx *ctx, gd_tensor *const *in)
 {
@@ -691,6 +705,20 @@ static const op_case rows[] = {
      .reference = ref_relu_grad,
      .operands = 2,
      .in = {FLAT(ANY), FLAT(ANY)},
+     .dtypes = FLOATS},
+    {.name = "tanh_grad",
+     .op = GD_OP_tanh_grad,
+     .apply = apply_tanh_grad,
+     .reference = ref_tanh_grad,
+     .operands = 2,
+     .in = {FLAT(ANY), FLAT(INSIDE)},
+     .dtypes = FLOATS},
+    {.name = "sigmoid_grad",
+     .op = GD_OP_sigmoid_grad,
+     .apply = apply_sigmoid_grad,
+     .reference = ref_sigmoid_grad,
+     .operands = 2,
+     .in = {FLAT(ANY), FLAT(INSIDE)},
      .dtypes = FLOATS},
     {.name = "split/pieces",
      .op = GD_OP_split,
