@@ -1,5 +1,6 @@
 /* gd_fit: what is found, how it is made of a text or a function, and what comes of it. */
 #include "fit/line.h"
+#include "gradus/file.h"
 
 #include <unistd.h>
 
@@ -335,6 +336,51 @@ static void an_interrupted_fit_has_the_best_point(void **state)
     gd_table_free(table);
 }
 
+static double saved_number(gd_ctx *ctx, const char *name)
+{
+    gd_tensor *t = gd_archive_load_tensor(ctx, "interrupted.safetensors", name);
+    assert_non_null(t);
+    double value = gd_item(t);
+    gd_release(t);
+    return value;
+}
+
+/* At every question: a later interruption never gives a worse point, also one before the first evaluation of a start. */
+static void a_later_interruption_never_loses_the_best_start(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    gd_table *table = line_table(ctx);
+    seen whole = {.stop_at = 1000000};
+    gd_observer observer = {.interrupted = ask, .user = &whole};
+    gd_fit_spec spec = line_spec(table);
+    spec.model = "a + exp(b)*x";
+    spec.observer = &observer;
+    spec.starts = 4;
+    gd_fit_free(run(ctx, &spec));
+    double least = INFINITY;
+    for (int at = 1; at < whole.asked; at++) {
+        seen end = {.stop_at = at};
+        observer.user = &end;
+        gd_fit *fit = gd_fit_new(ctx, &spec);
+        assert_int_equal(gd_fit_run(fit), GD_INTERRUPTED);
+        gd_clear_error(ctx);
+        gd_status saved = gd_fit_save(fit, "interrupted.safetensors");
+        gd_fit_free(fit);
+        if (saved) { /* before anything was evaluated */
+            assert_true(isinf(least));
+            gd_clear_error(ctx);
+            continue;
+        }
+        double rss = 0, a = saved_number(ctx, "a"), b = exp(saved_number(ctx, "b"));
+        for (int i = 0; i < 5; i++) rss += (line_y[i] - a - b * line_x[i]) * (line_y[i] - a - b * line_x[i]);
+        if (rss > least * (1 + 1e-9)) fail_msg("question %d of %d: %g after %g", at, whole.asked, rss, least);
+        least = rss;
+    }
+    (void)unlink("interrupted.safetensors");
+    assert_true(least < 1.001 * LINE_RSS);
+    gd_table_free(table);
+}
+
 static void save_each(void *user, gd_fit *fit)
 {
     int *saved = user;
@@ -412,6 +458,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(nested_fits_are_compared_by_the_f_test, begin_test, end_test),
         cmocka_unit_test_setup_teardown(the_observer_is_told_and_may_end_it, begin_test, end_test),
         cmocka_unit_test_setup_teardown(an_interrupted_fit_has_the_best_point, begin_test, end_test),
+        cmocka_unit_test_setup_teardown(a_later_interruption_never_loses_the_best_start, begin_test,
+                                        end_test),
         cmocka_unit_test_setup_teardown(each_step_can_be_saved, begin_test, end_test),
         cmocka_unit_test_setup_teardown(mistakes_name_members_of_the_spec, begin_test, end_test),
     };

@@ -715,7 +715,8 @@ static gd_status fit(gd_tensor *const *params, int count, gd_tensor *(*residuals
 {
     gd_lsq_options defaults = gd_lsq_defaults();
     gd_lsq_result unused, *out = result ? result : &unused;
-    *out = (gd_lsq_result){.solve.reason = GD_STOP_ERROR, .sigma = NAN, .rss = NAN, .scale = NAN};
+    *out = (gd_lsq_result){
+        .solve = {.reason = GD_STOP_ERROR, .loss = NAN}, .sigma = NAN, .rss = NAN, .scale = NAN};
     if (!params || count <= 0 || !params[0]) return GD_ARGUMENT;
     if (!residuals && !(options && options->rows)) return GD_ARGUMENT;
     gd_status status = gd__lsq_check_params(params[0]->head.ctx, "least squares", params, count);

@@ -371,7 +371,8 @@ gd_status gd__numbers_solve(gd_ctx *ctx, const gd_lsq_problem *problem, double *
 {
     gd_lsq_options defaults = gd_lsq_defaults();
     gd_lsq_result unused, *out = result ? result : &unused;
-    *out = (gd_lsq_result){.solve.reason = GD_STOP_ERROR, .sigma = NAN, .rss = NAN, .scale = NAN};
+    *out = (gd_lsq_result){
+        .solve = {.reason = GD_STOP_ERROR, .loss = NAN}, .sigma = NAN, .rss = NAN, .scale = NAN};
     if (!ctx) return GD_ARGUMENT;
     if (gd_error(ctx)) return gd_error(ctx);
     if (!problem || !x) return gd_fail(ctx, GD_ARGUMENT, "least squares: no problem, or no start");
