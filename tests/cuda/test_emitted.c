@@ -333,7 +333,7 @@ static void sums_along_axes_are_those_of_an_evaluator(void **unused)
         free(a);
     }
     print_message("%d programs, %d sums along axes, %d kernels\n", AXES_PROGRAMS, sums, gpu->kernels);
-    assert_true(sums * test_share() > AXES_PROGRAMS / 4); /* a share of 8 has ten programs */
+    assert_true(sums > (test_share() > 1 ? 0 : AXES_PROGRAMS / 4)); /* a share of 8 has only ten programs */
     host_gpu_close(gpu);
     end_context(ctx, NULL);
     assert_int_equal(failures, 0);
