@@ -68,7 +68,7 @@ static void NAME(highest_of)(const gd_pooling *p, const NAME(run) * r, T *restri
                 }
             else
                 for (int64_t x = 0; x < r->count; x++)
-                    best[x] = (v[x] > best[x]) | (v[x] != v[x]) ? v[x] : best[x];
+                    best[x] = ((v[x] > best[x]) | (v[x] != v[x])) ? v[x] : best[x];
         }
 }
 
