@@ -103,7 +103,8 @@ JACOBIAN = ctypes.CFUNCTYPE(S, P, ctypes.POINTER(P), ctypes.POINTER(P))
 
 class Objective(ctypes.Structure):  # gd_objective
     _fields_ = [("user", P), ("loss", P), ("value", VALUE), ("gradient", GRADIENT), ("hvp", HVP), ("residuals", P), ("jacobian", JACOBIAN),
-                ("values", P), ("rows", P), ("batch", P), ("equal", P), ("below", P), ("gradient_kept", GRADIENT)]
+                ("values", P), ("rows", P), ("batch", P), ("equal", P), ("below", P), ("gradient_kept", GRADIENT),
+                ("traced", ctypes.c_bool), ("evaluate", P), ("gives", ctypes.c_uint), ("constraint_name", P)]
 
 
 class Extra(ctypes.Structure):  # gd_step_extra
