@@ -51,13 +51,14 @@ def _address(function):
 
 
 def _schema(into, name, fmt, children=(), dictionary=None):
-    into.format, into.name, into.flags, into.n_children = fmt.encode(), name.encode(), 2, len(children)
+    texts = fmt.encode(), name.encode()
+    (into.format, into.name), into.flags, into.n_children = texts, 2, len(children)
     rows = (ctypes.POINTER(Schema) * max(len(children), 1))(*[ctypes.pointer(c) for c in children])
     into.children = ctypes.cast(rows, ctypes.POINTER(ctypes.POINTER(Schema)))
     if dictionary is not None:
         into.dictionary = ctypes.pointer(dictionary)
     into.release = _address(_RELEASES[Schema])
-    _ALIVE.append((rows, children, dictionary))
+    _ALIVE.append((texts, rows, children, dictionary))
     return into
 
 
