@@ -49,12 +49,12 @@ endif()
 # Section 3 of the manual, from the comments of the headers; without Python it is left out.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_FOUND AND TARGET gd_links_header)
-    file(GLOB documented CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/gradus/*.h)
+    file(GLOB_RECURSE documented CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/gradus/*.h)
     add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/man3.stamp
-        COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/make_api --man ${PROJECT_BINARY_DIR}/man3
+        COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/docs/make_api --man ${PROJECT_BINARY_DIR}/man3
             ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include
         COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/man3.stamp
-        DEPENDS ${PROJECT_SOURCE_DIR}/tools/make_api ${PROJECT_SOURCE_DIR}/tools/header_docs.py ${documented} gd_links_header
+        DEPENDS ${PROJECT_SOURCE_DIR}/tools/docs/make_api ${PROJECT_SOURCE_DIR}/tools/docs/header_docs.py ${documented} gd_links_header
         COMMENT "Section 3 of the manual" VERBATIM)
     add_custom_target(gd_manual ALL DEPENDS ${PROJECT_BINARY_DIR}/man3.stamp)
     install(DIRECTORY ${PROJECT_BINARY_DIR}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)

@@ -14,7 +14,7 @@ second, F operations per second and O seconds of optimizer per parameter:
     shard state, gradients    computing + 2 agreeing + scatter + gather + optimizer shared
 
 Nothing overlaps in it.  Inputs are in scale_inputs.json; --from takes them from what `./dev bench world --json` printed.  --trace
-writes NAME.jsonl for `gradus plot`, a line for each doubling (tools/make_pictures draws docs/scale.svg so); without, a table is printed.
+writes NAME.jsonl for `gradus plot`, a line for each doubling (tools/docs/make_pictures draws docs/scale.svg so); without, a table is printed.
 """
 import json
 import math

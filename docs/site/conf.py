@@ -1,4 +1,4 @@
-"""Sphinx: how the documentation becomes a site.  tools/make_site puts the pages together and runs it."""
+"""Sphinx: how the documentation becomes a site.  tools/docs/make_site puts the pages together and runs it."""
 from pathlib import Path
 
 project = "gradus"

@@ -9,19 +9,22 @@
  *     const gd_link_class gd_link_lr = {.name = "lr", GD_FIELDS(lr_fields), .rule = lr_rule};
  *
  * To use links with typed options, see gradus/links.h.  Links that need numbers (norms of other tensors, line searches, factorisations) define step, or update and apply, and
- * ask the gd_var for loss, gradient and update.  Rules are in gradus/rule.h, the gd_var in gradus/var.h, lists of
- * tensors in gradus/list.h, linear operators in gradus/linop.h; this header includes them.  Helpers of
- * families of links have headers of their own: line searches (gradus/line.h), searches among many minima (search.h), trust regions and Krylov methods (trust_region.h), Hessians
- * (hessian.h), quasi-Newton methods (quasi_newton.h), estimates of gradients (estimate.h). */
+ * ask the gd_var for loss, gradient and update.
+ *
+ * The headers in gradus/link/ are for authors of links, too.  This header includes four of them: rules (gradus/link/rule.h), the gd_var
+ * (gradus/link/var.h), lists of tensors (gradus/link/list.h) and linear operators (gradus/link/linop.h).  The others help families of links:
+ * line searches (line.h), searches among many minima (search.h), trust regions and Krylov methods (trust_region.h), Hessians (hessian.h),
+ * quasi-Newton methods (quasi_newton.h), estimates of gradients (estimate.h), stand-ins for parameters (projection.h), batches of
+ * matrices (matrices.h); plugin.h makes a link a plugin of the program. */
 #ifndef GRADUS_LINK_H
 #define GRADUS_LINK_H
 
-#include "gradus/linop.h"
-#include "gradus/list.h"
-#include "gradus/rule.h"
+#include "gradus/link/linop.h"
+#include "gradus/link/list.h"
+#include "gradus/link/rule.h"
+#include "gradus/link/var.h"
 #include "gradus/schedule.h"
 #include "gradus/tensor.h"
-#include "gradus/var.h"
 
 #include <math.h>
 
@@ -294,7 +297,7 @@ typedef struct gd_link_traits {
     bool whole_settings; /* functions of tensors read settings once for all parameters, not by key */
     bool own_settings;   /* step, update or apply read settings per parameter, so they may differ */
     bool
-        keeps_history; /* its matrices are those of gradus/quasi_newton.h; ranks may keep some of their columns each */
+        keeps_history; /* its matrices are those of gradus/link/quasi_newton.h; ranks may keep some of their columns each */
     bool
         no_child_hessian; /* the children's parameters are not this link's: a Hessian is not searched there */
     /* Evaluates the objective: a step without one is refused, and if an evaluation fails the optimizer restores the parameters. */
@@ -349,7 +352,7 @@ typedef struct gd_link_class {
      * skips its step, its parameters stay.  Children that are rules without norms over all parameters are fused. */
     int (*part)(const gd_link *link, const gd_tensor *param);
 
-    /* If step is gd_link_step_projected: the projection of its child (gradus/projection.h), for gd_explain. */
+    /* If step is gd_link_step_projected: the projection of its child (gradus/link/projection.h), for gd_explain. */
     const struct gd_projection *projection;
 
     /* Or: a preset: a name for the chain in this text.  $NAME is the value of the setting NAME;

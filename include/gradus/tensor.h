@@ -180,7 +180,7 @@ gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
 
 /* clang-format off */
 /* Operators of one and of two operands: prototypes, tests and the Python package come from these lists.  Those of real numbers
- * are available in rules of links too (gradus/rule.h). */
+ * are available in rules of links too (gradus/link/rule.h). */
 #define GD_UNARY_REALS(X)                                                                                \
     X(neg)                                                                                               \
     X(abs)                                                                                               \

@@ -60,10 +60,10 @@ typedef struct gd_option {
     }
 
 /* Wherever a chain is taken; gd__cli_dispatch loads it. */
-#define GD_PLUGIN_OPTION                                                                                     \
-    {                                                                                                        \
-        "plugin", "FILE", "a shared library with user-defined links, see gradus/plugin.h; repeatable", true, \
-            GD_PATH_READ                                                                                     \
+#define GD_PLUGIN_OPTION                                                                                    \
+    {                                                                                                       \
+        "plugin", "FILE", "a shared library with user-defined links, see gradus/link/plugin.h; repeatable", \
+            true, GD_PATH_READ                                                                              \
     }
 
 typedef struct gd_cli gd_cli;

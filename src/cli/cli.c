@@ -1,6 +1,6 @@
 /* From the words of the command line to a command and an exit code. */
 #include "cli/cli.h"
-#include "gradus/plugin.h"
+#include "gradus/link/plugin.h"
 #include "base/text/suggest.h"
 
 #include <errno.h>

@@ -22,7 +22,7 @@
 #define GD_PROGRAM_PROGRAM_H
 
 #include "base/text/text.h"
-#include "gradus/rule.h"
+#include "gradus/link/rule.h"
 
 /* Instructions.  Those for elements are rows of tensor/ops.def, by their names, and a few more (GD_MORE_ELEMENTS in element.h);
  * GD_INSTR_LIST has the others: name and number of operands. */

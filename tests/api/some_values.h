@@ -7,7 +7,7 @@
 
 #include <gradus/gradus.h>
 
-/* A public function, called with values from here: tools/gen_null_calls writes the table. */
+/* A public function, called with values from here: tools/gen/gen_null_calls writes the table. */
 typedef struct null_call {
     const char *name;
     void (*call)(void);

@@ -1,6 +1,6 @@
 /* Every function of every public header that gives handles, called outside every scope and inside one, and with each of its
  * allocations failing: what is new belongs to the innermost scope and dies with it, or is the caller's to end, as base.h says;
- * nothing is left behind.  The calls are made from the headers by tools/gen_null_calls; those that need other values than
+ * nothing is left behind.  The calls are made from the headers by tools/gen/gen_null_calls; those that need other values than
  * tests/api/some_values.h has stand here.  A function that gives a handle and is neither seen to give something new nor known
  * to lend it, here or by its comment, fails the test, and so does one whose comment says new and that is listed as lending. */
 #include "table/arrow_made.h"

@@ -1,5 +1,5 @@
 /* Every function of every public header, called with NULL in each place and in all: it neither crashes nor says OK, and the
- * first error stays.  The calls are made from the headers by tools/gen_null_calls. */
+ * first error stays.  The calls are made from the headers by tools/gen/gen_null_calls. */
 #include "api/some_values.h"
 
 #include <signal.h>

@@ -149,7 +149,7 @@ static void check_document(const char *path, gd_text out)
     bool same = size == out.used && !memcmp(data, out.data, size);
     free(data);
     gd__text_free(&out);
-    if (!same) fail_msg("%s is not what the tables say: make it again (tools/make_docs)", path);
+    if (!same) fail_msg("%s is not what the tables say: make it again (tools/docs/make_docs)", path);
 }
 
 static void documents_agree_with_the_tables(void **state)

@@ -1,5 +1,5 @@
 /* --plugin: links of one's own from shared libraries, wherever a chain is taken. */
-#include "gradus/plugin.h"
+#include "gradus/link/plugin.h"
 #include "gradus/chain.h"
 
 #include "program.h"
@@ -44,7 +44,8 @@ static const struct {
     {"empty.so", "plugin empty.so: it is no shared library, or not all of one"},
     {"cut.so", "plugin cut.so: it is no shared library, or not all of one"},
     {".", "plugin .: it is no shared library, or not all of one"},
-    {PLUGINS "nothing.so", "it has no 'gd_plugin_links', which GD_LINK_PLUGIN of gradus/plugin.h defines"},
+    {PLUGINS "nothing.so",
+     "it has no 'gd_plugin_links', which GD_LINK_PLUGIN of gradus/link/plugin.h defines"},
     {PLUGINS "older.so", "it was compiled for gradus 0.0.9, this is " GD_VERSION},
     {PLUGINS "other.so", "it was compiled with other headers than this gradus: compile it again"},
     {PLUGINS "empty.so", "it brings no link"},

@@ -11,8 +11,8 @@ from pathlib import Path
 
 ROOT, MADE, LIBRARY = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(ROOT / "tools"))
-make_api = SourceFileLoader("make_api", str(ROOT / "tools" / "make_api")).load_module()
+sys.path.insert(0, str(ROOT / "tools" / "docs"))
+make_api = SourceFileLoader("make_api", str(ROOT / "tools" / "docs" / "make_api")).load_module()
 header_docs = make_api.header_docs
 failures = []
 
@@ -40,7 +40,7 @@ ACCEPTED = [
 
 
 def undocumented(lines):
-    text = "\n".join(["/* gradus/list.h: a header. */", "#ifndef GRADUS_LIST_H", "#define GRADUS_LIST_H", "", *lines, "#endif", ""])
+    text = "\n".join(["/* gradus/link/list.h: a header. */", "#ifndef GRADUS_LIST_H", "#define GRADUS_LIST_H", "", *lines, "#endif", ""])
     reader = header_docs.Reader(text, "list.h").read()
     return [n for _, _, names in header_docs.undocumented([header_docs.Header("list.h", "a header", reader.sections)]) for n in names]
 

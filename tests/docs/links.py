@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT, GRADUS = Path(sys.argv[1]), sys.argv[2]
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools" / "docs"))
 import link_pages  # noqa: E402
 
 links = link_pages.all_links(GRADUS)

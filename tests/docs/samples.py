@@ -116,10 +116,10 @@ CHAIN = re.compile(r"[a-z_0-9]+(\([^|]*\))?( \| [a-z_0-9]+(\([^|]*\))?)+")
 
 
 def public_names(folders):
-    sys.path.insert(0, str(folders[0].parent / "tools"))
+    sys.path.insert(0, str(folders[0].parent / "tools" / "docs"))
     import header_docs
     found = {n for folder in folders for h in header_docs.read_all(folder) for e in h.entries for n in e.names}
-    return found | set(re.findall(r"\bGD_\w+", "".join(h.read_text(encoding="utf-8") for f in folders for h in (f / "gradus").glob("*.h"))))
+    return found | set(re.findall(r"\bGD_\w+", "".join(h.read_text(encoding="utf-8") for f in folders for h in (f / "gradus").rglob("*.h"))))
 
 
 def check_names(page, public, runner):

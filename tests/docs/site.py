@@ -8,8 +8,8 @@ from pathlib import Path
 
 ROOT, GRADUS = Path(sys.argv[1]), sys.argv[2]
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(ROOT / "tools"))
-make_site = SourceFileLoader("make_site", str(ROOT / "tools" / "make_site")).load_module()
+sys.path.insert(0, str(ROOT / "tools" / "docs"))
+make_site = SourceFileLoader("make_site", str(ROOT / "tools" / "docs" / "make_site")).load_module()
 failures = []
 
 

@@ -141,7 +141,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         for table in (include.parent / "examples" / "data").glob("*.csv"):
             shutil.copy(table, work)
-        for header in sorted((include / "gradus").glob("*.h")):
+        for header in sorted((include / "gradus").rglob("*.h")):
             for code in blocks(header.read_text()):
                 source = program(code)
                 status, said = run(source, Path(work), [f"-I{include.resolve()}", *(f"-I{Path(p).resolve()}" for p in sys.argv[3:])], library)

@@ -3,8 +3,8 @@
 set -u
 include=$1 made=$2
 failed=0
-for header in "$include"/gradus/*.h "$made"/gradus/*.h; do
-    name=gradus/$(basename "$header")
+for header in "$include"/gradus/*.h "$include"/gradus/*/*.h "$made"/gradus/*.h; do
+    name=gradus/${header##*/gradus/}
     for language in 'c -std=c11' 'c++ -std=c++11'; do
         compiler=${CC:-cc}
         [[ $language == c++* ]] && compiler=${CXX:-g++}

@@ -79,6 +79,9 @@ mkdir -p "$copy/bench/many" && touch "$copy"/bench/many/{a..z}.c
 : >"$copy/bench/many/zz.py"
 "$root/tools/check_layers" "$copy" | grep -q '^bench/many: 27 files' || { echo "check_layers accepts 27 files"; failures=$((failures + 1)); }
 rm -r "$copy/bench"
+mkdir "$copy/tools" && touch "$copy"/tools/gen_{a..z} "$copy/tools/more"
+"$root/tools/check_layers" "$copy" | grep -q '^tools: 27 files' || { echo "check_layers accepts 27 tools"; failures=$((failures + 1)); }
+rm -r "$copy/tools"
 # check_names refuses a second file of the same name
 mkdir "$copy/src/base/double" && : >"$copy/src/base/double/shape.c"
 "$root/tools/check_names" "$copy" | grep -q '2 files are called shape.c' ||
@@ -89,12 +92,12 @@ refuses_name
 # check_uses refuses a public function that nobody calls, and a second declaration is no use
 mkdir -p "$copy/python" "$copy/tools"
 cp -r "$root/examples" "$root/docs" "$copy/" && cp -r "$root/python/src" "$root/python/gradus" "$copy/python/" &&
-    cp "$root"/tools/gen_* "$root/tools/header_docs.py" "$copy/tools/" || exit 1
+    cp -r "$root/tools/gen" "$copy/tools/" || exit 1
 "$root/tools/check_uses" "$copy" >/dev/null || { echo "check_uses fails on the tree as it is"; failures=$((failures + 1)); }
-sed -i 's/^int gd_var_count(/int gd_var_unused(const gd_var *var); \/* nobody calls it *\/\n&/' "$copy/include/gradus/var.h"
+sed -i 's/^int gd_var_count(/int gd_var_unused(const gd_var *var); \/* nobody calls it *\/\n&/' "$copy/include/gradus/link/var.h"
 "$root/tools/check_uses" "$copy" | grep -q 'gd_var_unused is used by tests only' ||
     { echo "check_uses accepts a function that nobody calls"; failures=$((failures + 1)); }
-cp "$root/include/gradus/var.h" "$copy/include/gradus/var.h"
+cp "$root/include/gradus/link/var.h" "$copy/include/gradus/link/var.h"
 # check_names refuses options in messages of the library, and settings that no spec has
 printf 'const char *said = "--speed: too high";\n' >>"$copy/src/file/npy.c"
 printf 'const char *meant = "{speed_of_light}: too high";\n' >>"$copy/src/program/program.c"

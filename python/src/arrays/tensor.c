@@ -1,4 +1,4 @@
-/* The type Tensor: a handle on a tensor of the library.  Operators by name are generated (tools/gen_python). */
+/* The type Tensor: a handle on a tensor of the library.  Operators by name are generated (tools/gen/gen_python). */
 #include "arrays/operators.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The layers of gradus.nn: modules that the library's makers make (gradus/layers.h).  The table is made from that header by
- * tools/gen_layers. */
+ * tools/gen/gen_layers. */
 #include "core.h"
 
 #include <limits.h>

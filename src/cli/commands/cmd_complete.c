@@ -12,7 +12,7 @@
 #include "expr/expr_internal.h"
 #include "table/words.h"
 #include "base/text/ascii.h"
-#include "gradus/plugin.h"
+#include "gradus/link/plugin.h"
 #include "optim/link/classes.h"
 
 #include <stdio.h>

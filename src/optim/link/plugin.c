@@ -1,8 +1,8 @@
-/* Plugins: shared libraries with link classes; see gradus/plugin.h.
+/* Plugins: shared libraries with link classes; see gradus/link/plugin.h.
  *
  * A file is checked completely before a class of it is registered: a context has all of a plugin or nothing.  The version
  * is read first, since the layout of the rest depends on it. */
-#include "gradus/plugin.h"
+#include "gradus/link/plugin.h"
 #include "base/system.h"
 #include "optim/link/classes.h"
 
@@ -67,7 +67,7 @@ static gd_status check_plugin(gd_ctx *ctx, const char *path, const gd_link_plugi
     if (!p)
         return gd_fail(ctx, GD_FORMAT,
                        "plugin %.200s: it has no '" GD_PLUGIN_ENTRY
-                       "', which GD_LINK_PLUGIN of gradus/plugin.h defines",
+                       "', which GD_LINK_PLUGIN of gradus/link/plugin.h defines",
                        path);
     if (!p->version || !same_interface(p->version, GD_VERSION))
         return gd_fail(ctx, GD_FORMAT, "plugin %.200s: it was compiled for gradus %.20s, this is " GD_VERSION,

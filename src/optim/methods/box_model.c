@@ -4,7 +4,7 @@
  * A point is feasible where low <= d <= high, element by element, and norm(d) <= radius; 0 is.  Moving an element into its bounds
  * brings it nearer to 0, so projecting into the box never leaves the ball. */
 #include "gradus/autograd.h"
-#include "gradus/trust_region.h"
+#include "gradus/link/trust_region.h"
 #include "base/ctx.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Dense quasi-Newton links: what all methods share. */
-#include "gradus/quasi_newton.h"
-#include "gradus/hessian.h"
+#include "gradus/link/quasi_newton.h"
+#include "gradus/link/hessian.h"
 #include "optim/step/objective/bounds.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"

@@ -1,5 +1,5 @@
 /* Finite differences, and what links that estimate gradients share. */
-#include "gradus/estimate.h"
+#include "gradus/link/estimate.h"
 #include "optim/step/optimizer.h"
 
 #include <string.h>

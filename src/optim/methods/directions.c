@@ -1,5 +1,5 @@
 /* Random directions that are never stored, derivatives along them, and what links make of these. */
-#include "gradus/estimate.h"
+#include "gradus/link/estimate.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 #include "optim/vector/origin.h"

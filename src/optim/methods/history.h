@@ -3,7 +3,7 @@
 #define GD_OPTIM_METHODS_HISTORY_H
 
 #include "gradus/autograd.h"
-#include "gradus/quasi_newton.h"
+#include "gradus/link/quasi_newton.h"
 #include "optim/vector/layout.h"
 
 #define GD_SOME_PAIRS 32      /* looked at together */

@@ -1,5 +1,5 @@
 /* Conjugate gradients and minimal residuals inside a ball. */
-#include "gradus/trust_region.h"
+#include "gradus/link/trust_region.h"
 #include "base/ctx.h"
 #include "tensor/tensor_internal.h"
 

@@ -1,6 +1,6 @@
 /* The loss along the update. */
 #include "optim/vector/linop_internal.h"
-#include "gradus/line.h"
+#include "gradus/link/line.h"
 #include "optim/vector/layout.h"
 #include "optim/vector/origin.h"
 #include "optim/methods/hessian_internal.h"

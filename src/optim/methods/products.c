@@ -1,5 +1,5 @@
 /* Hessian-vector products at the parameters as an operator. */
-#include "gradus/hessian.h"
+#include "gradus/link/hessian.h"
 #include "optim/step/optimizer.h"
 
 typedef struct products {

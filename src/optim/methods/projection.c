@@ -1,6 +1,6 @@
-/* Children that step over stand-ins: see gradus/projection.h and link/stand_in.c. */
+/* Children that step over stand-ins: see gradus/link/projection.h and link/stand_in.c. */
 #include "gradus/autograd.h"
-#include "gradus/projection.h"
+#include "gradus/link/projection.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/origin.h"
 

@@ -1,5 +1,5 @@
-/* Code shared by the links of global search; see gradus/search.h. */
-#include "gradus/search.h"
+/* Code shared by the links of global search; see gradus/link/search.h. */
+#include "gradus/link/search.h"
 
 #include "base/ctx.h"
 #include "optim/step/objective/bounds.h"

@@ -1,6 +1,6 @@
 /* Trust regions: the part that all of them share. */
-#include "gradus/trust_region.h"
-#include "gradus/hessian.h"
+#include "gradus/link/trust_region.h"
+#include "gradus/link/hessian.h"
 #include "optim/step/objective/bounds.h"
 #include "optim/step/var_internal.h"
 #include "optim/vector/linop_internal.h"

@@ -1,5 +1,5 @@
 /* Moving averages and powers, for rules. */
-#include "gradus/rule.h"
+#include "gradus/link/rule.h"
 
 #include <math.h>
 

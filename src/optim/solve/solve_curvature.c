@@ -4,8 +4,8 @@
 #include "optim/solve/solve_internal.h"
 
 #include "gradus/autograd.h"
-#include "gradus/list.h"
-#include "gradus/matrices.h"
+#include "gradus/link/list.h"
+#include "gradus/link/matrices.h"
 #include "optim/step/microbatch_loss.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"

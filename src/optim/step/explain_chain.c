@@ -12,7 +12,7 @@
 #include "base/narrow.h"
 #include "base/text/text.h"
 #include "gradus/autograd.h"
-#include "gradus/projection.h"
+#include "gradus/link/projection.h"
 #include "optim/plan/plan.h"
 #include "optim/step/var_internal.h"
 #include "optim/step/transform.h"

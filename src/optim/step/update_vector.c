@@ -1,4 +1,4 @@
-/* The update of a var as one vector; see gradus/list.h. */
+/* The update of a var as one vector; see gradus/link/list.h. */
 #include "optim/step/var_internal.h"
 #include "optim/vector/layout.h"
 

@@ -1,7 +1,7 @@
 /* Residuals linearised at a point. */
 #include "optim/vector/linear_model.h"
-#include "gradus/linop.h"
-#include "gradus/list.h"
+#include "gradus/link/linop.h"
+#include "gradus/link/list.h"
 
 #include "base/ctx.h"
 #include "optim/vector/jacobian.h"

@@ -1,5 +1,5 @@
 /* Stacks of matrices: those of one size together. */
-#include "gradus/matrices.h"
+#include "gradus/link/matrices.h"
 
 #include "base/ctx.h"
 #include "tensor/shape.h"

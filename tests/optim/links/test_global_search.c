@@ -2,7 +2,7 @@
  * bounds; how they end. */
 #include "optim/optim_support.h"
 
-#include "gradus/search.h"
+#include "gradus/link/search.h"
 #include "gradus/solve.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Chains that step over other tensors in place of the parameters: what they keep, what reaches them, what is saved. */
 #include "gradus/file.h"
-#include "gradus/projection.h"
+#include "gradus/link/projection.h"
 #include "optim/optim_support.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Trust regions: the radius and its rules, each method against the definition of its step, rejected and impossible trial
  * points, children without a Hessian. */
-#include "gradus/trust_region.h"
+#include "gradus/link/trust_region.h"
 #include "optim/problem.h"
 #include <math.h>
 

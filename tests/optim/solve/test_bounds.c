@@ -1,5 +1,5 @@
 /* The link box: every chain stays inside, held elements lie on their bounds bit for bit, and the step info has the residual. */
-#include "gradus/hessian.h"
+#include "gradus/link/hessian.h"
 #include "gradus/solve.h"
 #include "optim/optim_support.h"
 #include "optim/table_support.h"

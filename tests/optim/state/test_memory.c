@@ -3,7 +3,7 @@
 #include "optim/optim_support.h"
 #include "optim/table_support.h"
 
-#include "gradus/quasi_newton.h"
+#include "gradus/link/quasi_newton.h"
 #include "tensor/device.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Links that compute with matrices: stacks of one size, orthogonalize on any shape, numbers that are not finite. */
-#include "gradus/matrices.h"
+#include "gradus/link/matrices.h"
 #include "optim/optim_support.h"
 
 #define SCOPED(name) cmocka_unit_test_setup_teardown(name, begin_scoped_test, end_scoped_test)

@@ -15,7 +15,7 @@
  * State: M and M M^T, U where it is formed.  A gradient that is not finite, or whose square overflows, is handed on and not
  * kept; a chain does not see it.  Before there is a row the update is handed on as well. */
 #include "gradus/link.h"
-#include "gradus/matrices.h"
+#include "gradus/link/matrices.h"
 
 #include <float.h>
 #include <math.h>

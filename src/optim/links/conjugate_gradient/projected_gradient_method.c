@@ -3,7 +3,7 @@
  *     P - P y (P y)^T / y P y
  *
  * on a quadratic the directions are conjugate.  Every restart_interval steps (auto: the number of elements and one) P begins anew. */
-#include "gradus/quasi_newton.h"
+#include "gradus/link/quasi_newton.h"
 
 static const gd_field fields[] = {GD_DENSE_FIELDS_(NULL, GD_SET_REAL, "auto", GD_SET_STRING), GD_DENSE_INNER};
 static const gd_slot slots[] = {GD_DENSE_SLOTS};

@@ -18,7 +18,7 @@
  * `bound_multipliers`, is > 0 at low and < 0 at high bounds and 0 between.  The attribute `hessians` counts second derivatives.
  *
  * State: multipliers, slacks, barrier, filter, trust region; where the run began. */
-#include "gradus/hessian.h"
+#include "gradus/link/hessian.h"
 
 #include <math.h>
 

@@ -16,8 +16,8 @@
  * `restarts` of them the link says stop.
  *
  * State: mean, both paths, C, its eigenvectors and roots of eigenvalues; start and best; numbers of the run. */
-#include "gradus/matrices.h"
-#include "gradus/search.h"
+#include "gradus/link/matrices.h"
+#include "gradus/link/search.h"
 
 #include <math.h>
 #include <string.h>

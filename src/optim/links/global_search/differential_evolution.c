@@ -10,7 +10,7 @@
  * sizes of the elements, or their losses do not differ, the population is spread anew; after `restarts` of that the link says stop.
  *
  * State: population and its losses; start and best. */
-#include "gradus/search.h"
+#include "gradus/link/search.h"
 
 #include <math.h>
 #include <string.h>

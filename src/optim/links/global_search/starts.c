@@ -19,7 +19,7 @@
  *
  * State: start and best, with its multipliers; all starts but the first, or the accepted minimum; numbers. */
 #include "gradus/autograd.h"
-#include "gradus/search.h"
+#include "gradus/link/search.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,8 +7,8 @@
  *
  * Cost: one to four evaluations per element, and one for the loss.  Parameters are put back bit for bit. */
 #include "gradus/autograd.h"
-#include "gradus/estimate.h"
-#include "gradus/list.h"
+#include "gradus/link/estimate.h"
+#include "gradus/link/list.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
  * every sample has the whole value of f in it, so it is noisy.  pre_generate: the same directions for all evaluations of a step.
  * forward_gradient by autograd takes all slopes from one gradient: reverse mode is what there is. */
 #include "gradus/autograd.h"
-#include "gradus/estimate.h"
+#include "gradus/link/estimate.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,7 +13,7 @@
  * THERE elements): it moves them in place and back, which leaves them within rounding of where they were, after a failed
  * evaluation too.  As last link, or before the last lr, it also applies the step in place; elsewhere in a chain it must hand
  * on a gradient. */
-#include "gradus/estimate.h"
+#include "gradus/link/estimate.h"
 
 #include <math.h>
 

@@ -15,7 +15,7 @@
  * (callbacks, sam, fdm, ...) from nested central differences of gradients.  Orders that are not finite are left out.
  * Cost: n^order numbers; about n^(order - 1) / (order - 1)! passes per step. */
 #include "gradus/autograd.h"
-#include "gradus/trust_region.h"
+#include "gradus/link/trust_region.h"
 
 #include <math.h>
 #include <string.h>

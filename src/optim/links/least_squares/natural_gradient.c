@@ -8,7 +8,7 @@
  * No state.  Cost: a Jacobian, products of m n min(m, n) and a factorisation of min(m, n)^3 for m elements.  Losses or
  * gradients that are not finite give no step. */
 #include "gradus/link.h"
-#include "gradus/matrices.h"
+#include "gradus/link/matrices.h"
 
 #include <math.h>
 

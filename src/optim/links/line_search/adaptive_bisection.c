@@ -3,7 +3,7 @@
  *
  * adaptive: the next search starts at the step found, or where this one gave up; otherwise each starts at init.
  * State: step, where the next search starts. */
-#include "gradus/line.h"
+#include "gradus/link/line.h"
 
 #include <math.h>
 

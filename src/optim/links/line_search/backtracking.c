@@ -5,7 +5,7 @@
  * any decrease is good enough, unless descent: then the search is along one that does not (line.h).
  *
  * State: step, where the next search starts. */
-#include "gradus/line.h"
+#include "gradus/link/line.h"
 
 #include <math.h>
 

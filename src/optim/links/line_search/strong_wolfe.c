@@ -13,7 +13,7 @@
  * then one that does (line.h).
  *
  * State: scale (of the first step), previous value, slope and step (for a_init). */
-#include "gradus/line.h"
+#include "gradus/link/line.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* A product of the Hessian with random numbers in place of the update: u = mean over samples of H z, kept for update_freq steps.
  * State: the product, with update_freq above 1.  Cost: n_samples products when it is renewed. */
 #include "gradus/autograd.h"
-#include "gradus/hessian.h"
+#include "gradus/link/hessian.h"
 
 static const gd_field fields[] = {
     GD_INT("n_samples", 1, 1, 1e6, "products to average over"),

@@ -7,7 +7,7 @@
  *
  * What the chain keeps is of the projected tensors.  A line search inside moves these; the objective is evaluated at what they
  * stand for.  scalar_projection keeps a tensor and an entry of state an element: it is for few. */
-#include "gradus/projection.h"
+#include "gradus/link/projection.h"
 
 #define CHAIN(h) GD_CHILD_NEEDED("modules", h)
 

@@ -26,8 +26,8 @@
  *
  * Five links in one long file: they share a lesson, its noise, its bounds and steps, which no other link uses, and a
  * link includes public headers only. */
-#include "gradus/hessian.h"
-#include "gradus/matrices.h"
+#include "gradus/link/hessian.h"
+#include "gradus/link/matrices.h"
 
 #include <float.h>
 #include <math.h>

@@ -10,7 +10,7 @@
  * Those with f = 1 in H have f = 0 in B and the other way; in general it is (1 - f) / (1 - f + f (y H y) (s B s) / (s y)^2).
  * All but sr1 keep the matrix positive definite: pairs with s y <= tol are left out.  sr1 leaves out pairs whose
  * denominator is below 1e-8 of the norms in it (6.26). */
-#include "gradus/quasi_newton.h"
+#include "gradus/link/quasi_newton.h"
 
 static const gd_field fields[] = {GD_DENSE_FIELDS, GD_DENSE_INVERSE(true), GD_DENSE_INNER};
 static const gd_slot slots[] = {GD_DENSE_SLOTS};

@@ -11,7 +11,7 @@
  * Without `inverse` the matrix is B = H^-1 and the same change of it is made (Sherman & Morrison 1950):
  * B + (y - B s) b^T / b s with b = B^T c.  A pair whose denominator is below 1e-8 of the norms in it is left out.  For trust
  * regions the matrix is seen by its symmetric part. */
-#include "gradus/quasi_newton.h"
+#include "gradus/link/quasi_newton.h"
 
 static const gd_field fields[] = {GD_DENSE_FIELDS, GD_DENSE_INVERSE(true), GD_DENSE_INNER};
 static const gd_slot slots[] = {GD_DENSE_SLOTS};

@@ -11,7 +11,7 @@
  * With h in place of b the last ones have s and y exchanged.  diagonal_bfgs leaves out pairs with s y <= tol, diagonal_sr1
  * those whose denominator is below 1e-8 of the norms in it.  Of quasi-Cauchy changes an element that would not be positive is
  * left as it was: the update would point uphill there. */
-#include "gradus/quasi_newton.h"
+#include "gradus/link/quasi_newton.h"
 
 static const gd_field fields[] = {GD_DENSE_FIELDS, GD_DENSE_INVERSE(true), GD_DENSE_INNER};
 static const gd_field direct_fields[] = {GD_DENSE_FIELDS, GD_DENSE_INVERSE(false), GD_DENSE_INNER};

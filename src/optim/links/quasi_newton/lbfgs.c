@@ -10,7 +10,7 @@
  * is scaled to a 1-norm of at most 1 (scale_first).  A pair without positive curvature is not taken.
  *
  * Its Hessian: the compact form (Byrd, Nocedal & Schnabel 1994) as shifted operator of low rank. */
-#include "gradus/quasi_newton.h"
+#include "gradus/link/quasi_newton.h"
 
 #include <math.h>
 

@@ -7,7 +7,7 @@
  *
  * A pair with |v y| <= 1e-8 |v| |y| is passed over (Nocedal & Wright 2006, 6.26).  The Hessian is the same recursion with s
  * and y exchanged. */
-#include "gradus/quasi_newton.h"
+#include "gradus/link/quasi_newton.h"
 
 #include <math.h>
 

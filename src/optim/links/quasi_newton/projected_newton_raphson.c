@@ -4,7 +4,7 @@
  *     A + (s - A y) (R y)^T / y R y,    then R - R y (R y)^T / y R y
  *
  * Every restart_interval steps (auto: the number of elements) R becomes A, and the pair of that step is not used. */
-#include "gradus/quasi_newton.h"
+#include "gradus/link/quasi_newton.h"
 
 static const gd_field fields[] = {GD_DENSE_FIELDS_("auto", GD_SET_STRING, "auto", GD_SET_STRING),
                                   GD_DENSE_INNER};

@@ -16,7 +16,7 @@
  *   shor_r    space dilation: H - (1 - alpha^2) H y (H y)^T / y H y (Shor 1985)
  *
  * Pairs with s y <= tol are left out, for psb and shor_r those whose denominator is. */
-#include "gradus/quasi_newton.h"
+#include "gradus/link/quasi_newton.h"
 
 static const gd_field ssvm_fields[] = {GD_INT("switch", 3, 1, 4, "how scale and share of BFGS are chosen"),
                                        GD_DENSE_FIELDS, GD_DENSE_INNER};

@@ -7,8 +7,8 @@
  * The first step takes n_first_step_samples directions, the others n_samples.  Gradients are those of the closure: estimates
  * where an approximator stands before.  State: B.  Cost: two gradients per direction, a factorisation of n^3 per step.  A sample that
  * is not finite is left out. */
-#include "gradus/hessian.h"
-#include "gradus/matrices.h"
+#include "gradus/link/hessian.h"
+#include "gradus/link/matrices.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
  * Starts again from Y_0 where Y is no longer near the inverse of a Hessian that has moved on (the iteration would diverge).
  * Directions that a singular Hessian left out of Y would stay out: where R = I - H Y no longer shrinks, Y_0 R^2 is added.
  * State: Y.  Cost: n reverse passes, two products of matrices. */
-#include "gradus/hessian.h"
+#include "gradus/link/hessian.h"
 
 #include <math.h>
 

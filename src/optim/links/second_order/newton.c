@@ -11,7 +11,7 @@
  * so that it solves (H + g a^T) d = g (Saheya et al. 2016).  The first step, and one where the divisor is 0 or no number, is Newton's.
  *
  * State: H (kept for update_freq).  Cost: n reverse passes, n^3 / 3 operations, n^2 memory. */
-#include "gradus/hessian.h"
+#include "gradus/link/hessian.h"
 
 #include <math.h>
 

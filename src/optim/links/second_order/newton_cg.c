@@ -3,8 +3,8 @@
  * Negative curvature does not stop it (the system still has a solution), but an update that is not downhill is not handed
  * on: then it is what had been reached when negative curvature was first met, or b itself.
  * State: the solution before, with warm_start.  Cost: a product per iteration. */
-#include "gradus/hessian.h"
-#include "gradus/trust_region.h"
+#include "gradus/link/hessian.h"
+#include "gradus/link/trust_region.h"
 
 #include <math.h>
 

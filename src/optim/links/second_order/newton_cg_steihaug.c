@@ -3,8 +3,8 @@
  * One run of conjugate gradients per step: its products are kept, so smaller radii after rejected trial points cost one
  * evaluation each.  The predicted decrease comes from the same products.  Cost: a product per iteration (by differences,
  * where the objective has no products, two gradients), max_history vectors of memory. */
-#include "gradus/hessian.h"
-#include "gradus/trust_region.h"
+#include "gradus/link/hessian.h"
+#include "gradus/link/trust_region.h"
 
 #include <math.h>
 

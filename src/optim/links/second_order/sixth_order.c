@@ -7,7 +7,7 @@
  *                      (Frontini & Sormani 2004),  r - J(r)^-1 F(r)
  *
  * A point with a Hessian or gradient that is not finite ends the step with what was reached before it. */
-#include "gradus/hessian.h"
+#include "gradus/link/hessian.h"
 
 static const gd_field fields[] = {
     GD_FLAG("lstsq", false, "solve by least squares at once"),

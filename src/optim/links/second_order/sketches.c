@@ -11,8 +11,8 @@
  *
  * sketch_type of rsn: orthonormal, gaussian (columns N(0, 1/n)); common_directions: the last k gradients, made orthonormal;
  * mixed: gradient, a fast and a slow average of gradients, then random ones. */
-#include "gradus/hessian.h"
-#include "gradus/trust_region.h"
+#include "gradus/link/hessian.h"
+#include "gradus/link/trust_region.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * Sharma & Kumar 2018).
  *
  *     y = x - H^-1 g(x),    d = H^-1 (g(x) + g(y)) */
-#include "gradus/hessian.h"
+#include "gradus/link/hessian.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * The global minimum of this model has (H + w I) d = b with w = |d| / radius and H + w I positive semidefinite; in the
  * eigenvectors of H that is one equation in w, solved by Newton steps inside a bracket.  Cost: one symmetric eigenproblem a
  * step, whatever the number of attempts. */
-#include "gradus/trust_region.h"
+#include "gradus/link/trust_region.h"
 
 #include <math.h>
 

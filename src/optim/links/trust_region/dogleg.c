@@ -4,7 +4,7 @@
  * The path is meant for positive definite H.  Where the curvature along the gradient is not positive the step goes down
  * the gradient to the edge; where the Newton point is uphill, to the minimum along the gradient at most.
  * Cost: one solution and one product per step, whatever the number of attempts. */
-#include "gradus/trust_region.h"
+#include "gradus/link/trust_region.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  *     (H + W / radius) d = b,    W = (1 - y) I + y diag(H)
  *
  * With gauss_newton below, H = J^T J and the system is solved by QR of J with rows of sqrt(W / radius) under it. */
-#include "gradus/trust_region.h"
+#include "gradus/link/trust_region.h"
 
 #include <math.h>
 

@@ -13,7 +13,7 @@
  * simplex finds a smaller number.  Where no loss of a simplex is a number, the next is twice as large, and the first 20 of these are not counted.
  *
  * From losses alone: any function of numbers will do.  State: the simplex and its losses; start, best, and where the simplex was put. */
-#include "gradus/search.h"
+#include "gradus/link/search.h"
 
 #include <math.h>
 #include <string.h>

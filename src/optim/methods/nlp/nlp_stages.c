@@ -4,7 +4,7 @@
  * is the end, and nothing else it says is believed: stage 2, the interior point (interior_point.c, restoration.c), begins where the
  * run began.  Elements whose bounds are equal are no variables.  A step is one accepted point of a stage, or of a restoration; the
  * parameters are the point, all else is kept as one vector of doubles, so a run that is saved goes on with the same bits. */
-#include "gradus/hessian.h"
+#include "gradus/link/hessian.h"
 
 #include "optim/methods/nlp/restoration.h"
 #include "optim/methods/nlp/sqp.h"

@@ -2,7 +2,7 @@
 #ifndef GD_OPTIM_STEP_LAGRANGIAN_H
 #define GD_OPTIM_STEP_LAGRANGIAN_H
 
-#include "gradus/var.h"
+#include "gradus/link/var.h"
 
 /* How many constraints there are; evaluates them. */
 GD_NODISCARD gd_status gd__lagrangian_counts(gd_var *var, int64_t *equal, int64_t *below);

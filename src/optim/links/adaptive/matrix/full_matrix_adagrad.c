@@ -8,7 +8,7 @@
  * n^3 every precond_freq steps, 4 n^2 else.  A gradient that is not finite, or whose products overflow, is handed on and leaves
  * the state as it was. */
 #include "gradus/link.h"
-#include "gradus/matrices.h"
+#include "gradus/link/matrices.h"
 
 #include <math.h>
 

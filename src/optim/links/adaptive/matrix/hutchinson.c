@@ -10,7 +10,7 @@
  * Products are made at every update_freq-th step of the link and serve until the next.  A product that is not finite leaves
  * what is known as it is.  State: as the formulas say.  Cost: n_samples products then, each about two gradients. */
 #include "gradus/autograd.h"
-#include "gradus/hessian.h"
+#include "gradus/link/hessian.h"
 
 #include <math.h>
 

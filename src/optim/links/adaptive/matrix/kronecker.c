@@ -16,7 +16,7 @@
  * Products are made in a hurry (gd_matmul_fast).  Factors that are not finite any more, because the gradient was
  * not or its products overflow, are not taken: the state is as before that step, and the update is handed on as it comes. */
 #include "gradus/link.h"
-#include "gradus/matrices.h"
+#include "gradus/link/matrices.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * adaptive: mu |s| / |y| in place of mu, y the change of the gradient, renewed every adapt_freq steps (none: each).  It has its
  * learning rate itself: no lr after it.  State: parameters and, where adaptive, gradients before.  Cost: a product per step. */
 #include "gradus/autograd.h"
-#include "gradus/hessian.h"
+#include "gradus/link/hessian.h"
 
 #include <math.h>
 

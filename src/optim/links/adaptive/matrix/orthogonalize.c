@@ -9,7 +9,7 @@
  * A matrix with a number that is not finite becomes NaN, the others are not touched by it; a zero matrix stays zero.
  */
 #include "gradus/link.h"
-#include "gradus/matrices.h"
+#include "gradus/link/matrices.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* gradus/list.h: lists of tensors, one per parameter, as vectors of all their elements.
+/* gradus/link/list.h: lists of tensors, one per parameter, as vectors of all their elements.
  *
  *     static gd_status slope(gd_var *var, double *out)
  *     {

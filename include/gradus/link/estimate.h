@@ -1,4 +1,4 @@
-/* gradus/estimate.h: links that replace the gradient by an estimate: finite differences, random directions.
+/* gradus/link/estimate.h: links that replace the gradient by an estimate: finite differences, random directions.
  *
  *     static gd_status zeros(gd_link *link, gd_var *var, gd_tensor **loss, gd_tensor **grads)
  *     {

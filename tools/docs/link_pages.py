@@ -283,7 +283,7 @@ def undocumented(links):
         for letter in unexplained(link):
             yield f"{link['name']}: nobody says what {letter} is in its formula: src/optim/link/symbols.c"
         if link["family"] not in FAMILIES:
-            yield f"{link['name']}: nobody says where links of the family '{link['family']}' stand in a chain: tools/link_pages.py"
+            yield f"{link['name']}: nobody says where links of the family '{link['family']}' stand in a chain: tools/docs/link_pages.py"
         for key in ("summary", "formula", "cost", "example", "spread"):
             if not link[key] and not (link["preset"] and key in ("formula", "cost")):
                 yield f"{link['name']} has no {key}"

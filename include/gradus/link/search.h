@@ -1,4 +1,4 @@
-/* gradus/search.h: for links that search for a global minimum, by losses of many points or from many starts.
+/* gradus/link/search.h: for links that search for a global minimum, by losses of many points or from many starts.
  *
  *     static gd_status sample_step(gd_link *link, gd_var *var)
  *     {

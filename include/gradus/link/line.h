@@ -1,4 +1,4 @@
-/* gradus/line.h: the loss along the update, for line searches: phi(a) = f(x - a u), with x the parameters and u the
+/* gradus/link/line.h: the loss along the update, for line searches: phi(a) = f(x - a u), with x the parameters and u the
  * update.
  *
  *     static gd_status half_or_nothing(gd_link *link, gd_var *var)

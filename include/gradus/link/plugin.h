@@ -1,4 +1,4 @@
-/* gradus/plugin.h: user-defined links in a shared library, for the program `gradus` and other programs.
+/* gradus/link/plugin.h: user-defined links in a shared library, for the program `gradus` and other programs.
  *
  *     static gd_value twice(gd_rule *r, gd_value u) { return gd_rule_mul(r, u, gd_rule_const(r, 2)); }
  *     static const gd_link_class twice_class = {.name = "twice", .summary = "doubles the update", .rule = twice};

@@ -1,4 +1,4 @@
-/* gradus/matrices.h: for links that compute with matrices: batched products and factorisations of the equally sized matrices of
+/* gradus/link/matrices.h: for links that compute with matrices: batched products and factorisations of the equally sized matrices of
  * all parameters.
  *
  *     static gd_tensor *squares(void *user, gd_tensor *stack, const int *entry, int entries)     [k, n, n] -> [k, n, n]

@@ -1,4 +1,4 @@
-/* gradus/quasi_newton.h: links that learn curvature from pairs s = change of the parameters, y = change of the update.
+/* gradus/link/quasi_newton.h: links that learn curvature from pairs s = change of the parameters, y = change of the update.
  *
  * Limited memory: the last pairs are kept as rows, with their products among each other and with the update.  A method
  * only computes the coefficients of its direction c u + sum cs[k] s_k + cy[k] y_k:

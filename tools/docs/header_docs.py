@@ -214,7 +214,7 @@ class Reader:
         text, source = self.source, ""
         pattern = rf"#\s*define {of}\(X\)((?:[^\n\\]|\\.|\\\n)*)"
         if not re.search(pattern, text):
-            text = source = (Path(__file__).parent.parent / "include/gradus/tensor.h").read_text(encoding="utf-8")
+            text = source = (Path(__file__).parents[2] / "include/gradus/tensor.h").read_text(encoding="utf-8")
         body = re.search(pattern, text).group(1)
         names = re.findall(r"\bX\((\w+)", body)
         for inner in reversed(re.findall(r"(\w+)\(X\)", body)):
@@ -244,14 +244,16 @@ def in_c(source):
     return re.sub(r"^#ifdef __cplusplus\n(.*?)^#(else|endif)$", lambda m: re.sub(r"[^\n]+", "#", m.group(0)), source, flags=re.S | re.M)
 
 
-def read(path):
-    """A Header."""
-    reader = Reader(in_c(Path(path).read_text(encoding="utf-8")), Path(path).name).read()
-    return Header(Path(path).name, reader.own or "", [s for s in reader.sections if s.entries or s.title])
+def read(path, name=None):
+    """A Header, with its name below include/gradus: list.h, link/rule.h."""
+    name = name or Path(path).name
+    reader = Reader(in_c(Path(path).read_text(encoding="utf-8")), name).read()
+    return Header(name, reader.own or "", [s for s in reader.sections if s.entries or s.title])
 
 
 def read_all(include):
-    return [read(p) for p in sorted((Path(include) / "gradus").glob("*.h"))]
+    folder = Path(include) / "gradus"
+    return [read(p, p.relative_to(folder).as_posix()) for p in sorted(folder.rglob("*.h"))]
 
 
 def undocumented(headers):

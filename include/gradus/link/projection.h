@@ -1,4 +1,4 @@
-/* gradus/projection.h: for links whose child steps over stand-ins for the parameters.
+/* gradus/link/projection.h: for links whose child steps over stand-ins for the parameters.
  *
  * A projection maps a list of tensors (parameters, gradients, updates) to stand-ins and back.  The library keeps the stand-ins,
  * gives the child a closure over them, and saves the child's state for them under the link's name:

@@ -1,4 +1,4 @@
-/* gradus/rule.h: rules, the computation of element-wise links, which the engine fuses and runs on any device.
+/* gradus/link/rule.h: rules, the computation of element-wise links, which the engine fuses and runs on any device.
  *
  * A rule is called once with symbolic values and builds a small program.  The programs of adjacent links
  * become one pass over memory, on the CPU and on a GPU:

@@ -1,4 +1,4 @@
-/* gradus/var.h: the variable of a step: loss, gradient and update for links that are no rules.
+/* gradus/link/var.h: the variable of a step: loss, gradient and update for links that are no rules.
  *
  *     static gd_status stop_when_small(gd_link *link, gd_var *var)
  *     {
@@ -22,7 +22,7 @@ extern "C" {
 typedef struct gd_link gd_link;           /* a link or a chain; a counted reference */
 typedef struct gd_var gd_var;             /* the current step as links see it; borrowed, ends with the step */
 typedef struct gd_optimizer gd_optimizer; /* a chain with its parameters and state */
-typedef struct gd_linop gd_linop;         /* gradus/linop.h */
+typedef struct gd_linop gd_linop;         /* gradus/link/linop.h */
 typedef struct gd_module gd_module;       /* gradus/module.h */
 
 /* The parameters and context of the step.  Borrowed. */

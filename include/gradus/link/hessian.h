@@ -1,4 +1,4 @@
-/* gradus/hessian.h: Hessians for links: matrices, products, and solvers.
+/* gradus/link/hessian.h: Hessians for links: matrices, products, and solvers.
  *
  *     static gd_status newton_step(gd_link *link, gd_var *var)
  *     {

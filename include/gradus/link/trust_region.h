@@ -1,4 +1,4 @@
-/* gradus/trust_region.h: for trust-region links, and conjugate gradients inside a ball.
+/* gradus/link/trust_region.h: for trust-region links, and conjugate gradients inside a ball.
  *
  * A step takes the child's Hessian operator H and the update b as gradient of the model
  *

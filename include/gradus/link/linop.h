@@ -1,4 +1,4 @@
-/* gradus/linop.h: linear operators on vectors of all parameters: Hessians and their approximations.
+/* gradus/link/linop.h: linear operators on vectors of all parameters: Hessians and their approximations.
  *
  *     gd_linop *twice = gd_linop_scaled(gd_linop_diagonal(d), 2);
  *     gd_tensor *y = gd_linop_matvec(twice, x);

@@ -174,7 +174,7 @@ static void put_link(const gd_link_class *c)
 }
 
 static const char opening[] =
-    "/* gradus/links.h: every built-in link and preset with typed options.  Made by tools/gen_links.c from the links' lists of fields.\n"
+    "/* gradus/links.h: every built-in link and preset with typed options.  Made by tools/gen/gen_links.c from the links' lists of fields.\n"
     " *\n"
     " *     gd_adam_options o = gd_adam_defaults();\n"
     " *     o.beta1 = 0.8;\n"

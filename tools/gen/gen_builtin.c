@@ -86,7 +86,7 @@ static int by_hash(const void *a, const void *b)
 
 static void put_table(gd_text *out, const table *all)
 {
-    gd__text_put(out, "/* Kernels of common chains, made by tools/gen_builtin.c. */\n"
+    gd__text_put(out, "/* Kernels of common chains, made by tools/gen/gen_builtin.c. */\n"
                       "#include \"base/narrow.h\"\n"
                       "#include \"program/program.h\"\n\n"
                       "#define JOIN2(a, b) a##b\n"
