@@ -57,7 +57,8 @@ static bool is_pinned(const cuda_state *s, const void *host)
 static gd_status upload(gd_device *device, void *to, const void *host, size_t bytes)
 {
     cuda_state *s = cuda_of(device);
-    gd_status status = cuda_enter(device);
+    gd_status status = cuda_not_captured(device, "a copy from the host");
+    if (!status) status = cuda_enter(device);
     if (status) return status;
     CUDA_TRY(device, cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)to, host, bytes, s->stream));
     if (is_pinned(s, host)) CUDA_TRY(device, cuStreamSynchronize(s->stream));
@@ -82,7 +83,8 @@ static gd_status check_trouble(gd_device *device)
 static gd_status download(gd_device *device, void *host, const void *from, size_t bytes)
 {
     cuda_state *s = cuda_of(device);
-    gd_status status = cuda_enter(device);
+    gd_status status = cuda_not_captured(device, "a read by the host");
+    if (!status) status = cuda_enter(device);
     if (status) return status;
     CUDA_TRY(device, cuMemcpyDtoHAsync_v2(host, (CUdeviceptr)(uintptr_t)from, bytes, s->stream));
     CUDA_TRY(device, cuStreamSynchronize(s->stream));
@@ -91,7 +93,8 @@ static gd_status download(gd_device *device, void *host, const void *from, size_
 
 static gd_status sync_device(gd_device *device)
 {
-    gd_status status = cuda_enter(device);
+    gd_status status = cuda_not_captured(device, "a wait of the host");
+    if (!status) status = cuda_enter(device);
     if (status) return status;
     CUDA_TRY(device, cuStreamSynchronize(cuda_of(device)->stream));
     return check_trouble(device);
@@ -113,7 +116,8 @@ static gd_status use_stream(gd_device *device, void *stream)
 {
     cuda_state *s = cuda_of(device);
     if (s->stream == (CUstream)stream) return GD_OK;
-    gd_status status = cuda_enter(device);
+    gd_status status = cuda_not_captured(device, "a change of streams");
+    if (!status) status = cuda_enter(device);
     if (status) return status;
     if (!s->switched) CUDA_TRY(device, cuEventCreate(&s->switched, CU_EVENT_DISABLE_TIMING));
     CUDA_TRY(device, cuEventRecord(s->switched, s->stream));
@@ -137,6 +141,11 @@ static gd_status run(gd_device *device, const gd_call *call)
     case GD_KIND_TEST: return cuda_map(device, call);
     default: return cuda_full(device, call);
     }
+}
+
+static void *fuse(gd_device *device, const gd_fusion *fusion)
+{
+    return cuda_enter(device) ? NULL : cuda_fuse(device, fusion);
 }
 
 static void *program(gd_device *device, const char *source, const char *name)
@@ -203,6 +212,8 @@ static const gd_backend backend = {
     .launch = launch,
     .replay = replay,
     .forget = forget,
+    .fuse = fuse,
+    .capture = &cuda_capturing,
     .close = close_device,
 };
 

@@ -381,8 +381,9 @@ gd_status cuda_factor(gd_device *device, const gd_call *call)
     for (int i = 0; i < a->ndim - 2; i++) batch *= a->size[i];
     factor f = {
         .device = device, .s = cuda_of(device), .wide = a->dtype == GD_F64, .item = gd_dtype_size(a->dtype)};
-    bool empty = a->numel == 0 || call->out[0]->numel == 0;
+    bool empty = a->numel == 0 || call->out[0]->numel == 0, waits = call->op != GD_OP_triangular_solve;
     if (empty && call->op != GD_OP_logdet) return GD_OK;
+    if (waits && cuda_not_captured(device, "a factorisation, which waits for its result")) return GD_DEVICE;
     if (call->op != GD_OP_triangular_solve &&
         (rows > INT_MAX || columns > INT_MAX || side_of(call) > INT_MAX))
         return device->host->fail(device->ctx, GD_OVERFLOW,

@@ -123,6 +123,8 @@ bool cuda_has(gd_op_id op)
     }
 }
 
+const char *cuda_expression(gd_op_id op) { return expressions[op]; }
+
 /* As struct Args in map.cu. */
 typedef struct map_args {
     int64_t n;

@@ -50,15 +50,24 @@ static void report_full(gd_device *device, size_t bytes)
                              device->name, bytes, left >> 20, total >> 20);
 }
 
+void *cuda_pool_take(gd_device *device, size_t bytes)
+{
+    int number = CUDA_BINS;
+    if (device->ctx->pool_on) (void)rounded(bytes, &number);
+    cuda_bin *bin = number < CUDA_BINS ? &cuda_of(device)->bin[number] : NULL;
+    return bin && bin->count ? (void *)(uintptr_t)bin->block[--bin->count] : NULL;
+}
+
 void *cuda_alloc(gd_device *device, size_t bytes)
 {
     cuda_state *s = cuda_of(device);
     CUdeviceptr data = 0;
-    int number = CUDA_BINS;
+    int number;
     if (cuda_enter(device)) return NULL;
+    if (s->capturing) return cuda_graph_take(device, bytes);
+    void *waiting = cuda_pool_take(device, bytes);
+    if (waiting) return waiting;
     size_t size = device->ctx->pool_on ? rounded(bytes, &number) : bytes;
-    cuda_bin *bin = number < CUDA_BINS ? &s->bin[number] : NULL;
-    if (bin && bin->count) return (void *)(uintptr_t)bin->block[--bin->count];
     CUresult result = take_new(s, size, &data);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && pool_holds(s)) {
         cuda_pool_empty(device);
@@ -94,6 +103,7 @@ void cuda_free(gd_device *device, void *data, size_t bytes)
 {
     cuda_state *s = cuda_of(device);
     int number = CUDA_BINS;
+    if (s->capturing && cuda_graph_give(device, data, bytes)) return;
     if (device->ctx->pool_on) (void)rounded(bytes, &number);
     cuda_bin *bin = number < CUDA_BINS ? &s->bin[number] : NULL;
     if (bin && bin_grows(device, bin)) {

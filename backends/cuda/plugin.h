@@ -11,7 +11,9 @@
  *   linear.c    cuSOLVER, and how both are opened
  *   affine.c    products with a bias: cuBLASLt
  *   side.c      a second stream
- *   rules.c     fused optimizer programs */
+ *   rules.c     fused optimizer programs
+ *   fuse.c      element-wise operators of a traced function as one kernel
+ *   capture.c   its launches as one graph */
 #ifndef GD_CUDA_PLUGIN_H
 #define GD_CUDA_PLUGIN_H
 
@@ -35,6 +37,7 @@
     X(D, cuModuleLoadData) X(D, cuModuleUnload) X(D, cuModuleGetFunction) X(D, cuLaunchKernel)                        \
     X(D, cuMemGetInfo_v2) X(D, cuGraphCreate) X(D, cuGraphAddKernelNode_v2) X(D, cuGraphInstantiateWithFlags)         \
     X(D, cuGraphExecKernelNodeSetParams_v2) X(D, cuGraphLaunch) X(D, cuGraphDestroy) X(D, cuGraphExecDestroy)         \
+    X(D, cuStreamBeginCapture_v2) X(D, cuStreamEndCapture) X(D, cuGraphExecUpdate_v2)                                 \
     X(D, cuPointerGetAttributes) X(D, cuEventCreate) X(D, cuEventDestroy_v2) X(D, cuEventRecord) X(D, cuStreamWaitEvent)                                                                                    \
     X(N, nvrtcCreateProgram) X(N, nvrtcCompileProgram) X(N, nvrtcDestroyProgram) X(N, nvrtcGetCUBINSize)              \
     X(N, nvrtcGetCUBIN) X(N, nvrtcGetProgramLogSize) X(N, nvrtcGetProgramLog) X(N, nvrtcVersion)                      \
@@ -92,6 +95,7 @@ typedef enum cuda_full_kernel {
 typedef struct cuda_module cuda_module;
 typedef struct cuda_affine cuda_affine;
 typedef struct cuda_places cuda_places;
+typedef struct cuda_graph cuda_graph;
 
 /* Freed blocks of one size, to be given out again. */
 typedef struct cuda_bin {
@@ -122,6 +126,8 @@ typedef struct cuda_state {
     bool no_affine;      /* cuBLASLt is not there */
     cuda_places *places; /* NULL: not used yet */
     cuda_module *modules;
+    cuda_graph *capturing; /* work is noted there instead of done; NULL: it is done */
+    int64_t graphs;        /* captured ones that are alive: lists of addresses that they read stay */
     cuda_bin bin[CUDA_BINS];
     CUdeviceptr
         trouble; /* two ints on the device: code and number of the first operator that met a bad index */
@@ -172,6 +178,20 @@ size_t cuda_map_source(gd_op_id op, int nin, gd_dtype first, gd_dtype dtype, gd_
 size_t cuda_full_source(cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from, char *text, size_t size);
 #define CUDA_SOURCE_SIZE 49152
 
+/* An element-wise operator as C of x, y, z and its settings f; NULL: it has no kernel. */
+const char *cuda_expression(gd_op_id op);
+/* The source of the kernel "fused" of a fusion, as cuda_map_source. */
+size_t cuda_fuse_source(const gd_fusion *fusion, char *text, size_t size);
+void *cuda_fuse(gd_device *device, const gd_fusion *fusion);
+
+extern const gd_capturing cuda_capturing;
+/* Work that a graph cannot have: the capture has failed, which is recorded as DEVICE.  GD_OK outside of captures. */
+gd_status cuda_not_captured(gd_device *device, const char *what);
+/* Memory while something is captured: what the graph has is used again by it alone, and goes back to the pool when it is freed.
+ * cuda_graph_give returns false where the graph has no room to remember the block. */
+void *cuda_graph_take(gd_device *device, size_t bytes);
+bool cuda_graph_give(gd_device *device, void *data, size_t bytes);
+
 gd_status cuda_map(gd_device *device, const gd_call *call);
 gd_status cuda_full(gd_device *device, const gd_call *call);
 gd_status cuda_integer_product(gd_device *device, const gd_call *call, const void *a, const int64_t *a_stride,
@@ -183,6 +203,7 @@ gd_status cuda_multiply(gd_device *device, const gd_call *call, double alpha, do
 gd_status cuda_split(gd_device *device, const void *in, void *high, void *low, int64_t n);
 gd_status cuda_addmm(gd_device *device, const gd_call *call);
 void cuda_places_free(gd_device *device);
+void cuda_places_unpin(gd_device *device); /* no graph reads lists of addresses any more */
 /* Writes n addresses to the device's memory: those of elements of a strided batch, steps in bytes. */
 gd_status cuda_write_places(gd_device *device, void *to, int64_t n, const char *base, int ndim,
                             const int64_t *size, const int64_t *step);
@@ -205,6 +226,8 @@ gd_status cuda_copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *
 /* Makes the device's context of the driver the thread's. */
 gd_status cuda_enter(gd_device *device);
 void *cuda_alloc(gd_device *device, size_t bytes);
+/* A block that waits in the pool, without asking the driver; NULL, without an error: there is none. */
+void *cuda_pool_take(gd_device *device, size_t bytes);
 void cuda_free(gd_device *device, void *data, size_t bytes);
 void cuda_pool_empty(gd_device *device); /* gives the driver back what waits in the pool */
 void *cuda_program(gd_device *device, const char *source, const char *name);

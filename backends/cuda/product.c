@@ -30,10 +30,13 @@ typedef struct place_list {
     void *list; /* on the device; NULL: empty */
     size_t bytes;
     uint64_t used;
+    bool pinned; /* a graph reads it */
 } place_list;
 
 struct cuda_places {
     place_list item[SETS][WAYS];
+    place_list loose[WAYS]; /* those of sets in which all are pinned, the last few */
+    int next;
     uint64_t clock;
 };
 
@@ -45,8 +48,17 @@ void cuda_places_free(gd_device *device)
         for (int way = 0; way < WAYS; way++)
             if (all->item[set][way].list)
                 cuda_free(device, all->item[set][way].list, all->item[set][way].bytes);
+    for (int way = 0; way < WAYS; way++)
+        if (all->loose[way].list) cuda_free(device, all->loose[way].list, all->loose[way].bytes);
     device->host->free(device->ctx, all, sizeof *all);
     cuda_of(device)->places = NULL;
+}
+
+void cuda_places_unpin(gd_device *device)
+{
+    cuda_places *all = cuda_of(device)->places;
+    for (int set = 0; set < SETS && all; set++)
+        for (int way = 0; way < WAYS; way++) all->item[set][way].pinned = false;
 }
 
 static uint64_t mixed(uint64_t h, uint64_t v)
@@ -65,11 +77,12 @@ static place_list *set_of(cuda_places *all, const place_key *key)
 /* The list of a key's set, or the one that was not used for longest, emptied. */
 static place_list *find_list(gd_device *device, cuda_places *all, const place_key *key)
 {
-    place_list *set = set_of(all, key), *oldest = set;
+    place_list *set = set_of(all, key), *oldest = NULL;
     for (int way = 0; way < WAYS; way++) {
         if (set[way].list && !memcmp(&set[way].key, key, sizeof *key)) return &set[way];
-        if (set[way].used < oldest->used) oldest = &set[way];
+        if (!set[way].pinned && (!oldest || set[way].used < oldest->used)) oldest = &set[way];
     }
+    if (!oldest) oldest = &all->loose[all->next++ % WAYS];
     if (oldest->list) cuda_free(device, oldest->list, oldest->bytes);
     *oldest = (place_list){.list = NULL};
     return oldest;
@@ -89,8 +102,10 @@ static void *list_of(gd_device *device, const cuda_batch *b, int operand, const 
     key.ndim = b->ndim;
     memcpy(key.size, b->size, (size_t)b->ndim * sizeof *b->size);
     memcpy(key.step, b->step[operand], (size_t)b->ndim * sizeof *b->size);
-    place_list *found = find_list(device, s->places, &key);
+    place_list *found = find_list(device, s->places, &key), noted = {.list = NULL};
+    if (s->capturing && !found->list) found = &noted; /* only the graph writes it: the block is the graph's */
     found->used = ++s->places->clock;
+    found->pinned = found->pinned || s->capturing;
     if (found->list) return found->list;
     size_t bytes = (size_t)b->count * sizeof(void *);
     void *list = cuda_alloc(device, bytes);

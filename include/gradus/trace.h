@@ -19,7 +19,10 @@
  * reason.  A C variable that changes later and is passed to an operator as a number is not recognised: use gd_traced_input for
  * it.  A captured tensor may be replaced by a different one if the old one is released: the function is then recorded again; one that
  * is kept beside the new one goes on being read, so pass both as inputs.  With GRADUS_TRACE=check in the environment every replay is compared with the function.  Side effects of the function
- * happen in the first calls only. */
+ * happen in the first calls only.
+ *
+ * All inputs may be on one device that is not the CPU: kernels run there, with the bits of the function there, and are captured as
+ * one graph where the device has graphs (docs/howto/traced.md says which are not). */
 #ifndef GRADUS_TRACE_H
 #define GRADUS_TRACE_H
 
@@ -75,7 +78,7 @@ GD_NODISCARD gd_status gd_traced_jacobian(gd_traced *traced, gd_tensor *const *i
  *
  * It only replays: STATE for evaluations and shapes that were not recorded.  Captured tensors, and data of gd_traced_input, must not
  * change while threads read them.  No thread may use `traced` during this call.  New; freed by gd_traced_free before `traced`, whose
- * context must live.  NULL with the error recorded in ctx: no memory. */
+ * context must live.  NULL with the error recorded in ctx: no memory; DEVICE: a recording is on a device that is not the CPU. */
 gd_traced *gd_traced_share(gd_traced *traced, gd_ctx *ctx);
 
 /* The result for which a traced function is evaluated. */
@@ -93,8 +96,8 @@ typedef enum gd_traced_kind {
  * the first input, data the others, gd_trace_options.by is 1; two calls give all residuals and Jacobians.
  *
  * If the recording consists of element-wise operators, copies and sums of operands of at most 1024 elements, 16 problems go
- * through its operations together, on all threads of the context; gd_explain_trace says so, or which operator prevents it: then
- * problems are evaluated one after the other.  Data that differ between problems are inputs, not gd_traced_input. */
+ * through its operations together, on all threads of the context; gd_explain_trace says so, or which operator prevents it, or that
+ * they are on a device: then problems are evaluated one after the other.  Data that differ between problems are inputs, not gd_traced_input. */
 GD_NODISCARD gd_status gd_traced_batch(gd_traced *traced, gd_traced_kind kind, gd_tensor *const *inputs,
                                        int count, const bool *same, gd_tensor **out);
 

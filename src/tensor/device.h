@@ -13,6 +13,53 @@ typedef struct gd_launch {
     int threads;
 } gd_launch;
 
+/* ---- element-wise operators as one kernel ---- */
+
+#define GD_FUSED_STEPS 32
+#define GD_FUSED_READS 16
+
+typedef enum gd_read_way { GD_READ_DENSE, GD_READ_ONE, GD_READ_STRIDED } gd_read_way;
+
+typedef struct gd_fused_step {
+    gd_op_id op; /* element-wise, copy or cast */
+    int nin;
+    int in[3];                  /* number of a read; of an earlier step: -1 - its number */
+    gd_dtype first, other, out; /* of the first operand, of the others, of the result */
+    int store;                  /* which result in memory it is; -1: none */
+} gd_fused_step;
+
+/* The bits are those of the operators one by one: each result is rounded to its dtype. */
+typedef struct gd_fusion {
+    int steps, reads, stores;
+    gd_fused_step step[GD_FUSED_STEPS];
+    struct {
+        gd_dtype dtype;
+        gd_read_way way;
+    } read[GD_FUSED_READS];
+} gd_fusion;
+
+/* The only argument of its kernel: element i of all results, i below n, from element i of what is dense, or from the place that i
+ * has in the sizes. */
+typedef struct gd_fused_launch {
+    int64_t n, ndim, size[GD_MAX_DIMS];
+    const void *in[GD_FUSED_READS];
+    int64_t stride[GD_FUSED_READS][GD_MAX_DIMS];
+    void *out[GD_FUSED_STEPS];
+    double f[GD_FUSED_STEPS][2]; /* settings of each step */
+} gd_fused_launch;
+
+/* ---- a run of kernels as one graph ---- */
+
+typedef struct gd_capturing {
+    /* From here on work is noted instead of done.  False with the reason, and without an error: it cannot be. */
+    bool (*begin)(gd_device *device, char *why, size_t size);
+    /* Makes a graph of what was noted, which may replace the one that *graph was before; NULL: there was none.  False with the
+     * reason, and without an error: then *graph is NULL. */
+    bool (*end)(gd_device *device, void **graph, char *why, size_t size);
+    gd_status (*launch)(gd_device *device, void *graph);
+    void (*free)(gd_device *device, void *graph);
+} gd_capturing;
+
 typedef struct gd_backend {
     const char *name;                                /* "cpu", "gpu" */
     void *(*alloc)(gd_device *device, size_t bytes); /* NULL with the error recorded */
@@ -38,6 +85,9 @@ typedef struct gd_backend {
      * arguments may be others each time.  Ends with forget. */
     gd_status (*replay)(gd_device *device, void **graph, const gd_launch *launch, int count);
     void (*forget)(gd_device *device, void *graph);
+    /* A kernel for launch that does what a fusion says; NULL with the error recorded.  NULL: it has none. */
+    void *(*fuse)(gd_device *device, const gd_fusion *fusion);
+    const gd_capturing *capture; /* NULL: it has no graphs */
     void (*close)(gd_device *device);
 } gd_backend;
 
@@ -66,6 +116,8 @@ struct gd_device {
 
 /* Runs an operator where its operands are; what the backend does not have, on the host. */
 gd_status gd__device_run(gd_device *device, const gd_call *call);
+/* The same by a backend that is not the device's own at the moment. */
+gd_status gd__device_run_by(const gd_backend *backend, gd_device *device, const gd_call *call);
 /* The same by the plain kernels, whatever device the tensors say they are on. */
 gd_status gd__plain_run(gd_ctx *ctx, const gd_call *call);
 /* The open device of a context whose memory has that number in DLPack; NULL: none. */

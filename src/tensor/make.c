@@ -354,7 +354,6 @@ gd_tensor *gd_to_device(gd_tensor *t, gd_device *device)
     if (!t || !device) return NULL;
     gd_device *from = t->storage->device;
     if (from == device) return gd__same(t);
-    gd__not_recorded(t->head.ctx, "it moves tensors between devices");
     gd_ctx *ctx = device->ctx;
     if (ctx != t->head.ctx)
         return gd__refuse(ctx, GD_DEVICE, "to_device: the device belongs to a different context");
@@ -370,6 +369,7 @@ gd_tensor *gd_to_device(gd_tensor *t, gd_device *device)
                            : device == ctx->cpu
                                ? mover->backend->download(mover, out->data, flat->data, bytes)
                                : mover->backend->upload(mover, out->data, flat->data, bytes);
+        if (!status && ctx->recorder) ctx->recorder->move(ctx->recorder, flat, out);
         if (!status) status = gd__record(GD_OP_to_device, &flat, 1, &(gd_attrs){0}, &out, 1);
         if (status) out = NULL;
     }

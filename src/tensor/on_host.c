@@ -98,10 +98,14 @@ static gd_status run_on_host(gd_device *device, const gd_call *call)
     return run_here(device->ctx, device, call);
 }
 
+gd_status gd__device_run_by(const gd_backend *b, gd_device *device, const gd_call *call)
+{
+    return b->has && !b->has(call->op) ? run_on_host(device, call) : b->run(device, call);
+}
+
 gd_status gd__device_run(gd_device *device, const gd_call *call)
 {
-    const gd_backend *b = device->backend;
-    return b->has && !b->has(call->op) ? run_on_host(device, call) : b->run(device, call);
+    return gd__device_run_by(device->backend, device, call);
 }
 
 gd_status gd__plain_run(gd_ctx *ctx, const gd_call *call) { return run_here(ctx, NULL, call); }

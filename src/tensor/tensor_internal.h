@@ -251,6 +251,8 @@ typedef struct gd_recorder {
     /* t was made of the numbers at data, which are to be read again in each run. */
     void (*input)(struct gd_recorder *r, const gd_tensor *t, const void *data);
     void (*refuse)(struct gd_recorder *r, const char *why);
+    /* to has the elements of from, on a different device. */
+    void (*move)(struct gd_recorder *r, const gd_tensor *from, const gd_tensor *to);
 } gd_recorder;
 
 static inline void gd__host_reads(const gd_tensor *t, const char *what)

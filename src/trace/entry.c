@@ -236,8 +236,9 @@ static void begin_to_replay(gd_trace_entry *e, gd_recording *second, gd_tensor *
     if (!e->replay) return;
     gd_rng after = ctx->rng;
     ctx->rng = before;
-    bool fails = gd__replay_run(e->replay, inputs) != GD_OK,
-         other = !fails && !gd__replay_agrees(e->replay, e->last);
+    bool same = false;
+    bool fails = gd__replay_run(e->replay, inputs) || gd__replay_compare(e->replay, e->last, &same),
+         other = !fails && !same;
     bool drew = ctx->rng.counter == after.counter;
     ctx->rng = after;
     if (fails) {
@@ -274,7 +275,9 @@ static gd_status run_beside(gd_trace_entry *e, gd_tensor *const *inputs, gd_rng 
     gd_rng after = e->ctx->rng;
     e->ctx->rng = before;
     gd_status status = run_function(e, inputs);
-    bool same = !status && gd__replay_agrees(e->replay, e->last) && e->ctx->rng.counter == after.counter;
+    bool same = false;
+    if (!status) status = gd__replay_compare(e->replay, e->last, &same);
+    same = same && e->ctx->rng.counter == after.counter;
     if (status || same) return status;
     return gd_fail(
         e->ctx, GD_MISMATCH,

@@ -1,5 +1,6 @@
 /* What a recording does, as text. */
 #include "base/text/number.h"
+#include "trace/device/on_device.h"
 #include "trace/entry.h"
 #include "trace/many/lanes.h"
 #include "trace/trace_scan.h"
@@ -70,7 +71,11 @@ static void say_unit(page *p, const gd_replay *x, const gd_unit *u, int depth)
     const gd_tape *t = u->tape;
     if (u->loop)
         say_loop(p, u, depth);
-    else if (!t)
+    else if (u->fused) {
+        say_indent(p, depth);
+        SAY(p, "%d kernels as one of %lld elements, which reads %d tensors and writes %d\n", u->count,
+            (long long)u->fused->args.n, u->fused->f.reads, u->fused->f.stores);
+    } else if (!t)
         say_calls(p, x, u, depth);
     else {
         say_indent(p, depth);
@@ -84,6 +89,22 @@ static void say_units(page *p, const gd_replay *x, int depth)
     for (int i = 0; i < x->units; i++) say_unit(p, x, &x->unit[i], depth);
 }
 
+/* How often a device is asked for something in a run, and whether that is one graph. */
+static void say_device(page *p, const gd_replay *x)
+{
+    const gd_on_device *on = x->on;
+    int launches = 0;
+    for (int k = 0; k < x->units; k++) launches += x->unit[k].fused ? 1 : x->unit[k].count;
+    SAY(p, "  on %s: %d kernels each time", x->device->name, launches);
+    if (on->why[0])
+        SAY(p, ", no graph: %s\n", on->why);
+    else if (on->captured)
+        SAY(p, ", as one graph: made %lld times, launched %lld times\n", (long long)on->captured,
+            (long long)on->launched);
+    else
+        SAY(p, ", as one graph from the second run in the same memory on\n");
+}
+
 static void say_replay(page *p, const gd_replay *x)
 {
     const gd_recording *r = x->r;
@@ -94,6 +115,7 @@ static void say_replay(page *p, const gd_replay *x)
     SAY(p, "  each time: %d; only where one of %d captured tensors has changed: %d\n", x->bodies, captured,
         x->prologues);
     say_units(p, x, 0);
+    if (x->on) say_device(p, x);
     SAY(p, "  memory: %zu bytes\n", x->arena_bytes);
     if (x->lanes)
         SAY(p, "  many at once: %d problems in %d steps, %zu bytes per thread\n", GD_LANE_COUNT,

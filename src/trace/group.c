@@ -33,7 +33,7 @@ static void add_unit(gd_replay *p, int first, int count, gd_tape *tape, gd_loop 
     if (last && !last->tape && !last->loop && !tape && !loop) /* calls behind calls */
         last->count += count;
     else
-        p->unit[p->units++] = (gd_unit){first, count, tape, loop};
+        p->unit[p->units++] = (gd_unit){.first = first, .count = count, .tape = tape, .loop = loop};
 }
 
 static const gd_operand *operands(const grouper *g, int call)
@@ -126,7 +126,7 @@ static gd_loop *loop_of(grouper *g)
 
 /* ---- where buffers are used ---- */
 
-static void note_uses(gd_replay *p)
+void gd__replay_note_uses(gd_replay *p)
 {
     const gd_recording *r = p->r;
     for (int b = 0; b < r->buffers; b++) p->begins[b] = p->ends[b] = -1;
@@ -245,7 +245,7 @@ void gd__replay_group(gd_replay *p)
         gd__free(p->ctx, block, bytes);
     } else
         add_unit(p, 0, p->bodies, NULL, NULL);
-    note_uses(p);
+    gd__replay_note_uses(p);
     int count = p->units;
     if (!units) return;
     memcpy(units, p->unit, (size_t)count * sizeof *units);

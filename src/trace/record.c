@@ -198,21 +198,37 @@ static gd_operand whole(const gd_recording *r, int buffer)
         .buffer = buffer, .dtype = GD_U8, .ndim = 1, .numel = bytes, .size = {bytes}, .stride = {1}};
 }
 
+/* What is in a buffer now, on the host; NULL: it could not be had, with no error recorded. */
+static char *bytes_in(gd_recording *r, const gd_buffer *b)
+{
+    char *data = gd__quiet_alloc(r->ctx, b->bytes);
+    gd_status before = gd_error(r->ctx);
+    if (data && r->device != r->ctx->cpu) {
+        if (!r->device->backend->download(r->device, data, b->base, b->bytes)) return data;
+        gd__free(r->ctx, data, b->bytes);
+        if (!before) gd_clear_error(r->ctx);
+        return NULL;
+    }
+    if (data) memcpy(data, b->base, b->bytes);
+    return data;
+}
+
 /* What is in a buffer now is a constant, from the next call on. */
 static void note_data(gd_recording *r, int buffer)
 {
     gd_buffer *b = &r->buffer[buffer];
-    if (!b->bytes || (b->data && !memcmp(r->call[b->data - 1].data, b->base, b->bytes))) return;
+    bool here = r->device == r->ctx->cpu;
+    if (!b->bytes || (here && b->data && !memcmp(r->call[b->data - 1].data, b->base, b->bytes))) return;
     gd_operand all = whole(r, buffer);
-    char *data = gd__quiet_alloc(r->ctx, b->bytes);
-    gd_recorded *call = data ? add_call(r) : NULL;
+    char *data = bytes_in(r, b);
+    bool known = data && b->data && !memcmp(r->call[b->data - 1].data, data, b->bytes);
+    gd_recorded *call = data && !known ? add_call(r) : NULL;
     if (!call || !add_operand(r, &all)) {
         gd__free(r->ctx, data, b->bytes);
         if (call) r->calls--;
-        r->no_memory = true;
+        r->no_memory = r->no_memory || !known;
         return;
     }
-    memcpy(data, b->base, b->bytes);
     call->kind = GD_CALL_DATA;
     call->nout = 1;
     call->data = data;
@@ -244,8 +260,8 @@ static bool note_inputs(gd_recording *r, const gd_call *call, gd_operand *look)
 {
     for (int i = 0; i < call->nin + call->nout; i++) {
         const gd_tensor *t = i < call->nin ? call->in[i] : call->out[i - call->nin];
-        if (t->storage->device != r->ctx->cpu) {
-            say_why_not(r, "%s works on a device that is not the CPU", "it");
+        if (t->storage->device != r->device) {
+            say_why_not(r, "it runs a loop on %s, its inputs are elsewhere", t->storage->device->name);
             return false;
         }
         int buffer = buffer_of(r, t->storage);
@@ -314,13 +330,28 @@ static void note_call(gd_recording *r, const gd_call *c, const gd_operand *look,
 /* By what was there before the recording: with a recording outside of it, that one sees the call, too. */
 static gd_status run_real(gd_recording *r, gd_device *device, const gd_call *call)
 {
-    if (!r->outer) return r->real->run(device, call);
+    gd_recorded_device *d = &r->through[device != r->device];
+    if (!r->outer) return gd__device_run_by(d->real, device, call);
     gd_ctx *ctx = r->ctx;
     ctx->recorder = &r->outer->hooks;
-    device->backend = r->real;
-    gd_status status = r->real->run(device, call);
-    device->backend = &r->backend;
+    device->backend = d->real;
+    gd_status status = gd__device_run(device, call);
+    device->backend = &d->backend;
     ctx->recorder = &r->hooks;
+    return status;
+}
+
+static void host_reads(gd_recorder *hooks, const gd_tensor *t, const char *what);
+static void host_writes(gd_recorder *hooks, const gd_tensor *t, const char *what);
+
+/* The CPU is the host of a function whose inputs are on a device. */
+static gd_status run_on_host(gd_recording *r, gd_device *cpu, const gd_call *call)
+{
+    const char *name = gd__ops[call->op].name;
+    if (call->op == GD_OP_random) say_why_not(r, "it draws random numbers on the CPU (%s)", name);
+    for (int i = 0; i < call->nin; i++) host_reads(&r->hooks, call->in[i], name);
+    gd_status status = run_real(r, cpu, call);
+    for (int i = 0; i < call->nout; i++) host_writes(&r->hooks, call->out[i], name);
     return status;
 }
 
@@ -328,6 +359,7 @@ static gd_status run(gd_device *device, const gd_call *call)
 {
     gd_recording *r = (gd_recording *)device->ctx->recorder;
     if (r->depth || r->refused || r->no_memory) return run_real(r, device, call);
+    if (device != r->device) return run_on_host(r, device, call);
     gd_operand few[MOST_DIRECT], *look = few;
     size_t bytes = (size_t)(call->nin + call->nout) * sizeof *look;
     if (call->nin + call->nout > MOST_DIRECT && !(look = gd__quiet_alloc(r->ctx, bytes))) {
@@ -384,7 +416,8 @@ static void host_reads(gd_recorder *hooks, const gd_tensor *t, const char *what)
         say_why_not(r, "it reads memory of others on the host, which may change at any time (%s)", what);
     else if (b->origin == GD_ORIGIN_CAPTURED)
         b->guarded = true;
-    else
+    else if (
+        b->written) /* what only the host wrote does not follow from captured tensors but by reads of its own */
         r->guarded = true;
 }
 
@@ -404,11 +437,8 @@ static void host_writes(gd_recorder *hooks, const gd_tensor *t, const char *what
         b->by_host = true;
 }
 
-static void host_input(gd_recorder *hooks, const gd_tensor *t, const void *data)
+static void note_traced_input(gd_recording *r, const gd_tensor *t, const void *data)
 {
-    gd_recording *r = (gd_recording *)hooks;
-    if (r->outer && !r->depth) host_input(&r->outer->hooks, t, data);
-    if (r->depth || r->refused || r->no_memory || !t->numel) return;
     int buffer = buffer_of(r, t->storage);
     gd_recorded *call = buffer < 0 ? NULL : add_call(r);
     gd_operand all = buffer < 0 ? (gd_operand){.buffer = 0} : whole(r, buffer);
@@ -425,6 +455,46 @@ static void host_input(gd_recorder *hooks, const gd_tensor *t, const void *data)
     b->by_host = false;
 }
 
+static void host_input(gd_recorder *hooks, const gd_tensor *t, const void *data)
+{
+    gd_recording *r = (gd_recording *)hooks;
+    if (r->outer && !r->depth) host_input(&r->outer->hooks, t, data);
+    if (!r->depth && !r->refused && !r->no_memory && t->numel) note_traced_input(r, t, data);
+}
+
+/* Numbers of a gd_traced_input that go to the device do so in each run. */
+static bool brings_input(gd_recording *r, const gd_tensor *from, const gd_tensor *to)
+{
+    int buffer = find_buffer(r, looked_at(r, from->storage));
+    if (buffer < 0 || !r->buffer[buffer].moving || r->buffer[buffer].by_host) return false;
+    for (int i = r->calls; i-- > 0;) {
+        const gd_recorded *c = &r->call[i];
+        if (c->kind != GD_CALL_INPUT || r->operand[c->first].buffer != buffer) continue;
+        if (c->bytes != (size_t)to->numel * gd__item_size(to)) return false;
+        note_traced_input(r, to, c->source);
+        return true;
+    }
+    return false;
+}
+
+static void host_moves(gd_recorder *hooks, const gd_tensor *from, const gd_tensor *to)
+{
+    gd_recording *r = (gd_recording *)hooks;
+    if (r->outer && !r->depth) host_moves(&r->outer->hooks, from, to);
+    if (r->depth || r->refused || r->no_memory || !from->numel) return;
+    const gd_device *cpu = r->ctx->cpu, *there = to->storage->device;
+    char what[64];
+    (void)snprintf(what, sizeof what, "from %s to %s", from->storage->device->name, there->name);
+    if (r->device == cpu || (there != r->device && there != cpu))
+        say_why_not(r, "it moves tensors between devices, %s", what);
+    else if (there == cpu)
+        host_reads(hooks, from, what);
+    else if (!brings_input(r, from, to)) {
+        host_reads(hooks, from, what);
+        host_writes(hooks, to, what);
+    }
+}
+
 static void host_refuses(gd_recorder *hooks, const char *why)
 {
     gd_recording *r = (gd_recording *)hooks;
@@ -439,6 +509,11 @@ static void add_inputs(gd_recording *r, gd_tensor *const *inputs, int count)
     for (int i = 0; i < count && !r->no_memory; i++) {
         gd_storage *storage = inputs[i]->storage;
         if (find_buffer(r, storage) >= 0) continue; /* two inputs in one memory: the first says where it is */
+        if (storage->device != r->device) {
+            char names[64];
+            (void)snprintf(names, sizeof names, "%s and %s", r->device->name, storage->device->name);
+            say_why_not(r, "its inputs are on two devices, %s", names);
+        }
         gd_buffer b = {.origin = GD_ORIGIN_INPUT,
                        .moving = true,
                        .input = i,
@@ -456,23 +531,31 @@ gd_recording *gd__record_begin(gd_ctx *ctx, gd_tensor *const *inputs, int count)
     return ctx->recorder ? NULL : gd__record_inside(ctx, inputs, count);
 }
 
+/* Kernels of a device pass through the recording; operators that it does not have are seen before the host runs them. */
+static void watch_device(gd_recorded_device *d, gd_device *device)
+{
+    *d = (gd_recorded_device){.device = device, .backend = *device->backend, .real = device->backend};
+    d->backend.run = run;
+    d->backend.has = NULL;
+    device->backend = &d->backend;
+}
+
 gd_recording *gd__record_inside(gd_ctx *ctx, gd_tensor *const *inputs, int count)
 {
     gd_device *cpu = gd__cpu(ctx);
     gd_recording *r = cpu ? gd__quiet_alloc(ctx, sizeof *r) : NULL;
     if (!r) return NULL;
-    *r = (gd_recording){.hooks = {host_reads, host_writes, host_input, host_refuses},
+    *r = (gd_recording){.hooks = {host_reads, host_writes, host_input, host_refuses, host_moves},
                         .ctx = ctx,
+                        .device = count ? inputs[0]->storage->device : cpu,
                         .serial = ctx->storages,
                         .structure = ctx->structure,
                         .rng = ctx->rng,
-                        .backend = *cpu->backend,
-                        .real = cpu->backend,
                         .outer = (gd_recording *)ctx->recorder,
                         .active = true};
-    r->backend.run = run;
     add_inputs(r, inputs, count);
-    cpu->backend = &r->backend;
+    watch_device(&r->through[0], r->device);
+    if (r->device != cpu) watch_device(&r->through[1], cpu);
     ctx->recorder = &r->hooks;
     return r;
 }
@@ -485,8 +568,11 @@ static void note_outputs(gd_recording *r, gd_tensor *const *outputs, int count)
     if (r->axes) memset(r->axes, 0, (size_t)count * sizeof(gd_axes *));
     r->no_memory = r->no_memory || !r->output || !r->axes;
     for (int i = 0; i < count && !r->no_memory && !r->refused; i++) {
-        if (outputs[i]->storage->device != r->ctx->cpu) {
-            say_why_not(r, "%s works on a device that is not the CPU", "it");
+        if (outputs[i]->storage->device != r->device) {
+            char names[64];
+            (void)snprintf(names, sizeof names, "%s, its inputs are on %s", outputs[i]->storage->device->name,
+                           r->device->name);
+            say_why_not(r, "its result is on %s", names);
             return;
         }
         int buffer = buffer_of(r, outputs[i]->storage);
@@ -500,8 +586,8 @@ static void note_outputs(gd_recording *r, gd_tensor *const *outputs, int count)
 void gd__record_end(gd_recording *r, gd_tensor *const *outputs, int count)
 {
     gd_ctx *ctx = r->ctx;
-    gd_device *cpu = ctx->cpu;
-    cpu->backend = r->real;
+    for (int k = 0; k < 2; k++)
+        if (r->through[k].device) r->through[k].device->backend = r->through[k].real;
     ctx->recorder = r->outer ? &r->outer->hooks : NULL;
     r->outer = NULL;
     r->active = false;

@@ -62,9 +62,18 @@ typedef struct gd_recorded {
     struct gd_scan_call *scan; /* a reference */
 } gd_recorded;
 
+/* A device whose kernels pass through the recording. */
+typedef struct gd_recorded_device {
+    gd_device *device;
+    gd_backend backend; /* in the place of the real one */
+    const gd_backend *real;
+} gd_recorded_device;
+
 typedef struct gd_recording {
     gd_recorder hooks; /* first: the recorder is the recording */
     gd_ctx *ctx;
+    gd_device
+        *device; /* where the function's inputs are; the CPU, if it is a different one, counts as the host */
     gd_buffer *buffer;
     gd_operand *operand;
     gd_recorded *call;
@@ -78,10 +87,9 @@ typedef struct gd_recording {
     int depth;       /* kernels that run: a nested one is part of the outer */
     uint64_t serial; /* storages made before have smaller serials */
     uint64_t structure;
-    gd_rng rng;     /* where it began */
-    uint64_t drawn; /* blocks of the stream that it used */
-    gd_backend backend;
-    const gd_backend *real;
+    gd_rng rng;                    /* where it began */
+    uint64_t drawn;                /* blocks of the stream that it used */
+    gd_recorded_device through[2]; /* the device, and the CPU where that is a different one */
     struct gd_recording
         *outer;       /* the recording that this one is inside of, which sees everything, too; NULL: none */
     char reason[240]; /* why it was refused */

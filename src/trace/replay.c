@@ -2,6 +2,7 @@
 #include "trace/trace_scan.h"
 #include "trace/tape.h"
 #include "trace/trace_loop.h"
+#include "trace/device/on_device.h"
 #include "trace/many/lanes.h"
 
 #include <string.h>
@@ -70,13 +71,15 @@ void gd__replay_free(gd_replay *p)
     for (int i = 0; i < p->units; i++) {
         gd__tape_free(p->unit[i].tape);
         gd__loop_free(p->unit[i].loop);
+        gd__fused_free(p->ctx, p->unit[i].fused);
     }
     for (int i = 0; i < p->r->outputs && p->result; i++) drop_result(p, i);
     for (int b = 0; b < p->r->buffers && p->memory; b++) gd__release(p->memory[b]);
     for (int i = 0; i < p->r->calls && p->scan && p->shares; i++)
         if (p->scan[i]) gd__scan_release(p->scan[i]);
     for (int i = 0; i < p->r->outputs && p->axes && p->shares; i++) gd__axes_release(p->axes[i]);
-    gd__free(p->ctx, p->arena, p->arena_bytes);
+    gd__on_device_free(p);
+    if (p->device == p->ctx->cpu) gd__free(p->ctx, p->arena, p->arena_bytes);
     gd_recording *r = p->shares ? NULL : p->r;
     list all[LISTS];
     int n = lists_of(p, all);
@@ -94,7 +97,7 @@ static void make_looks(gd_replay *p)
     const gd_recording *r = p->r;
     for (int b = 0; b < r->buffers; b++)
         p->storage[b] = (gd_storage){
-            .ctx = p->ctx, .device = p->ctx->cpu, .bytes = r->buffer[b].bytes, .refs = 1};
+            .ctx = p->ctx, .device = p->device, .bytes = r->buffer[b].bytes, .refs = 1};
     for (int k = 0; k < r->operands; k++) {
         const gd_operand *o = &r->operand[k];
         gd_tensor *t = &p->look[k];
@@ -152,7 +155,7 @@ static void place_looks(gd_replay *p)
 
 static gd_tensor *bytes_of(gd_replay *p, size_t bytes)
 {
-    gd_tensor *t = gd__new(p->ctx->cpu, GD_U8, 1, (int64_t[]){(int64_t)bytes});
+    gd_tensor *t = gd__new(p->device, GD_U8, 1, (int64_t[]){(int64_t)bytes});
     gd__own(t);
     return t;
 }
@@ -255,7 +258,7 @@ gd_replay *gd__replay_new(gd_recording *r, gd_trace_compile compile)
         gd__recording_free(r);
         return NULL;
     }
-    *p = (gd_replay){.ctx = r->ctx, .r = r, .compile = compile};
+    *p = (gd_replay){.ctx = r->ctx, .r = r, .compile = compile, .device = r->device};
     gd_status before = gd_error(p->ctx);
     bool made = make_lists(p);
     for (int i = 0; i < r->calls; i++)
@@ -312,7 +315,7 @@ gd_replay *gd__replay_share(gd_replay *from, gd_ctx *ctx)
     gd_status before = gd_error(ctx);
     gd_replay *p = gd__cpu(ctx) ? gd__quiet_alloc(ctx, sizeof *p) : NULL;
     if (!p) return NULL;
-    *p = (gd_replay){.ctx = ctx, .r = from->r, .compile = from->compile, .shares = true};
+    *p = (gd_replay){.ctx = ctx, .r = from->r, .compile = from->compile, .shares = true, .device = ctx->cpu};
     bool made = make_lists(p);
     if (made) {
         make_looks(p);
@@ -337,22 +340,21 @@ gd_replay *gd__replay_share(gd_replay *from, gd_ctx *ctx)
 
 static gd_status run_kernel(gd_replay *p, const gd_recorded *c)
 {
-    gd_device *cpu = p->ctx->cpu;
     gd_call call = {.op = c->op,
                     .nin = c->nin,
                     .nout = c->nout,
                     .in = p->list + c->first,
                     .out = p->list + c->first + c->nin,
                     .attrs = &c->attrs};
-    if (c->op != GD_OP_random) return gd__device_run(cpu, &call);
+    if (c->op != GD_OP_random) return gd__device_run(p->device, &call);
     gd_attrs attrs = c->attrs;
     attrs.i[1] = (int64_t)p->ctx->rng.key;
     attrs.i[2] = (int64_t)((uint64_t)attrs.i[2] + p->ctx->rng.counter);
     call.attrs = &attrs;
-    return gd__device_run(cpu, &call);
+    return gd__device_run(p->device, &call);
 }
 
-static gd_status run_calls(gd_replay *p, const int *calls, int count)
+gd_status gd__replay_calls(gd_replay *p, const int *calls, int count)
 {
     gd_status status = GD_OK;
     for (int i = 0; i < count && !status; i++) {
@@ -361,6 +363,9 @@ static gd_status run_calls(gd_replay *p, const int *calls, int count)
             status = run_kernel(p, c);
         else if (c->kind == GD_CALL_SCAN)
             status = gd__scan_run(p->scan[calls[i]], p->list + c->first, p->list + c->first + c->nin);
+        else if (p->device != p->ctx->cpu)
+            status = p->device->backend->upload(p->device, p->look[c->first].data,
+                                                c->kind == GD_CALL_DATA ? c->data : c->source, c->bytes);
         else
             memcpy(p->look[c->first].data, c->kind == GD_CALL_DATA ? c->data : c->source, c->bytes);
     }
@@ -403,11 +408,12 @@ static void touch_results(gd_replay *p)
     }
 }
 
-gd_status gd__replay_prologue(gd_replay *p) { return run_calls(p, p->prologue, p->prologues); }
+gd_status gd__replay_prologue(gd_replay *p) { return gd__replay_calls(p, p->prologue, p->prologues); }
 
 gd_status gd__replay_body(gd_replay *p)
 {
     gd_status status = GD_OK;
+    if (p->on) return gd__on_device_body(p);
     for (int i = 0; i < p->units && !status; i++) {
         const gd_unit *u = &p->unit[i];
         if (u->tape)
@@ -415,7 +421,7 @@ gd_status gd__replay_body(gd_replay *p)
         else if (u->loop)
             gd__loop_run(u->loop, p->base);
         else
-            status = run_calls(p, p->body + u->first, u->count);
+            status = gd__replay_calls(p, p->body + u->first, u->count);
     }
     return status;
 }
@@ -506,9 +512,19 @@ static bool same_bits(const gd_tensor *a, const gd_tensor *b)
     return true;
 }
 
-bool gd__replay_agrees(const gd_replay *p, gd_tensor *const *outputs)
+gd_status gd__replay_compare(const gd_replay *p, gd_tensor *const *outputs, bool *same)
 {
-    for (int i = 0; i < p->r->outputs; i++)
-        if (!same_bits(p->result[i], outputs[i])) return false;
-    return true;
+    gd_status status = GD_OK;
+    *same = true;
+    for (int i = 0; i < p->r->outputs && !status && *same; i++) {
+        gd_scope_begin(p->ctx);
+        const gd_tensor *a = gd_to_device(p->result[i], p->ctx->cpu),
+                        *b = gd_to_device(outputs[i], p->ctx->cpu);
+        if (!a || !b)
+            status = gd_error(p->ctx);
+        else
+            *same = same_bits(a, b);
+        gd_scope_end(p->ctx);
+    }
+    return status;
 }

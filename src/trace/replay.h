@@ -15,8 +15,9 @@ typedef struct gd_loop gd_loop; /* see trace/trace_loop.h */
 /* Neighbouring calls of the body that run in one way. */
 typedef struct gd_unit {
     int first, count;
-    gd_tape *tape; /* one of the two, or both NULL: call by call */
+    gd_tape *tape; /* one of the three, or all NULL: call by call */
     gd_loop *loop;
+    struct gd_fused *fused; /* see trace/device/on_device.h */
 } gd_unit;
 
 /* A buffer that is not the replay's: where is it now, has it changed? */
@@ -90,7 +91,9 @@ typedef struct gd_replay {
     gd_tensor **result; /* borrowed by callers until the next run */
     char *arena;
     size_t arena_bytes;
-    size_t *place; /* of each buffer in the arena */
+    size_t *place;           /* of each buffer in the arena */
+    gd_device *device;       /* where all of it is */
+    struct gd_on_device *on; /* NULL: the device is the CPU */
     gd_trace_compile compile;
     bool ready; /* the prologue has run, for the captured tensors as they are */
     bool stale; /* what the host read while recording has changed: record again */
@@ -120,11 +123,15 @@ GD_NODISCARD gd_status gd__replay_body(gd_replay *p);
  * more than a tape, data are captured, or results are held. */
 gd_shortcut *gd__replay_shortcut(gd_replay *p, int inputs, gd_short_input *in);
 /* Have the results the bits of these tensors? */
-bool gd__replay_agrees(const gd_replay *p, gd_tensor *const *outputs);
+GD_NODISCARD gd_status gd__replay_compare(const gd_replay *p, gd_tensor *const *outputs, bool *same);
+/* Calls of the recording, one by one. */
+GD_NODISCARD gd_status gd__replay_calls(gd_replay *p, const int *calls, int count);
 
 /* The units of the body, of a replay whose calls are split: calls are moved to where they belong together, and `begins` and `ends`
  * are filled.  Without memory for tapes or loops there are none. */
 void gd__replay_group(gd_replay *p);
+/* Fills `begins` and `ends`. */
+void gd__replay_note_uses(gd_replay *p);
 /* Is all of a buffer one number, filled in by the prologue, or made by element-wise operators of such? */
 bool gd__filled_with(const gd_replay *p, int buffer, double *value);
 /* What has to run and where buffers lie; of a replay whose recording is set.  False: no memory. */

@@ -1,4 +1,5 @@
 /* What a replay has to run, and where its buffers lie. */
+#include "trace/device/on_device.h"
 #include "trace/tape.h"
 #include "trace/trace_loop.h"
 
@@ -6,7 +7,11 @@
 
 #define LINE 64 /* buffers begin where a line of the cache does */
 
-static size_t rounded(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
+static size_t rounded(const gd_replay *p, size_t bytes)
+{
+    size_t line = p->on ? GD_DEVICE_LINE : LINE;
+    return (bytes + line - 1) / line * line;
+}
 
 /* ---- what moves ---- */
 
@@ -114,13 +119,13 @@ static void give_gap(plan *w, size_t from, size_t bytes)
     }
 }
 
-/* Are its elements values of a tape or loop and nothing else? */
+/* Are its elements values of a tape, a loop or a fused kernel and nothing else? */
 static bool inside_unit(const gd_replay *p, int buffer)
 {
     for (int i = 0; i < p->units; i++) {
         const gd_unit *u = &p->unit[i];
         if (p->begins[buffer] < u->first + u->count)
-            return (u->tape || u->loop) && p->begins[buffer] >= u->first &&
+            return (u->tape || u->loop || u->fused) && p->begins[buffer] >= u->first &&
                    p->ends[buffer] < u->first + u->count;
     }
     return false;
@@ -143,7 +148,7 @@ static void take_for(plan *w, int i)
     const gd_recorded *c = &r->call[p->body[i]];
     for (int k = 0; k < c->nin + c->nout; k++) {
         int b = r->operand[c->first + k].buffer;
-        if (passes(p, b) && p->place[b] == NOWHERE) p->place[b] = take_gap(w, rounded(r->buffer[b].bytes));
+        if (passes(p, b) && p->place[b] == NOWHERE) p->place[b] = take_gap(w, rounded(p, r->buffer[b].bytes));
     }
 }
 
@@ -155,22 +160,23 @@ static void give_after(plan *w, int i)
     for (int k = 0; k < c->nin + c->nout; k++) {
         int b = r->operand[c->first + k].buffer;
         if (p->ends[b] != i || !passes(p, b)) continue;
-        give_gap(w, p->place[b], rounded(r->buffer[b].bytes));
+        give_gap(w, p->place[b], rounded(p, r->buffer[b].bytes));
         p->ends[b] = -1; /* an operand may be there twice */
     }
 }
 
-/* A loop reads and writes all that it does at the same time; the others go call by call, as tapes load before they store. */
+/* A loop, or a fused kernel, reads and writes all that it does at the same time; the others go call by call, as tapes load before they store. */
 static void place_body(plan *w)
 {
     const gd_replay *p = w->p;
     for (int k = 0; k < p->units; k++) {
         const gd_unit *u = &p->unit[k];
+        bool at_once = u->loop || u->fused;
         for (int i = u->first; i < u->first + u->count; i++) {
             take_for(w, i);
-            if (!u->loop) give_after(w, i);
+            if (!at_once) give_after(w, i);
         }
-        for (int i = u->first; i < u->first + u->count && u->loop; i++) give_after(w, i);
+        for (int i = u->first; i < u->first + u->count && at_once; i++) give_after(w, i);
     }
 }
 
@@ -184,7 +190,7 @@ static void place_prologue(gd_replay *p)
             int b = r->operand[c->first + k].buffer;
             if (r->buffer[b].origin != GD_ORIGIN_MADE || p->memory[b] || p->place[b] != NOWHERE) continue;
             p->place[b] = p->arena_bytes;
-            p->arena_bytes += rounded(r->buffer[b].bytes);
+            p->arena_bytes += rounded(p, r->buffer[b].bytes);
         }
     }
 }
@@ -199,7 +205,8 @@ static bool place_buffers(gd_replay *p)
     place_body(&w);
     place_prologue(p);
     gd__free(p->ctx, w.gap, bytes);
-    bool made = !p->arena_bytes || (p->arena = gd__quiet_alloc(p->ctx, p->arena_bytes));
+    bool made = !p->arena_bytes ||
+                (p->arena = p->on ? gd__on_device_room(p) : gd__quiet_alloc(p->ctx, p->arena_bytes));
     if (!made) p->arena_bytes = 0;
     return made;
 }
@@ -311,6 +318,9 @@ bool gd__replay_plan(gd_replay *p)
 {
     if (!split_calls(p)) return false;
     note_writers(p);
-    gd__replay_group(p);
+    if (p->device == p->ctx->cpu)
+        gd__replay_group(p);
+    else if (!gd__on_device_group(p))
+        return false;
     return drop_unread(p) && place_buffers(p);
 }

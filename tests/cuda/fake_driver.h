@@ -8,6 +8,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A kernel by its name, and its launch: with the pointers of fused ones. */
+typedef struct fake_function {
+    void *context;
+    char name[40];
+} fake_function;
+
+#define FAKE_FUNCTIONS 4000
+#define FAKE_LAUNCHES  400
+#define FAKE_POINTERS  6
+typedef struct fake_launch {
+    const char *name;
+    unsigned blocks;
+    const void *in[FAKE_POINTERS], *out[FAKE_POINTERS];
+} fake_launch;
+
+typedef struct fake_list {
+    fake_launch item[FAKE_LAUNCHES];
+    int count;
+} fake_list;
+
+static fake_function fake_functions[FAKE_FUNCTIONS];
+static int fake_function_count;
+
 typedef struct fake_driver {
     int gpus, major, minor;
     int64_t calls;    /* that can fail, so far */
@@ -26,6 +49,11 @@ typedef struct fake_driver {
     int info;              /* what cuSOLVER leaves as a result code */
     int context[16], *current;
     nvrtcResult compile_result; /* of the pretended compiler */
+    fake_list *capturing;       /* launches go there; NULL: they are done */
+    bool spoiled;               /* a call was made that a capture does not survive */
+    int64_t captures, exec_updates, wrong_in_capture;
+    bool refuse_updates;
+    fake_list done; /* launches, also those of graphs, since a test has set its count to 0 */
 } fake_driver;
 
 static fake_driver fake;
@@ -121,9 +149,17 @@ static CUresult fake_cuStreamDestroy(CUstream stream)
     fake.streams--;
     return CUDA_SUCCESS;
 }
+/* What a capturing stream must not be asked for. */
+static bool fake_spoils(void)
+{
+    if (!fake.capturing) return false;
+    fake.wrong_in_capture++;
+    return fake.spoiled = true;
+}
 static CUresult fake_cuStreamSynchronize(CUstream stream)
 {
     FAKE_INSIDE(stream);
+    if (fake_spoils()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     fake.waits++;
     return CUDA_SUCCESS;
 }
@@ -133,6 +169,7 @@ static CUresult fake_cuStreamSynchronize(CUstream stream)
 static CUresult fake_cuMemAllocAsync(CUdeviceptr *data, size_t bytes, CUstream stream)
 {
     FAKE_INSIDE(stream);
+    if (fake_spoils()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     void *block = calloc(1, bytes);
     if (!block) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -143,6 +180,7 @@ static CUresult fake_cuMemAllocAsync(CUdeviceptr *data, size_t bytes, CUstream s
 static CUresult fake_cuMemFreeAsync(CUdeviceptr data, CUstream stream)
 {
     (void)stream;
+    (void)fake_spoils();
     fake.blocks--;
     free((void *)(uintptr_t)data);
     return CUDA_SUCCESS;
@@ -156,12 +194,14 @@ static CUresult fake_cuMemGetInfo(size_t *left, size_t *total)
 static CUresult fake_cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
     FAKE_INSIDE(stream);
+    if (fake_spoils()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     memcpy((void *)(uintptr_t)to, from, bytes);
     return CUDA_SUCCESS;
 }
 static CUresult fake_cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     FAKE_INSIDE(stream);
+    if (fake_spoils()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     memcpy(to, (const void *)(uintptr_t)from, bytes);
     return CUDA_SUCCESS;
 }
@@ -205,6 +245,7 @@ static CUresult fake_cuPointerGetAttributes(unsigned count, CUpointer_attribute 
 static CUresult fake_cuModuleLoadData(CUmodule *module, const void *cubin)
 {
     (void)cubin;
+    (void)fake_spoils();
     fake.failed_loads++;
     FAKE_INSIDE(fake.current);
     fake.failed_loads--;
@@ -220,19 +261,41 @@ static CUresult fake_cuModuleUnload(CUmodule module)
 }
 static CUresult fake_cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
-    (void)name;
     FAKE_INSIDE(module);
-    *function = (CUfunction)(void *)module;
+    for (int i = 0; i < fake_function_count; i++) {
+        fake_function *known = &fake_functions[i];
+        if (known->context != (void *)module || strcmp(known->name, name) != 0) continue;
+        *function = (CUfunction)(void *)known;
+        return CUDA_SUCCESS;
+    }
+    if (fake_function_count == FAKE_FUNCTIONS) return CUDA_ERROR_OUT_OF_MEMORY;
+    fake_function *made = &fake_functions[fake_function_count++];
+    made->context = module;
+    strncpy(made->name, name, sizeof made->name - 1);
+    *function = (CUfunction)(void *)made;
     return CUDA_SUCCESS;
+}
+static void fake_note(fake_list *list, const fake_launch *launch)
+{
+    if (list->count < FAKE_LAUNCHES) list->item[list->count++] = *launch;
 }
 static CUresult fake_cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned threads,
                                     unsigned ty, unsigned tz, unsigned shared, CUstream stream, void **args,
                                     void **extra)
 {
-    (void)ty, (void)tz, (void)shared, (void)args, (void)extra;
+    (void)ty, (void)tz, (void)shared, (void)extra;
     FAKE_INSIDE(stream);
+    const fake_function *function = (const fake_function *)(const void *)f;
     bool callers = (void *)stream == (void *)&fake.callers;
-    if ((void *)f != (void *)stream && !callers) fake.out_of_context++;
+    if (function->context != (void *)stream && !callers) fake.out_of_context++;
+    fake_launch launch = {.name = function->name, .blocks = x};
+    if (!strcmp(function->name, "fused")) {
+        const gd_fused_launch *a = args[0];
+        memcpy(launch.in, a->in, sizeof launch.in);
+        memcpy(launch.out, a->out, sizeof launch.out);
+    }
+    fake_note(fake.capturing ? fake.capturing : &fake.done, &launch);
+    if (fake.capturing) return CUDA_SUCCESS;
     fake.on_callers += callers;
     fake.launches++;
     return x > 0 && y == 1 && z == 1 && threads > 0 && threads <= 1024 ? CUDA_SUCCESS
@@ -269,7 +332,7 @@ static CUresult fake_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned 
     return CUDA_SUCCESS;
 }
 
-/* ---- graphs: counted, never run ---- */
+/* ---- graphs: counted; of captured ones the launches are noted ---- */
 
 static CUresult fake_cuGraphCreate(CUgraph *graph, unsigned flags)
 {
@@ -281,8 +344,50 @@ static CUresult fake_cuGraphCreate(CUgraph *graph, unsigned flags)
 }
 static CUresult fake_cuGraphDestroy(CUgraph graph)
 {
-    (void)graph;
+    if ((void *)graph != (void *)&fake) free(graph);
     fake.graphs--;
+    return CUDA_SUCCESS;
+}
+
+/* ---- captures: lists of launches ---- */
+
+static CUresult fake_cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
+{
+    FAKE_INSIDE(stream);
+    if (fake.capturing || mode == CU_STREAM_CAPTURE_MODE_GLOBAL) return CUDA_ERROR_INVALID_VALUE;
+    fake.capturing = calloc(1, sizeof *fake.capturing);
+    fake.spoiled = false;
+    return fake.capturing ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+/* Ends a capture also where it fails. */
+static CUresult fake_cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+    (void)stream;
+    fake_list *list = fake.capturing;
+    fake.capturing = NULL;
+    bool fails = fake_fails();
+    if (!list) return CUDA_ERROR_INVALID_VALUE;
+    if (fails || fake.spoiled) {
+        free(list);
+        *graph = NULL;
+        return fails ? fake.failure : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    fake.graphs++;
+    fake.captures++;
+    *graph = (CUgraph)(void *)list;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuGraphExecUpdate(CUgraphExec ready, CUgraph graph, CUgraphExecUpdateResultInfo *info)
+{
+    (void)info;
+    FAKE_CALL();
+    fake_list *to = (fake_list *)(void *)ready;
+    const fake_list *from = (const fake_list *)(const void *)graph;
+    bool same = to->count == from->count && !fake.refuse_updates;
+    for (int i = 0; i < from->count && same; i++) same = to->item[i].name == from->item[i].name;
+    if (!same) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    *to = *from;
+    fake.exec_updates++;
     return CUDA_SUCCESS;
 }
 static CUresult fake_cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
@@ -296,15 +401,18 @@ static CUresult fake_cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, cons
 }
 static CUresult fake_cuGraphInstantiate(CUgraphExec *ready, CUgraph graph, unsigned long long flags)
 {
-    (void)graph, (void)flags;
+    (void)flags;
     FAKE_CALL();
+    void *made = (void *)graph == (void *)&fake ? (void *)&fake : malloc(sizeof(fake_list));
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (made != (void *)&fake) memcpy(made, graph, sizeof(fake_list));
     fake.graphs++;
-    *ready = (CUgraphExec)(void *)&fake;
+    *ready = (CUgraphExec)made;
     return CUDA_SUCCESS;
 }
 static CUresult fake_cuGraphExecDestroy(CUgraphExec ready)
 {
-    (void)ready;
+    if ((void *)ready != (void *)&fake) free(ready);
     fake.graphs--;
     return CUDA_SUCCESS;
 }
@@ -320,6 +428,8 @@ static CUresult fake_cuGraphLaunch(CUgraphExec ready, CUstream stream)
 {
     FAKE_INSIDE(stream);
     fake.replays++;
+    const fake_list *list = (void *)ready == (void *)&fake ? NULL : (const fake_list *)(const void *)ready;
+    for (int i = 0; list && i < list->count; i++) fake_note(&fake.done, &list->item[i]);
     return ready ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -690,6 +800,9 @@ static void fake_fill(cuda_api *api)
         .cuGraphExecDestroy = fake_cuGraphExecDestroy,
         .cuGraphExecKernelNodeSetParams_v2 = fake_cuGraphExecKernelNodeSetParams,
         .cuGraphLaunch = fake_cuGraphLaunch,
+        .cuStreamBeginCapture_v2 = fake_cuStreamBeginCapture,
+        .cuStreamEndCapture = fake_cuStreamEndCapture,
+        .cuGraphExecUpdate_v2 = fake_cuGraphExecUpdate,
         .nvrtcCreateProgram = fake_nvrtcCreateProgram,
         .nvrtcCompileProgram = fake_nvrtcCompileProgram,
         .nvrtcDestroyProgram = fake_nvrtcDestroyProgram,

@@ -7,6 +7,7 @@
 #include "trace/entry.h"
 #include "trace/many/lanes.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct batch {
@@ -240,6 +241,7 @@ static gd_replay *laned(const batch *b)
     gd_trace_entry *e = set->count && !set->check && !set->depth && !b->ctx->recorder ? set->entry[0] : NULL;
     gd_replay *p = e && e->state == GD_TRACE_REPLAYS ? e->replay : NULL;
     if (!p || !p->ready || p->stale) return NULL;
+    if (p->on) (void)snprintf(p->why_no_lanes, sizeof p->why_no_lanes, "they are on %s", p->device->name);
     for (int k = 0; k < b->what.outputs; k++)
         if (b->out[k]->storage->device != b->ctx->cpu) return NULL;
     if (!p->lanes && !p->why_no_lanes[0]) {

@@ -7,6 +7,12 @@ static bool share_entries(gd_traced *t, const gd_trace_set *from)
     gd_ctx *ctx = set->ctx;
     for (int k = 0; k < from->count; k++) {
         if (from->entry[k]->state != GD_TRACE_REPLAYS || from->entry[k]->replay->stale) continue;
+        const gd_device *device = from->entry[k]->replay->device;
+        if (device != device->ctx->cpu)
+            return gd__refuse(
+                       ctx, GD_DEVICE,
+                       "traced_share: the recording of the %s is on %s; only those on the CPU are shared",
+                       from->entry[k]->what.name, device->name) != NULL;
         if (!gd__reserve(ctx, &set->entry, set->count, &set->room, sizeof *set->entry)) return false;
         gd_trace_entry *e = gd__trace_entry_share(from->entry[k], ctx, t);
         if (!e) return gd__refuse(ctx, GD_NOMEM, "traced_share: out of memory") != NULL;
