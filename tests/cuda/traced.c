@@ -62,7 +62,7 @@ static gd_dtype dtype_of(const gd_fusion *f, int in)
 static int any_operand(uint64_t *random, gd_fusion *f, gd_dtype dtype)
 {
     for (int tries = 0; tries < 4 && f->steps; tries++) {
-        int k = (int)random_below(random, (uint64_t)f->steps);
+        int k = (int)random_below(random, f->steps);
         if (f->step[k].out == dtype) return -1 - k;
     }
     if (f->reads == GD_FUSED_READS)
