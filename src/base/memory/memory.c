@@ -43,6 +43,7 @@ void *gd__system_alloc(void *user, void *old, size_t old_size, size_t new_size)
 #define LARGE_BYTES  ((size_t)1 << 13)  /* from here on: what the pool of small blocks does not take */
 #define LARGE_KEPT   ((size_t)1 << 29)  /* all together, at most */
 #define LARGE_ALWAYS ((size_t)24 << 20) /* whatever is in use */
+#define LARGE_ROOM   ((size_t)16 << 20) /* blocks that are a share of the peak */
 
 /* Rounded up to one of eight steps between powers of two, so that nearly equal sizes use the same blocks; from 16 MiB on to one of
  * 64, where an eighth is a lot of memory. */
@@ -79,10 +80,17 @@ static void drop_oldest_large(gd_ctx *ctx)
 /* How much to keep: what the next pass over the same data may want, and little of it when the data itself is gone. */
 static size_t large_limit(const gd_ctx *ctx)
 {
-    size_t limit = LARGE_ALWAYS, share = ctx->large.most / 16, half = ctx->large.used / 2;
+    size_t limit = LARGE_ALWAYS, share = ctx->large.most / 16;
     limit = share > limit ? share : limit;
-    limit = half > limit ? half : limit;
+    limit = ctx->large.used > limit ? ctx->large.used : limit;
     return limit < LARGE_KEPT ? limit : LARGE_KEPT;
+}
+
+/* What is kept does not raise the peak: blocks of other sizes go before there is more memory than was ever in use. */
+static void stay_below_peak(gd_ctx *ctx, size_t size)
+{
+    while (ctx->large.count && ctx->large.used + ctx->large.bytes + size > ctx->large.most)
+        drop_oldest_large(ctx);
 }
 
 static void keep_large(gd_ctx *ctx, void *block, size_t size)
@@ -126,7 +134,10 @@ void *gd__alloc(gd_ctx *ctx, size_t size)
     if (size < LARGE_BYTES) return fresh(ctx, size);
     size = large_class(size);
     void *block = take_large(ctx, size);
-    if (!block && !(block = fresh(ctx, size))) return NULL;
+    if (!block) {
+        if (size >= LARGE_ROOM) stay_below_peak(ctx, size);
+        if (!(block = fresh(ctx, size))) return NULL;
+    }
     ctx->large.used += size;
     if (ctx->large.used > ctx->large.most) ctx->large.most = ctx->large.used;
     return block;
