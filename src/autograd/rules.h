@@ -48,6 +48,15 @@ gd_tensor *gd__room(const gd_pullback *p, int k);
 
 static inline void gd__set(gd_pullback *p, int k, gd_tensor *grad) { p->set[k] = grad; }
 
+/* Is a kernel of the CPU that is no part of the graph enough: nobody differentiates the gradient again, nothing is recorded?  Of f32
+ * and f64, which have the bits of the operators one by one; halves are rounded by each of them. */
+static inline bool gd__once(const gd_pullback *p, const gd_tensor *of)
+{
+    gd_ctx *ctx = p->node->ctx;
+    return of && (of->dtype == GD_F32 || of->dtype == GD_F64) && of->storage->device == ctx->cpu &&
+           !gd_grad_enabled(ctx) && !ctx->recorder;
+}
+
 /* Zeros of input k's shape. */
 gd_tensor *gd__zeros_in(const gd_pullback *p, int k);
 

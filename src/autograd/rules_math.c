@@ -37,11 +37,22 @@ static gd_tensor *times_rest(gd_tensor *y) { return gd_mul(y, one_minus(y)); }
 static gd_tensor *cubed(gd_tensor *y) { return gd_mul(y, gd_square(y)); }
 static gd_tensor *zeros_of(gd_tensor *t) { return t ? gd_zeros_like(t) : NULL; }
 
+/* One pass over memory instead of several, if nobody differentiates the gradient again; recordings fuse the passes themselves. */
+static bool slope_in_one_pass(gd_pullback *p)
+{
+    const gd_node *node = p->node;
+    if (!gd__has_slope(node->op)) return false;
+    gd_tensor *of = gd__ops[node->op].needs == GD_NEEDS_OUT ? Y : X;
+    if (!gd__once(p, of) || !G || of->dtype != G->dtype) return false;
+    gd__set(p, 0, gd__slope(node->op, node->nf ? gd__attr_f(p, 0) : 0, G, of));
+    return true;
+}
+
 /* ---- by the rows ---- */
 
-#define SLOPE(d)          \
-    {                     \
-        gd__set(p, 0, d); \
+#define SLOPE(d)                                     \
+    {                                                \
+        if (!slope_in_one_pass(p)) gd__set(p, 0, d); \
     }
 #define OPERAND(k, d) \
     if (gd__need(p, k)) set_sum(p, k, d);
@@ -101,7 +112,7 @@ RULE(pow_scalar)
     double e = gd__attr_f(p, 0);
     if (e == 0)
         gd__set(p, 0, zeros_of(G));
-    else
+    else if (!slope_in_one_pass(p))
         gd__set(p, 0, gd_mul(G, gd_mul_scalar(gd_pow_scalar(X, e - 1), e)));
 }
 
@@ -119,6 +130,13 @@ RULE(clamp)
 }
 
 /* ---- two operands ---- */
+
+/* What was broadcast gets its sum first, which is less to negate. */
+RULE(sub)
+{
+    if (gd__need(p, 0)) set_sum(p, 0, G);
+    if (gd__need(p, 1)) gd__set(p, 1, gd_neg(gd__unbroadcast(G, p->node->in[1])));
+}
 
 RULE(div)
 {

@@ -85,7 +85,12 @@ RULE(logsumexp)
 {
     const gd_tensor *x = p->node->in[0];
     int64_t size[3] = {gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2)}, one[3] = {size[0], 1, size[2]};
-    gd_tensor *share = gd_softmax(gd__reshape(gd__in(p, 0), 3, size), "1");
+    gd_tensor *in = gd__in(p, 0);
+    if (gd__once(p, in)) {
+        gd__set(p, 0, gd__softmax_times(in, G, size));
+        return;
+    }
+    gd_tensor *share = gd_softmax(gd__reshape(in, 3, size), "1");
     gd__set(p, 0, gd__reshape(gd_mul(gd__reshape(G, 3, one), share), x->ndim, x->size));
 }
 
@@ -160,7 +165,10 @@ RULE(layer_norm)
 RULE(log_softmax)
 {
     char axis[2];
-    gd__set(p, 0, gd_sub(G, gd_mul(gd_exp(gd__out(p, 0)), gd_sum(G, axis_text(p, axis), true))));
+    gd_tensor *y = gd__out(p, 0);
+    gd__set(p, 0,
+            gd__once(p, y) ? gd__log_softmax_grad(G, y, p->node->i)
+                           : gd_sub(G, gd_mul(gd_exp(y), gd_sum(G, axis_text(p, axis), true))));
 }
 
 RULE(cumsum) { gd__set(p, 0, gd__cumsum(G, (int)gd__attr(p, 3), !gd__attr(p, 5))); }

@@ -186,6 +186,13 @@ gd_tensor *gd__binary(gd_op_id op, gd_tensor *a, gd_tensor *b)
     return gd__scope_leave(ctx, status ? NULL : binary(op, in));
 }
 
+gd_tensor *gd__slope(gd_op_id op, double setting, gd_tensor *g, gd_tensor *of)
+{
+    if (!gd__given2("slope", g, of)) return NULL;
+    gd_attrs attrs = {.ni = 1, .i = {op}, .nf = 1, .f = {setting}};
+    return gd__run1(GD_OP_slope, (gd_tensor *[]){g, of}, 2, &attrs, gd__new_like(of, of->dtype));
+}
+
 static gd_tensor *ternary(gd_op_id op, gd_tensor *a, gd_tensor *b, gd_tensor *c)
 {
     const char *what = gd__ops[op].name;

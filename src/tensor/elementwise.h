@@ -34,4 +34,9 @@ gd_tensor *gd__in_common(gd_tensor *(*fn)(gd_tensor *a, gd_tensor *b), gd_tensor
 
 gd_tensor *gd__binary(gd_op_id op, gd_tensor *a, gd_tensor *b);
 
+/* Does a kernel compute the gradient of this operator of one operand in one pass? */
+bool gd__has_slope(gd_op_id op);
+/* g times that slope; `of` is the operand or result that the row of ops.def needs, `setting` that of the call. */
+gd_tensor *gd__slope(gd_op_id op, double setting, gd_tensor *g, gd_tensor *of);
+
 #endif

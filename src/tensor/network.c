@@ -389,6 +389,17 @@ static bool classes_fit(const gd_tensor *logits, const gd_tensor *classes)
     return false;
 }
 
+/* log_softmax at the index of each row; without a gradient not of all other places. */
+static gd_tensor *likelihood_at(gd_tensor *logits, gd_tensor *index)
+{
+    gd_ctx *ctx = logits->head.ctx;
+    bool alone = (ctx->grad_off || !gd__wants_grad(logits)) && !ctx->recorder &&
+                 logits->storage->device == ctx->cpu;
+    if (!alone || (logits->dtype != GD_F32 && logits->dtype != GD_F64))
+        return gd_gather(gd_log_softmax(logits, "1"), "1", index);
+    return gd_sub(gd_gather(logits, "1", index), gd_logsumexp(logits, "1", true));
+}
+
 gd_tensor *gd_cross_entropy(gd_tensor *logits, gd_tensor *classes)
 {
     if (!gd__given2("cross_entropy", logits, classes) || !gd__need_float("cross_entropy", logits))
@@ -400,7 +411,7 @@ gd_tensor *gd_cross_entropy(gd_tensor *logits, gd_tensor *classes)
     gd_scope_begin(ctx);
     classes = gd__match_labels("cross_entropy", logits, 0, classes, 0);
     gd_tensor *index = gd__reshape(classes, 2, (int64_t[]){logits->size[0], 1});
-    gd_tensor *likelihood = gd_gather(gd_log_softmax(gd__nameless(logits), "1"), "1", index);
+    gd_tensor *likelihood = likelihood_at(gd__nameless(logits), index);
     gd_tensor *out = gd_neg(gd_mean(likelihood, NULL, false));
     gd__scope_leave(ctx, out);
     gd__blame(ctx, before, "cross_entropy");

@@ -453,6 +453,20 @@ gd_tensor *gd__softmax_grad(gd_tensor *g, gd_tensor *y, const int64_t *sizes, do
     return gd__run1(GD_OP_softmax_grad, (gd_tensor *[]){g, y}, 2, &attrs, gd__new_like(y, y->dtype));
 }
 
+gd_tensor *gd__softmax_times(gd_tensor *x, gd_tensor *g, const int64_t *sizes)
+{
+    if (!gd__given2("softmax_times", x, g) || !gd__need_float("softmax_times", x)) return NULL;
+    gd_attrs attrs = {.ni = 3, .i = {sizes[0], sizes[1], sizes[2]}};
+    return gd__run1(GD_OP_softmax_times, (gd_tensor *[]){x, g}, 2, &attrs, gd__new_like(x, x->dtype));
+}
+
+gd_tensor *gd__log_softmax_grad(gd_tensor *g, gd_tensor *y, const int64_t *sizes)
+{
+    if (!gd__given2("log_softmax_grad", g, y) || !gd__need_float("log_softmax_grad", y)) return NULL;
+    gd_attrs attrs = {.ni = 3, .i = {sizes[0], sizes[1], sizes[2]}};
+    return gd__run1(GD_OP_log_softmax_grad, (gd_tensor *[]){g, y}, 2, &attrs, gd__new_like(y, y->dtype));
+}
+
 /* The last `count` axes of x as rows. */
 static gd_attrs trailing(const gd_tensor *x, int count, double eps)
 {

@@ -62,6 +62,9 @@ gd_tensor *gd__attention_softmax(gd_tensor *x, double scale, bool causal);
 /* What softmax hands back: scale y (g - sum g y); sizes are outer, reduced and inner; causal: the rows of a matrix where it
  * was, else 0. */
 gd_tensor *gd__softmax_grad(gd_tensor *g, gd_tensor *y, const int64_t *sizes, double scale, int64_t causal);
+/* softmax(x) times g, which has one number for each row of the softmax; and g - exp(y) sum g.  Shaped like x, and y. */
+gd_tensor *gd__softmax_times(gd_tensor *x, gd_tensor *g, const int64_t *sizes);
+gd_tensor *gd__log_softmax_grad(gd_tensor *g, gd_tensor *y, const int64_t *sizes);
 /* (x - mean) / sqrt(variance + eps) over the last `count` axes, and what it hands back. */
 gd_tensor *gd__standardize(gd_tensor *x, int count, double eps);
 gd_tensor *gd__standardize_grad(gd_tensor *g, gd_tensor *x, int count, double eps);

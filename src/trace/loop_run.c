@@ -174,7 +174,7 @@ static void sum_rows(const gd_rows_table *by, char *to, const char *from, int64_
     for (int64_t i = 0; i < n; i += tile, to += tile / row * item) {
         int64_t left = tile < n - i ? tile : n - i;
         if (row > GD_TILE_LONG)
-            by->row[GD_FOLD_SUM](to, from + i * item, left);
+            by->row[GD_FOLD_SUM](to, from + i * item, 1, left);
         else
             by->short_rows[GD_FOLD_SUM](to, from + i * item, left / row, row);
     }

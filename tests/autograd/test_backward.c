@@ -1,5 +1,6 @@
 /* Reverse mode: what is accumulated where, lives of graphs, changes in place, deep and wide graphs. */
 #include "tensor/device.h"
+#include "tensor/elementwise.h"
 #include "tensor/linalg.h"
 #include "tensor/shape.h"
 
@@ -520,6 +521,42 @@ static void the_slope_of_relu_is_the_same_to_first_and_second_order(void **state
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start_scope, stop_scope)
 
+/* Gradients that nobody differentiates again come from one pass over memory: the bits are those of the passes one by one, which are
+ * taken where they may be differentiated again. */
+static void gradients_in_one_pass_have_the_bits_of_several(void **state)
+{
+    (void)state;
+    enum { ROWS = 13, COLUMNS = 97, N = ROWS * COLUMNS };
+    static double x_of[N], g_of[N], want[N], got[N];
+    const double settings[] = {3, -2, 0.5, 1.7};
+    const int64_t size[2] = {ROWS, COLUMNS};
+    uint64_t random = 7;
+    int seen = 0;
+    for (gd_op_id op = 0; op < GD_OP_COUNT; op++)
+        for (int way = 0; gd__has_slope(op) && way < 8; way++) {
+            gd_dtype dtype = way % 2 ? GD_F64 : GD_F32;
+            for (int i = 0; i < N; i++) {
+                x_of[i] = i % 50 == 0 ? -0.0 : i % 51 == 0 ? INFINITY : 3 * random_unit(&random) - 1;
+                g_of[i] = random_unit(&random) - 0.5;
+            }
+            gd_tensor *x = gd_from_f64(ctx, dtype, 2, size, x_of),
+                      *g = gd_from_f64(ctx, dtype, 2, size, g_of), *in = x;
+            gd_require_grad(x);
+            if (way % 4 > 1) in = gd_transpose(x, 0, 1), g = gd_transpose(g, 0, 1);
+            gd_attrs attrs = {.nf = 1, .f = {settings[way / 2]}};
+            gd_tensor *y = gd__run1(op, &in, 1, &attrs, gd_empty(ctx, dtype, 2, gd_shape(in))), *again, *once;
+            assert_ok(gd_grad(y, g, &x, 1, GD_CREATE_GRAPH, &again));
+            assert_ok(gd_grad(y, g, &x, 1, 0, &once));
+            assert_ok(gd_read_f64(again, want, N));
+            assert_ok(gd_read_f64(once, got, N));
+            for (int i = 0; i < N; i++)
+                if (memcmp(&want[i], &got[i], sizeof *got) && !(isnan(want[i]) && isnan(got[i])))
+                    fail_msg("%s of %a: %a, not %a", gd__ops[op].name, x_of[i], got[i], want[i]);
+            seen++;
+        }
+    assert_true(seen > 8 * 15);
+}
+
 int main(void)
 {
     /* recursion over a graph would show */
@@ -557,6 +594,7 @@ int main(void)
         TEST(gradients_of_any_number_of_pieces_are_written_side_by_side),
         TEST(a_split_is_of_as_many_pieces_as_the_axis_has),
         TEST(the_slope_of_relu_is_the_same_to_first_and_second_order),
+        TEST(gradients_in_one_pass_have_the_bits_of_several),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

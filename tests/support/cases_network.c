@@ -217,6 +217,64 @@ static void ref_softmax_grad_first(const array *in, array *out)
     softmax_grads(in, 1, in->size[0], in->size[1], 1, out);
 }
 
+static gd_tensor *apply_softmax_times(gd_ctx *ctx, gd_tensor *const *in)
+{
+    (void)ctx;
+    return gd__softmax_times(BARE(0), BARE(1), (int64_t[]){gd_size(in[0], 0), gd_size(in[0], 1), 1});
+}
+static gd_tensor *apply_softmax_times_first(gd_ctx *ctx, gd_tensor *const *in)
+{
+    (void)ctx;
+    return gd__softmax_times(BARE(0), BARE(1), (int64_t[]){1, gd_size(in[0], 0), gd_size(in[0], 1)});
+}
+static gd_tensor *apply_log_softmax_grad(gd_ctx *ctx, gd_tensor *const *in)
+{
+    (void)ctx;
+    return gd__log_softmax_grad(BARE(0), BARE(1), (int64_t[]){gd_size(in[0], 0), gd_size(in[0], 1), 1});
+}
+static gd_tensor *apply_log_softmax_grad_first(gd_ctx *ctx, gd_tensor *const *in)
+{
+    (void)ctx;
+    return gd__log_softmax_grad(BARE(0), BARE(1), (int64_t[]){1, gd_size(in[0], 0), gd_size(in[0], 1)});
+}
+/* Rows of a matrix, or its columns: softmax of the first operand times the second, or the second's exponentials times sums of the first. */
+static void shares_of(const array *in, bool columns, bool times, array *out)
+{
+    int64_t rows = in->size[0], width = in->size[1], count = columns ? width : rows,
+            n = columns ? rows : width, step = columns ? width : 1;
+    *out = array_new(in->ndim, in->size);
+    out->scale = calloc((size_t)out->numel + 1, sizeof *out->scale);
+    for (int64_t k = 0; k < count; k++) {
+        int64_t first = columns ? k : k * width;
+        long double sum = 0, size = 0;
+        for (int64_t i = first; i < first + n * step; i += step) {
+            sum += times ? expl(in->v[i]) : in->v[i];
+            size += fabsl(in->v[i]);
+        }
+        for (int64_t i = first; i < first + n * step; i += step) {
+            out->v[i] = times ? expl(in->v[i]) / sum * in[1].v[k] : in->v[i] - expl(in[1].v[i]) * sum;
+            out->scale[i] = times ? fabsl(in[1].v[k]) : fabsl(in->v[i]) + expl(in[1].v[i]) * (1 + size);
+        }
+    }
+}
+static void ref_softmax_times(const array *in, array *out) { shares_of(in, false, true, out); }
+static void ref_softmax_times_first(const array *in, array *out) { shares_of(in, true, true, out); }
+static void ref_log_softmax_grad(const array *in, array *out) { shares_of(in, false, false, out); }
+static void ref_log_softmax_grad_first(const array *in, array *out) { shares_of(in, true, false, out); }
+
+APPLY(slope, gd__slope(GD_OP_sinh, 0, in[0], in[1]))
+static void ref_slope(const array *in, array *out)
+{
+    *out = array_new(in->ndim, in->size);
+    for (int64_t i = 0; i < in->numel; i++) out->v[i] = in->v[i] * coshl(in[1].v[i]);
+}
+APPLY(slope_of_power, gd__slope(GD_OP_pow_scalar, 3, in[0], in[1]))
+static void ref_slope_of_power(const array *in, array *out)
+{
+    *out = array_new(in->ndim, in->size);
+    for (int64_t i = 0; i < in->numel; i++) out->v[i] = in->v[i] * 3 * in[1].v[i] * in[1].v[i];
+}
+
 APPLY(softmax_causal, gd__attention_softmax(in[0], 0.5, true))
 static void ref_softmax_causal(const array *in, array *out)
 {
@@ -647,6 +705,66 @@ static const op_case rows[] = {
      .op = GD_OP_softmax_grad,
      .apply = apply_softmax_grad_first,
      .reference = ref_softmax_grad_first,
+     .operands = 2,
+     .in = {FLAT(ANY), FLAT(ANY)},
+     .dtypes = FLOATS,
+     .error = 4},
+    {.name = "softmax_times",
+     .op = GD_OP_softmax_times,
+     .apply = apply_softmax_times,
+     .reference = ref_softmax_times,
+     .operands = 2,
+     .in = {{ANY, "row=2 col=3", NULL, "row=0 col=3", "row=1 col=1", "row=300 col=400", 0},
+            {ANY, "row=2", NULL, "row=0", "row=1", "row=300", 0}},
+     .dtypes = 1 << GD_F32 | 1 << GD_F64,
+     .error = 8},
+    {.name = "softmax_times/first",
+     .op = GD_OP_softmax_times,
+     .apply = apply_softmax_times_first,
+     .reference = ref_softmax_times_first,
+     .operands = 2,
+     .in = {{ANY, "row=2 col=3", NULL, "row=2 col=0", "row=1 col=1", "row=5000 col=3", 0},
+            {ANY, "col=3", NULL, "col=0", "col=1", "col=3", 0}},
+     .dtypes = 1 << GD_F32 | 1 << GD_F64,
+     .error = 8},
+    {.name = "log_softmax_grad",
+     .op = GD_OP_log_softmax_grad,
+     .apply = apply_log_softmax_grad,
+     .reference = ref_log_softmax_grad,
+     .operands = 2,
+     .in = {FLAT(ANY), FLAT(ANY)},
+     .dtypes = 1 << GD_F32 | 1 << GD_F64,
+     .error = 8},
+    {.name = "log_softmax_grad/long",
+     .op = GD_OP_log_softmax_grad,
+     .apply = apply_log_softmax_grad,
+     .reference = ref_log_softmax_grad,
+     .operands = 2,
+     .in = {{ANY, "row=2 col=3", NULL, "row=0 col=3", "row=1 col=1", "row=3 col=5000", 0},
+            {ANY, "row=2 col=3", NULL, "row=0 col=3", "row=1 col=1", "row=3 col=5000", 0}},
+     .dtypes = 1 << GD_F32 | 1 << GD_F64,
+     .error = 8},
+    {.name = "log_softmax_grad/first",
+     .op = GD_OP_log_softmax_grad,
+     .apply = apply_log_softmax_grad_first,
+     .reference = ref_log_softmax_grad_first,
+     .operands = 2,
+     .in = {{ANY, "row=2 col=3", NULL, "row=2 col=0", "row=1 col=1", "row=5000 col=3", 0},
+            {ANY, "row=2 col=3", NULL, "row=2 col=0", "row=1 col=1", "row=5000 col=3", 0}},
+     .dtypes = 1 << GD_F32 | 1 << GD_F64,
+     .error = 8},
+    {.name = "slope",
+     .op = GD_OP_slope,
+     .apply = apply_slope,
+     .reference = ref_slope,
+     .operands = 2,
+     .in = {FLAT(ANY), FLAT(ANY)},
+     .dtypes = FLOATS,
+     .error = 4},
+    {.name = "slope/power",
+     .op = GD_OP_slope,
+     .apply = apply_slope_of_power,
+     .reference = ref_slope_of_power,
      .operands = 2,
      .in = {FLAT(ANY), FLAT(ANY)},
      .dtypes = FLOATS,

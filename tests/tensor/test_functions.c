@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/source_kernels.h"
+#include "tensor/elementwise.h"
 
 #include <math.h>
 
@@ -721,19 +722,22 @@ static void every_instruction_set_gives_the_same_bits(void **state)
     static double x[2][N], want[N], got[N];
     static float narrow[2][N];
     uint64_t seed = 5;
-    for (int op = 0; op < GD_OP_COUNT; op++) {
-        bool here = gd__ops[op].kind == GD_KIND_MAP && gd__ops[op].inputs < 3 &&
-                    gd__vec_base.map[op][GD_AS_F64];
+    for (int k = 0; k < 2 * GD_OP_COUNT; k++) {
+        int op = k / 2, slope = k % 2; /* the operator, and its gradient in one pass */
+        bool here = slope ? gd__has_slope((gd_op_id)op)
+                          : gd__ops[op].kind == GD_KIND_MAP && gd__ops[op].inputs < 3 &&
+                                gd__vec_base.map[op][GD_AS_F64];
         if (op == GD_OP_bessel_j) continue; /* of a whole number, and the same function everywhere */
-        for (int k = 0; here && k < 2 * N; k++)
-            narrow[k % 2][k / 2] = (float)(x[k % 2][k / 2] = any_number(&seed));
+        for (int i = 0; here && i < 2 * N; i++)
+            narrow[i % 2][i / 2] = (float)(x[i % 2][i / 2] = any_number(&seed));
         for (int way = 0; here && way < 4; way++)
             for (int t = 0; t < COUNT_OF(tables) && runs_here(tables[t]); t++) {
                 int wide = way % 2;
                 const double setting[2] = {op == GD_OP_polygamma ? way / 2 : way < 2 ? 2.3 : -0.7, 5};
                 memset(got, 0, sizeof got);
-                tables[t]->map[op][wide ? GD_AS_F64 : GD_AS_F32](
-                    got, wide ? (void *)x[0] : narrow[0], wide ? (void *)x[1] : narrow[1], NULL, N, setting);
+                gd_vec_fn fn = slope ? tables[t]->slopes[op][wide]
+                                     : tables[t]->map[op][wide ? GD_AS_F64 : GD_AS_F32];
+                fn(got, wide ? (void *)x[0] : narrow[0], wide ? (void *)x[1] : narrow[1], NULL, N, setting);
                 if (!t) memcpy(want, got, sizeof want);
                 for (int i = 0; i < N; i++) {
                     double a = wide ? want[i] : (double)((float *)want)[i],

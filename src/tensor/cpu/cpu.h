@@ -33,6 +33,7 @@ typedef struct gd_vec_table {
     const struct gd_pool_table *pool;       /* of f32 and f64: cpu/images/pooling.h */
     const struct gd_sources_table *sources; /* cpu/source_kernels.h */
     gd_vec_fn map[GD_OP_COUNT][GD_AS_COUNT];
+    const gd_vec_fn (*slopes)[2]; /* o = a times the slope of an operator, in terms of b: cpu/slopes_impl.h */
     gd_spaced_fn spaced[GD_OP_COUNT][2]; /* of f32 and f64; NULL: by way of dense copies, same bits */
     gd_vec_fn halves[GD_OP_COUNT]
                     [2]; /* of f16 and bf16 as they lie, where that pays; NULL: by way of f32, same bits */
@@ -41,10 +42,8 @@ typedef struct gd_vec_table {
     gd_convert_fn between[GD_AS_COUNT][GD_AS_COUNT]; /* compute type to compute type */
     float (*sum_f32)(const float *x, int64_t n);     /* in the fixed order of reduce.c */
     double (*sum_f64)(const double *x, int64_t n);
-    float (*sum_halves[2])(const uint16_t *x, int64_t n); /* of f16 and bf16, before it is rounded */
-    /* The highest of sign * x, times sign (1 or -1); NaN where there is one. */
-    float (*highest_f32)(const float *x, int64_t n, float sign);
-    double (*highest_f64)(const double *x, int64_t n, double sign);
+    /* of f16 and bf16, before they are rounded: of rows of n that follow one another */
+    void (*sum_halves[2])(float *out, const uint16_t *x, int64_t rows, int64_t n);
     /* The place of the first of n numbers that equals `wanted`; of the first NaN where that is one. */
     int64_t (*first_f32)(const float *x, int64_t n, float wanted);
     int64_t (*first_f64)(const double *x, int64_t n, double wanted);
@@ -53,11 +52,14 @@ typedef struct gd_vec_table {
 } gd_vec_table;
 
 extern const gd_vec_table gd__vec_base;
+extern const gd_vec_fn gd__slopes_base[GD_OP_COUNT][2];
 #ifdef GD_HAVE_AVX2
 extern const gd_vec_table gd__vec_avx2;
+extern const gd_vec_fn gd__slopes_avx2[GD_OP_COUNT][2];
 #endif
 #ifdef GD_HAVE_AVX512
 extern const gd_vec_table gd__vec_avx512;
+extern const gd_vec_fn gd__slopes_avx512[GD_OP_COUNT][2];
 #endif
 
 static inline const gd_vec_table *gd__vec(const gd_device *device) { return device->state; }

@@ -73,9 +73,10 @@ static void see(operand *o, const gd_vec_table *vec, const gd_tensor *t, int ndi
     o->constant = o->ndim == 0 || (o->ndim == 1 && o->stride[0] == 0);
 }
 
-#define SEED 64 /* bytes that single elements are stored in before memcpy is called */
+#define SEED 64   /* bytes that single elements are stored in before memcpy is called */
+#define NEAR 4096 /* bytes that stay in the nearest cache */
 
-/* What is there already is copied behind itself. */
+/* What is there already is copied behind itself, from a certain size on always the same. */
 void gd__repeat(char *to, const char *from, int64_t n, size_t item)
 {
     size_t bytes = (size_t)n * item, done = item < SEED && bytes >= SEED && SEED % item == 0 ? SEED : item;
@@ -98,7 +99,11 @@ void gd__repeat(char *to, const char *from, int64_t n, size_t item)
         from = seed;
     }
     memcpy(to, from, done);
-    for (; done < bytes; done *= 2) memcpy(to + done, to, done < bytes - done ? done : bytes - done);
+    for (size_t step = done; done < bytes; step = done <= NEAR ? done : step) {
+        size_t more = step < bytes - done ? step : bytes - done;
+        memcpy(to + done, to, more);
+        done += more;
+    }
 }
 
 /* n elements spaced by bytes, here and there.  By types: a memcpy of a size known late is a call for every element. */
@@ -366,9 +371,10 @@ static gd_vec_fn straight_kernel(const gd_vec_table *vec, const gd_call *call, g
     if (gd__is_half(dtype)) {
         for (int k = 0; k < call->nin; k++)
             if (call->in[k]->dtype != dtype) return NULL;
-        return vec->halves[call->op][gd__half_at(dtype)];
+        bool squares = call->op == GD_OP_pow_scalar && call->attrs->f[0] == 2;
+        return vec->halves[squares ? GD_OP_square : call->op][gd__half_at(dtype)];
     }
-    if (gd__ops[call->op].kind == GD_KIND_MAP && vec->store[dtype]) return NULL;
+    if (gd__ops[call->op].kind != GD_KIND_TEST && vec->store[dtype]) return NULL;
     for (int k = call->op == GD_OP_where; k < call->nin; k++)
         if (vec->load[call->in[k]->dtype]) return NULL;
     return fn;
@@ -406,7 +412,10 @@ gd_status gd__cpu_map(gd_device *device, const gd_call *call)
     bool test = gd__ops[call->op].kind == GD_KIND_TEST;
     gd_tensor *typed = call->in[call->op == GD_OP_where ? 1 : 0];
     int type = gd__compute_type(typed->dtype);
-    gd_vec_fn fn = vec->map[call->op][type];
+    bool slope = call->op == GD_OP_slope;
+    gd_vec_fn fn = !slope              ? vec->map[call->op][type]
+                   : type == GD_AS_I64 ? NULL
+                                       : vec->slopes[call->attrs->i[0]][type];
     if (!fn)
         return gd_fail(device->ctx, GD_DTYPE, "%s: not defined for %s", gd__ops[call->op].name,
                        gd_dtype_name(typed->dtype));
@@ -429,6 +438,10 @@ gd_status gd__cpu_map(gd_device *device, const gd_call *call)
     gd__run_tasks(device->ctx, out->numel, (out->numel + j.share - 1) / j.share, piece_task, &j);
     return GD_OK;
 }
+
+gd_status gd__cpu_slope(gd_device *device, const gd_call *call) { return gd__cpu_map(device, call); }
+
+bool gd__has_slope(gd_op_id op) { return gd__vec_base.slopes[op][GD_AS_F32] != NULL; }
 
 double gd__element_f64(gd_op_id op, double a, double b, double setting)
 {
@@ -644,13 +657,15 @@ static void turned_task(void *arg, int64_t task)
 
 static gd_status copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *src);
 
+/* What is not 0, of both operands of `or`. */
 static gd_status float_to_bool(gd_device *device, gd_tensor *dst, const gd_tensor *src)
 {
     gd_scope_begin(device->ctx);
-    gd_tensor *in = (gd_tensor *)(uintptr_t)src, *mask = gd__new(device, GD_BOOL, src->ndim, src->size);
-    gd_status status = mask ? gd__execute(GD_OP_logical_not, &in, 1, &(gd_attrs){0}, &mask, 1) : GD_NOMEM;
-    for (int64_t i = 0; !status && i < mask->numel; i++) mask->data[i] = !mask->data[i];
-    if (!status) status = copy_strided(device, dst, mask);
+    gd_tensor *in = (gd_tensor *)(uintptr_t)src, *both[2] = {in, in}, *mask = dst;
+    bool there = gd__same_shape(dst, src) && gd__contiguous(dst);
+    if (!there) mask = gd__new(device, GD_BOOL, src->ndim, src->size);
+    gd_status status = mask ? gd__execute(GD_OP_logical_or, both, 2, &(gd_attrs){0}, &mask, 1) : GD_NOMEM;
+    if (!status && !there) status = copy_strided(device, dst, mask);
     gd_scope_end(device->ctx);
     return status;
 }

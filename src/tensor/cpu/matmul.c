@@ -179,6 +179,7 @@ static void cut(product *p)
 static char *matrix_at(const product *p, const stack *s, int64_t index)
 {
     int64_t offset = 0;
+    if (p->batch_dims == 1) return s->data + index * s->step[0] * (int64_t)p->item;
     for (int i = p->batch_dims; i-- > 0;) {
         offset += index % p->batch[i] * s->step[i];
         index /= p->batch[i];
@@ -200,6 +201,21 @@ static void add_bias(const product *p, void *c, int64_t rows, int64_t columns, i
                             columns);
 }
 
+/* Of one column and one row: each row of the result is a multiple of the row, or a single column of the column. */
+static bool multiply_vectors(const product *p, const tile *t)
+{
+    gd_spaced_fn times = p->item == sizeof(float) ? p->vec->spaced[GD_OP_mul][GD_AS_F32]
+                                                  : p->vec->spaced[GD_OP_mul][GD_AS_F64];
+    if (p->k != 1 || !p->blas || !times) return false;
+    if (t->n == 1 && t->ldc == 1)
+        times(t->c, t->a, t->a_row, t->b, 0, t->m);
+    else
+        for (int64_t i = 0; i < t->m; i++)
+            times((char *)t->c + i * t->ldc * (int64_t)p->item,
+                  (const char *)t->a + i * t->a_row * (int64_t)p->item, 0, t->b, t->b_col, t->n);
+    return true;
+}
+
 /* Tile number `index` of matrix `batch`. */
 static void run_tile(const product *p, int64_t batch, int64_t index)
 {
@@ -219,7 +235,7 @@ static void run_tile(const product *p, int64_t batch, int64_t index)
         t.c = p->slabs + slab * p->m * p->n * item;
     else
         t.c = matrix_at(p, &p->c, batch) + (top * p->c.row + left) * item;
-    p->multiply(&t);
+    if (!multiply_vectors(p, &t)) p->multiply(&t);
     if (p->bias && p->deep == 1) add_bias(p, t.c, t.m, t.n, left);
 }
 

@@ -1,11 +1,32 @@
 /* One tile of a matrix product, for REAL.  Included by matmul.c once a type, with REAL and LOCAL(name), and for the
  * floating types GEMM, GEMV (CBLAS) and DENSE_GEMM (the plain kernel). */
 
+/* Results of few columns stay in registers; the order of the sums is the same. */
+static inline __attribute__((always_inline)) void LOCAL(narrow)(const tile *t, const int n)
+{
+    const REAL *a = t->a, *b = t->b;
+    REAL *c = t->c;
+    for (int64_t i = 0; i < t->m; i++, c += t->ldc) {
+        REAL sum[4] = {0};
+        for (int64_t l = 0; l < t->k; l++) {
+            const REAL scale = a[i * t->a_row + l * t->a_col], *other = b + l * t->b_row;
+            for (int j = 0; j < n; j++) sum[j] += scale * other[j * t->b_col];
+        }
+        for (int j = 0; j < n; j++) c[j] = sum[j];
+    }
+}
+
 /* Plain loops: cheaper than any call when the tile is tiny, and all there is for integers. */
 static void LOCAL(direct)(const tile *t)
 {
     const REAL *a = t->a, *b = t->b;
     REAL *c = t->c;
+    switch (t->n) {
+    case 2: LOCAL(narrow)(t, 2); return;
+    case 3: LOCAL(narrow)(t, 3); return;
+    case 4: LOCAL(narrow)(t, 4); return;
+    default: break;
+    }
     for (int64_t i = 0; i < t->m; i++) {
         REAL *row = c + i * t->ldc;
         for (int64_t j = 0; j < t->n; j++) row[j] = 0;

@@ -23,6 +23,16 @@ static void results_of(const view *v, double *result, const double *sum, const d
     for (int64_t c = 0; c < n && v->op == GD_OP_log_softmax; c++) result[c] = -result[c];
 }
 
+/* What n shares are multiplied by after that, each rounded: the numbers from `at` on of the second operand; false: nothing. */
+static bool factors(const view *v, double *by, int64_t at, int64_t n)
+{
+    const float *narrow = (const float *)(const void *)v->other;
+    const double *wide = (const double *)(const void *)v->other;
+    for (int64_t c = 0; c < n && v->other; c++)
+        by[c] = v->type == GD_AS_F32 ? (double)narrow[at + c] : wide[at + c];
+    return v->other != NULL;
+}
+
 /* ---- a row at a time ---- */
 
 static void one_row(const view *v, int64_t o)
@@ -32,13 +42,14 @@ static void one_row(const view *v, int64_t o)
     char *out = v->out + (v->op == GD_OP_logsumexp ? o * (int64_t)v->item : o * bytes);
     int64_t count = v->causal ? v->reduced - v->causal + o % v->causal + 1 : v->reduced;
     double highest, shift, result;
-    v->rows->row[GD_FOLD_MAX](&highest, row, count);
+    v->rows->row[GD_FOLD_MAX](&highest, row, 1, count);
     v->rows->shifts(&shift, &highest, 1, v->f);
     double sum = v->rows->exp_row(v->op == GD_OP_softmax ? out : NULL, row, count, v->f, shift);
     results_of(v, &result, &sum, &shift, 1);
     if (v->op == GD_OP_softmax) {
         memset(out + count * (int64_t)v->item, 0, (size_t)((v->reduced - count) * (int64_t)v->item));
         v->rows->scale_row(out, count, result);
+        if (factors(v, &result, o, 1)) v->rows->scale_row(out, count, result);
     } else if (v->op == GD_OP_log_softmax)
         v->rows->shift_row(out, row, v->reduced, result);
     else
@@ -54,8 +65,9 @@ static void exp_rows(void *arg, int64_t task)
 
 /* ---- columns ---- */
 
-/* The results of n columns at x, elements `apart`, to `to` in the same way; of logsumexp one after the other. */
-static void strip(const view *v, char *to, const char *x, int64_t apart, int64_t n)
+/* The results of n columns at x, elements `apart`, to `to` in the same way; of logsumexp one after the other.  The first is
+ * number `at` of all. */
+static void strip(const view *v, char *to, const char *x, int64_t apart, int64_t n, int64_t at)
 {
     double acc[GD_STRIP], shift[GD_STRIP], sum[GD_STRIP] = {0}, result[GD_STRIP];
     bool keep = v->op == GD_OP_softmax;
@@ -63,9 +75,10 @@ static void strip(const view *v, char *to, const char *x, int64_t apart, int64_t
     v->rows->shifts(shift, acc, n, v->f);
     v->rows->exp_columns(keep ? to : NULL, apart, x, apart, v->reduced, n, v->f, shift, sum);
     results_of(v, result, sum, shift, n);
-    if (keep)
+    if (keep) {
         v->rows->scale_columns(to, apart, v->reduced, n, result);
-    else if (v->op == GD_OP_log_softmax)
+        if (factors(v, result, at, n)) v->rows->scale_columns(to, apart, v->reduced, n, result);
+    } else if (v->op == GD_OP_log_softmax)
         v->rows->shift_columns(to, apart, x, apart, v->reduced, n, result);
     else
         v->rows->from_f64(to, result, n, 1);
@@ -81,7 +94,7 @@ static void exp_tiles(void *arg, int64_t task)
         bool one = v->op == GD_OP_logsumexp;
         char *out = v->out + (one ? row : at) * (int64_t)v->item;
         v->rows->turn(tile, GD_TILE_ROWS, v->in + at * (int64_t)v->item, v->reduced, n, v->reduced);
-        strip(v, one ? out : (char *)done, (const char *)tile, GD_TILE_ROWS, n);
+        strip(v, one ? out : (char *)done, (const char *)tile, GD_TILE_ROWS, n, row);
         if (!one) v->rows->turn(out, v->reduced, done, GD_TILE_ROWS, v->reduced, n);
     }
 }
@@ -95,7 +108,8 @@ static void exp_strips(void *arg, int64_t task)
                 n = v->inner - column < GD_STRIP ? v->inner - column : GD_STRIP;
         int64_t at = o * v->reduced * v->inner + column,
                 to = v->op == GD_OP_logsumexp ? o * v->inner + column : at;
-        strip(v, v->out + to * (int64_t)v->item, v->in + at * (int64_t)v->item, v->inner, n);
+        strip(v, v->out + to * (int64_t)v->item, v->in + at * (int64_t)v->item, v->inner, n,
+              o * v->inner + column);
     }
 }
 
@@ -103,9 +117,9 @@ static void exp_strips(void *arg, int64_t task)
 
 typedef struct tall {
     view v;
-    int64_t wide, chunk, chunks;  /* rows of memory in a wide one; wide rows in a chunk */
-    double *shift, *sum, *result; /* [outer, wide * inner], sum: [outer, chunks, wide * inner] */
-    bool finishing;               /* the second pass */
+    int64_t wide, chunk, chunks;       /* rows of memory in a wide one; wide rows in a chunk */
+    double *shift, *sum, *result, *by; /* [outer, wide * inner], sum: [outer, chunks, wide * inner] */
+    bool finishing;                    /* the second pass */
 } tall;
 
 /* The wide rows of a chunk; the last has what is left over as rows of their own. */
@@ -119,9 +133,10 @@ static void tall_part(const tall *m, int64_t o, int64_t first, int64_t rows, int
     if (!m->finishing)
         v->rows->exp_columns(v->op == GD_OP_softmax ? to : NULL, columns, x, columns, rows, columns, v->f,
                              m->shift + o * width, sum);
-    else if (v->op == GD_OP_softmax)
+    else if (v->op == GD_OP_softmax) {
         v->rows->scale_columns(to, columns, rows, columns, result);
-    else
+        if (v->other) v->rows->scale_columns(to, columns, rows, columns, m->by + o * width);
+    } else
         v->rows->shift_columns(to, columns, x, columns, rows, columns, result);
 }
 
@@ -151,6 +166,8 @@ static void join_tall(tall *m)
         for (int64_t i = v->inner; i < width; i++) sum[i % v->inner] += sum[i];
         results_of(v, result, sum, m->shift + o * width, v->inner);
         for (int64_t i = v->inner; i < width; i++) result[i] = result[i - v->inner];
+        double *by = m->by + o * width;
+        for (int64_t i = 0; i < width && factors(v, by + i, o * v->inner, v->inner); i += v->inner) {}
         if (v->op == GD_OP_logsumexp)
             v->rows->from_f64(v->out + o * v->inner * (int64_t)v->item, result, v->inner, 1);
     }
@@ -165,12 +182,13 @@ static gd_status exp_tall(gd_device *device, view *seen)
     view *v = &m.v, most = *seen;
     int64_t width = m.wide * v->inner, all = v->reduced / m.wide, results = v->outer * width;
     m.chunks = (all + m.chunk - 1) / m.chunk;
-    size_t bytes = (size_t)(results * (3 + m.chunks)) * sizeof(double);
+    size_t bytes = (size_t)(results * (4 + m.chunks)) * sizeof(double);
     double *room = gd__calloc(ctx, bytes);
     if (!room) return GD_NOMEM;
     m.shift = room;
     m.result = room + results;
-    m.sum = room + 2 * results;
+    m.by = room + 2 * results;
+    m.sum = room + 3 * results;
     most.out = (char *)(m.sum + results * m.chunks);
     gd_status status = gd__fold(device, &most, GD_FOLD_MAX);
     for (int64_t o = 0; o < v->outer && !status; o++) {
@@ -194,6 +212,7 @@ static gd_status exponentials(gd_device *device, const gd_call *call)
         v.causal = call->attrs->i[5];
     else
         v.f = 1;
+    if (v.op == GD_OP_softmax_times) v.op = GD_OP_softmax;
     if (call->out[0]->numel == 0) return GD_OK;
     v.blocks = (v.inner + GD_STRIP - 1) / GD_STRIP;
     if (v.inner == 1 && v.reduced && v.reduced <= GD_TILE_LONG && !v.causal)
@@ -214,6 +233,8 @@ gd_status gd__cpu_logsumexp(gd_device *device, const gd_call *call) { return exp
 gd_status gd__cpu_softmax(gd_device *device, const gd_call *call) { return exponentials(device, call); }
 
 gd_status gd__cpu_log_softmax(gd_device *device, const gd_call *call) { return exponentials(device, call); }
+
+gd_status gd__cpu_softmax_times(gd_device *device, const gd_call *call) { return exponentials(device, call); }
 
 /* ---- scale y (g - sum g y) ---- */
 
@@ -258,6 +279,82 @@ gd_status gd__cpu_softmax_grad(gd_device *device, const gd_call *call)
         gd__spread(device, &v, v.outer * v.blocks, v.reduced * (v.inner < GD_STRIP ? v.inner : GD_STRIP),
                    softmax_grads);
     return GD_OK;
+}
+
+/* ---- g - exp(y) sum g ---- */
+
+#define SHARES 1024 /* of rows or columns side by side */
+#define PIECE  4096 /* elements of one of few long rows */
+
+static int64_t rows_together(const view *v)
+{
+    return v->reduced <= GD_TILE_LONG ? GD_TILE_ROWS : v->reduced <= SHARES / 16 ? 16 : 8;
+}
+
+/* Some rows: their sums, then each beside its own. */
+static void less_rows(void *arg, int64_t task)
+{
+    view *v = arg;
+    double sums[GD_TILE_ROWS], shares[SHARES];
+    int64_t together = rows_together(v), item = (int64_t)v->item;
+    EACH_UNIT(v, task, u)
+    {
+        int64_t row = u * together, n = v->outer - row < together ? v->outer - row : together,
+                at = row * v->reduced * item;
+        (v->reduced <= GD_TILE_LONG ? v->rows->short_rows : v->rows->row)[GD_FOLD_SUM](sums, v->in + at, n,
+                                                                                       v->reduced);
+        if (n * v->reduced <= SHARES) {
+            v->rows->runs(shares, sums, n, 1, v->reduced, 0);
+            v->rows->less_shares(v->out + at, v->in + at, v->other + at, shares, 1, n * v->reduced);
+            continue;
+        }
+        for (int64_t r = 0; r < n; r++, at += v->reduced * item)
+            v->rows->less_shares(v->out + at, v->in + at, v->other + at, (const char *)sums + r * item, 0,
+                                 v->reduced);
+    }
+}
+
+/* A piece of an outer row, whose sums are in `partial`: of short rows several side by side. */
+static void less_pieces(void *arg, int64_t task)
+{
+    view *v = arg;
+    char shares[SHARES * 8];
+    int64_t item = (int64_t)v->item;
+    EACH_UNIT(v, task, u)
+    {
+        int64_t o = u / v->chunks, first = u % v->chunks * v->chunk, all = v->reduced * v->inner,
+                n = all - first < v->chunk ? all - first : v->chunk, wide = v->inner, step;
+        const char *share = v->partial + o * v->inner * item;
+        if (v->inner > 1 && v->inner <= SHARES / 2) {
+            gd__repeat(shares, share, SHARES / v->inner, (size_t)(v->inner * item));
+            wide = SHARES / v->inner * v->inner;
+            share = shares;
+        }
+        for (int64_t i = 0; i < n; i += step) {
+            int64_t at = (o * all + first + i) * item;
+            step = v->inner == 1 || n - i < wide ? n - i : wide;
+            v->rows->less_shares(v->out + at, v->in + at, v->other + at, share, v->inner > 1, step);
+        }
+    }
+}
+
+gd_status gd__cpu_log_softmax_grad(gd_device *device, const gd_call *call)
+{
+    view v = gd__reduction_of(device, call), sum = v;
+    if (call->out[0]->numel == 0) return GD_OK;
+    if (v.inner == 1 && v.reduced <= PIECE) {
+        int64_t together = rows_together(&v);
+        gd__spread(device, &v, (v.outer + together - 1) / together, 8 * together * v.reduced, less_rows);
+        return GD_OK;
+    }
+    size_t bytes = (size_t)(v.outer * v.inner) * v.item;
+    if (!(sum.out = v.partial = gd__alloc(device->ctx, bytes))) return GD_NOMEM;
+    gd_status status = gd__fold(device, &sum, GD_FOLD_SUM);
+    v.chunk = v.inner > PIECE ? v.inner : PIECE / v.inner * v.inner;
+    v.chunks = (v.reduced * v.inner + v.chunk - 1) / v.chunk;
+    if (!status) gd__spread(device, &v, v.outer * v.chunks, 8 * v.chunk, less_pieces);
+    gd__free(device->ctx, v.partial, bytes);
+    return status;
 }
 
 /* ---- standardized rows: (x - mean) / sqrt(variance + eps) ---- */

@@ -113,20 +113,30 @@ static void join_row(const view *v, char *acc, const char *x, int64_t n)
         for (int64_t i = 0; i < n; i++) a[i] *= b[i];
 }
 
+/* How many units from u on, of those up to `end`, have chunks of the same length: rows that follow one another. */
+static int64_t equal_chunks(const view *v, int64_t u, int64_t end)
+{
+    int64_t left = v->chunks - u % v->chunks, last = v->reduced - (v->chunks - 1) * v->chunk;
+    if (last == v->chunk || v->chunks == 1) return end - u;
+    return left == 1 ? 1 : left - 1 < end - u ? left - 1 : end - u;
+}
+
 static void fold_rows(void *arg, int64_t task)
 {
     view *v = arg;
-    EACH_UNIT(v, task, u)
-    {
+    int64_t u = task * v->units_per_task, end = u + v->units_per_task, count;
+    if (end > v->units) end = v->units;
+    for (; u < end; u += count) {
         unit p = unit_at(v, u);
+        int64_t n = p.last - p.first;
         char *out = v->partial + p.at * (int64_t)v->item;
+        count = v->rows ? equal_chunks(v, u, end) : 1;
         if (gd__is_half(v->dtype))
-            *(float *)(void *)out = v->vec->sum_halves[gd__half_at(v->dtype)]((const void *)p.x,
-                                                                              p.last - p.first);
+            v->vec->sum_halves[gd__half_at(v->dtype)]((float *)(void *)out, (const void *)p.x, count, n);
         else if (v->rows)
-            v->rows->row[v->fold](out, p.x, p.last - p.first);
+            v->rows->row[v->fold](out, p.x, count, n);
         else
-            *(int64_t *)(void *)out = fold_integers(v, p.x, p.last - p.first);
+            *(int64_t *)(void *)out = fold_integers(v, p.x, n);
     }
 }
 
@@ -144,29 +154,42 @@ static void fold_tiles(void *arg, int64_t task)
     }
 }
 
+/* Rows of numbers that are loaded first: as many at a time as there is room for, what was folded before as the first of them. */
+static void fold_loaded(const view *v, const unit *p, char *acc)
+{
+    int64_t room[4 * COLUMNS], most = (int64_t)sizeof room / (int64_t)v->item / p->n,
+                               bytes = p->n * (int64_t)v->item;
+    for (int64_t r = p->first, rows; r < p->last; r += rows) {
+        int64_t kept = r > p->first;
+        char *to = (char *)room + kept * bytes;
+        rows = p->last - r < most - kept ? p->last - r : most - kept;
+        const char *x = p->x + (r - p->first) * v->inner * (int64_t)v->step;
+        if (kept) memcpy(room, acc, (size_t)bytes);
+        if (p->n == v->inner)
+            v->load(to, x, rows * p->n);
+        else
+            for (int64_t k = 0; k < rows; k++)
+                v->load(to + k * bytes, x + k * v->inner * (int64_t)v->step, p->n);
+        v->rows->columns[v->fold](acc, room, p->n, rows + kept, p->n);
+    }
+}
+
 static void fold_columns(void *arg, int64_t task)
 {
     view *v = arg;
-    int64_t loaded[4 * COLUMNS];
+    int64_t loaded[COLUMNS];
     EACH_UNIT(v, task, u)
     {
         unit p = unit_at(v, u);
         char *acc = v->partial + p.at * (int64_t)v->item;
-        int64_t elements = (p.last - p.first) * v->inner;
-        bool together = p.n == v->inner && elements <= 4 * COLUMNS; /* short rows are loaded all at once */
-        if (v->rows && v->load && together) v->load(loaded, p.x, elements);
-        if (v->rows && (!v->load || together)) {
-            v->rows->columns[v->fold](acc, v->load ? (const void *)loaded : p.x, v->inner, p.last - p.first,
-                                      p.n);
-            continue;
-        }
+        if (v->rows && v->load)
+            fold_loaded(v, &p, acc);
+        else if (v->rows)
+            v->rows->columns[v->fold](acc, p.x, v->inner, p.last - p.first, p.n);
         const char *x = p.x;
-        for (int64_t r = p.first; r < p.last; r++, x += v->inner * (int64_t)v->step) {
-            const char *from = x;
-            if (v->load) {
-                v->load(loaded, x, p.n);
-                from = (const char *)loaded;
-            }
+        for (int64_t r = p.first; r < p.last && !v->rows; r++, x += v->inner * (int64_t)v->step) {
+            if (v->load) v->load(loaded, x, p.n);
+            const char *from = v->load ? (const char *)loaded : x;
             if (r == p.first)
                 memcpy(acc, from, (size_t)p.n * v->item);
             else
@@ -268,10 +291,11 @@ static double element(const view *v, const char *data, int64_t i)
                                 : ((const double *)(const void *)data)[i];
 }
 
-static double highest_of(const view *v, const char *x, int64_t n, double sign)
+static double extreme_of(const view *v, const char *x, int64_t n)
 {
-    return v->type == GD_AS_F32 ? (double)v->vec->highest_f32((const float *)(const void *)x, n, (float)sign)
-                                : v->vec->highest_f64((const double *)(const void *)x, n, sign);
+    double found;
+    v->rows->row[v->f < 0 ? GD_FOLD_MIN : GD_FOLD_MAX](&found, x, 1, n);
+    return element(v, (const char *)&found, 0);
 }
 
 /* The place of the extreme of n elements: block by block, then in the first block that has it. */
@@ -281,7 +305,7 @@ static int64_t place_in_row(const view *v, const char *row, int64_t length)
     int64_t at = 0;
     for (int64_t r = 0; r < length && best == best; r += BLOCK) {
         int64_t n = length - r < BLOCK ? length - r : BLOCK;
-        double here = highest_of(v, row + r * (int64_t)v->item, n, sign);
+        double here = extreme_of(v, row + r * (int64_t)v->item, n);
         if (r && here == here && sign * here <= sign * best) continue;
         best = here;
         at = r;
@@ -459,52 +483,39 @@ gd_status gd__cpu_all(gd_device *device, const gd_call *call) { return truth(dev
 
 /* ---- cumsum ---- */
 
-#define RUNNING(type)                                                     \
-    {                                                                     \
-        const type *x = (const type *)(const void *)v->in + at;           \
-        type *to = (type *)(void *)v->out + at, sum = 0;                  \
-        if (v->reverse)                                                   \
-            for (int64_t r = v->reduced; r-- > 0;) to[r] = sum += x[r];   \
-        else                                                              \
-            for (int64_t r = 0; r < v->reduced; r++) to[r] = sum += x[r]; \
-    }
-
-static void running_row(const view *v, int64_t at)
+static void running_integers(const view *v, int64_t at, int64_t n, int64_t step)
 {
-    if (v->type == GD_AS_F32)
-        RUNNING(float)
-    else if (v->type == GD_AS_F64)
-        RUNNING(double)
-    else
-        RUNNING(uint64_t)
+    uint64_t sums[COLUMNS] = {0};
+    const uint64_t *x = (const uint64_t *)(const void *)v->in;
+    for (int64_t r = 0; r < v->reduced; r++, at += step)
+        for (int64_t i = 0; i < n; i++) ((uint64_t *)(void *)v->out)[at + i] = sums[i] += x[at + i];
 }
 
 static void running_sums(void *arg, int64_t task)
 {
     view *v = arg;
-    double sums[COLUMNS];
-    uint64_t *whole = (uint64_t *)(void *)sums;
     EACH_UNIT(v, task, u)
     {
         int64_t o = u / v->blocks, column = u % v->blocks * COLUMNS, at = o * v->reduced * v->inner + column,
                 n = v->inner - column < COLUMNS ? v->inner - column : COLUMNS, step = v->inner;
-        if (v->inner == 1) {
-            running_row(v, at);
-            continue;
-        }
-        memset(sums, 0, (size_t)n * 8);
         if (v->reverse) {
             at += (v->reduced - 1) * v->inner;
             step = -step;
         }
-        for (int64_t r = 0; r < v->reduced; r++, at += step)
-            if (v->rows)
-                v->rows->running(v->out + at * (int64_t)v->item, sums, v->in + at * (int64_t)v->item, n);
-            else
-                for (int64_t i = 0; i < n; i++)
-                    ((uint64_t *)(void *)v->out)[at + i] = whole[i] +=
-                        ((const uint64_t *)(const void *)v->in)[at + i];
+        if (v->rows)
+            v->rows->running(v->out + at * (int64_t)v->item, v->in + at * (int64_t)v->item, step, v->reduced,
+                             n);
+        else
+            running_integers(v, at, n, step);
     }
+}
+
+static void running_along_rows(void *arg, int64_t task)
+{
+    view *v = arg;
+    int64_t row = task * v->units_per_task, rows = v->units - row, at = row * v->reduced * (int64_t)v->item;
+    if (rows > v->units_per_task) rows = v->units_per_task;
+    v->rows->running_rows(v->out + at, v->in + at, rows, v->reduced, v->reverse);
 }
 
 gd_status gd__cpu_cumsum(gd_device *device, const gd_call *call)
@@ -514,6 +525,6 @@ gd_status gd__cpu_cumsum(gd_device *device, const gd_call *call)
     v.blocks = (v.inner + COLUMNS - 1) / COLUMNS;
     if (call->out[0]->numel)
         gd__spread(device, &v, v.outer * v.blocks, v.reduced * (v.inner < COLUMNS ? v.inner : COLUMNS),
-                   running_sums);
+                   v.rows && v.inner == 1 ? running_along_rows : running_sums);
     return GD_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef GD_TENSOR_CPU_ROW_KERNELS_H
 #define GD_TENSOR_CPU_ROW_KERNELS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What a fold joins elements by; SQUARES: the sum of their squares. */
@@ -18,8 +19,8 @@ typedef struct gd_rows_table {
     void (*columns[GD_FOLD_COUNT])(void *acc, const void *x, int64_t apart, int64_t rows, int64_t columns);
     /* acc[c] joined with x[c] */
     void (*join[GD_FOLD_COUNT])(void *acc, const void *x, int64_t columns);
-    /* n elements in sixteen lanes, then the lanes pairwise */
-    void (*row[GD_FOLD_COUNT])(void *out, const void *x, int64_t n);
+    /* out[r]: n elements of each of some rows that follow one another, in sixteen lanes, then the lanes pairwise */
+    void (*row[GD_FOLD_COUNT])(void *out, const void *x, int64_t rows, int64_t n);
     /* columns[] for rows of at most GD_TILE_LONG elements, at most GD_TILE_ROWS of them, in the order of row[] */
     void (*short_rows[GD_FOLD_COUNT])(void *out, const void *x, int64_t rows, int64_t n);
     /* As columns of MAX or MIN (sign 1 or -1) with the place of the first extreme, counted from `first`; the first NaN wins. */
@@ -47,6 +48,8 @@ typedef struct gd_rows_table {
     void (*softmax_grad)(void *to, const void *g, const void *y, int64_t apart, int64_t rows, int64_t columns,
                          double factor);
     void (*softmax_grad_row)(void *to, const void *g, const void *y, int64_t n, double factor);
+    /* to = g - exp(y) share, of n numbers; across: 1, or 0 for one share */
+    void (*less_shares)(void *to, const void *g, const void *y, const void *share, int64_t across, int64_t n);
     /* Mean and 1 / sqrt(variance + eps) of a row. */
     void (*moments)(const void *x, int64_t n, double eps, double *mean, double *rate);
     /* (x - mean) rate, times weight plus bias unless they are NULL */
@@ -58,8 +61,10 @@ typedef struct gd_rows_table {
     /* weight[c] += g y, bias[c] += g, of one row */
     void (*norm_sums)(double *weight, double *bias, const void *g, const void *x, int64_t n, double mean,
                       double rate);
-    /* to[c] = x[c] + sums[c]; sums becomes that: of each row in turn */
-    void (*running)(void *to, void *sums, const void *x, int64_t columns);
+    /* to[c] = the sum of x[c] of the rows up to this one; `step` elements from row to row, of which 0 is added to the first */
+    void (*running)(void *to, const void *x, int64_t step, int64_t rows, int64_t columns);
+    /* Sums along rows of n elements that follow one another. */
+    void (*running_rows)(void *to, const void *x, int64_t rows, int64_t n, bool reverse);
     /* to[r n + k] = from[r apart + k step], for `rows` runs of n elements */
     void (*runs)(void *to, const void *from, int64_t rows, int64_t apart, int64_t n, int64_t step);
     /* n elements: every `by`-th, the first at `begin` (which may be before 0), is one of the `size` elements of `from`, which are `step`

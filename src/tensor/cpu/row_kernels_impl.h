@@ -20,6 +20,7 @@
         return;                                                                      \
     }
 
+/* Four rows at a time: each is a run of memory that processors fetch ahead. */
 #define COLUMNS(name, fold, of)                                                               \
     static void NAME(columns_##name)(void *acc_, const void *x_, int64_t apart, int64_t rows, \
                                      int64_t columns)                                         \
@@ -33,20 +34,23 @@
         case 4: FEW_COLUMNS(fold, of, 4)                                                      \
         default: break;                                                                       \
         }                                                                                     \
-        int64_t c = 0;                                                                        \
-        for (; c + WIDE <= columns; c += WIDE) {                                              \
-            T wide[WIDE];                                                                     \
-            for (int k = 0; k < WIDE; k++) wide[k] = of(x[c + k]);                            \
-            for (int64_t r = 1; r < rows; r++) {                                              \
-                const T *restrict y = x + r * apart + c;                                      \
-                for (int k = 0; k < WIDE; k++) wide[k] = fold(wide[k], of(y[k]));             \
-            }                                                                                 \
-            for (int k = 0; k < WIDE; k++) acc[c + k] = wide[k];                              \
-        }                                                                                     \
-        for (int64_t k = c; k < columns; k++) acc[k] = of(x[k]);                              \
-        for (int64_t r = 1; r < rows && c < columns; r++) {                                   \
+        for (int64_t k = 0; k < columns; k++) acc[k] = of(x[k]);                              \
+        int64_t r = 1;                                                                        \
+        for (; r + 4 <= rows; r += 4) {                                                       \
             const T *restrict y = x + r * apart;                                              \
-            for (int64_t k = c; k < columns; k++) acc[k] = fold(acc[k], of(y[k]));            \
+            for (int64_t k = 0; k < columns; k++) {                                           \
+                T a = acc[k];                                                                 \
+                const T b = of(y[k]), c = of(y[k + apart]), d = of(y[k + 2 * apart]),         \
+                        e = of(y[k + 3 * apart]);                                             \
+                a = fold(a, b);                                                               \
+                a = fold(a, c);                                                               \
+                a = fold(a, d);                                                               \
+                acc[k] = fold(a, e);                                                          \
+            }                                                                                 \
+        }                                                                                     \
+        for (; r < rows; r++) {                                                               \
+            const T *restrict y = x + r * apart;                                              \
+            for (int64_t k = 0; k < columns; k++) acc[k] = fold(acc[k], of(y[k]));            \
         }                                                                                     \
     }                                                                                         \
     static void NAME(join_##name)(void *acc_, const void *x_, int64_t columns)                \
@@ -56,20 +60,102 @@
         for (int64_t k = 0; k < columns; k++) acc[k] = fold(acc[k], x[k]);                    \
     }
 
-/* lanes: what the row is folded in before the lanes are joined pairwise */
-#define ROW(name, fold, of, lanes)                                                    \
-    static void NAME(row_##name)(void *out, const void *x_, int64_t n)                \
-    {                                                                                 \
-        const T *restrict x = x_;                                                     \
-        T lane[lanes];                                                                \
-        for (int k = 0; k < lanes; k++) lane[k] = (T)NAME(begin_##name);              \
-        int64_t i = 0;                                                                \
-        for (; i + lanes <= n; i += lanes)                                            \
-            for (int k = 0; k < lanes; k++) lane[k] = fold(lane[k], of(x[i + k]));    \
-        for (int k = 0; i + k < n; k++) lane[k] = fold(lane[k], of(x[i + k]));        \
-        for (int width = lanes / 2; width; width /= 2)                                \
-            for (int k = 0; k < width; k++) lane[k] = fold(lane[k], lane[k + width]); \
-        *(T *)out = lane[0];                                                          \
+/* Rows in sixteen lanes; some rows together, as one alone would wait for its own sums.  The lanes are joined pairwise. */
+typedef T NAME(vector) __attribute__((vector_size(VECTOR)));
+typedef T NAME(loose) __attribute__((vector_size(VECTOR), aligned(sizeof(T)), may_alias));
+enum {
+    NAME(PARTS) = LANES * sizeof(T) / VECTOR, /* vectors of a row's lanes */
+    NAME(TOGETHER) = NAME(PARTS) < 8 ? 8 / NAME(PARTS) : 1
+};
+
+#define LANES_OF(name, of)                                                                                   \
+    static inline __attribute__((always_inline)) void NAME(lanes_##name)(const int rows, T *out, const T *x, \
+                                                                         int64_t n)                          \
+    {                                                                                                        \
+        enum { V = NAME(PARTS), W = VECTOR / sizeof(T) };                                                    \
+        NAME(vector) sum[8 * V] = {{0}};                                                                     \
+        int64_t i = 0;                                                                                       \
+        for (; i + LANES <= n; i += LANES)                                                                   \
+            _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)                                           \
+                _Pragma("GCC unroll 8") for (int v = 0; v < V; v++)                                          \
+            {                                                                                                \
+                const NAME(vector) y = *(const NAME(loose) *)(const void *)(x + r * n + i + v * W);          \
+                sum[r * V + v] += of(y);                                                                     \
+            }                                                                                                \
+        for (int r = 0; r < rows; r++) {                                                                     \
+            T lane[LANES];                                                                                   \
+            memcpy(lane, &sum[r * V], sizeof lane);                                                          \
+            for (int k = 0; i + k < n; k++) lane[k] += of(x[r * n + i + k]);                                 \
+            for (int width = LANES / 2; width; width /= 2)                                                   \
+                for (int k = 0; k < width; k++) lane[k] += lane[k + width];                                  \
+            out[r] = lane[0];                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void NAME(row_##name)(void *out_, const void *x_, int64_t rows, int64_t n)                        \
+    {                                                                                                        \
+        const T *x = x_;                                                                                     \
+        T *out = out_;                                                                                       \
+        int64_t r = 0;                                                                                       \
+        for (; r + NAME(TOGETHER) <= rows; r += NAME(TOGETHER))                                              \
+            NAME(lanes_##name)(NAME(TOGETHER), out + r, x + r * n, n);                                       \
+        for (; r < rows; r++) NAME(lanes_##name)(1, out + r, x + r * n, n);                                  \
+    }
+
+static void NAME(row_prod)(void *out_, const void *x_, int64_t rows, int64_t n)
+{
+    const T *restrict x = x_;
+    T *restrict out = out_;
+    for (int64_t r = 0; r < rows; r++, x += n) {
+        T lane[WIDE];
+        for (int k = 0; k < WIDE; k++) lane[k] = 1;
+        int64_t i = 0;
+        for (; i + WIDE <= n; i += WIDE)
+            for (int k = 0; k < WIDE; k++) lane[k] *= x[i + k];
+        for (int k = 0; i + k < n; k++) lane[k] *= x[i + k];
+        for (int width = WIDE / 2; width; width /= 2)
+            for (int k = 0; k < width; k++) lane[k] *= lane[k + width];
+        out[r] = lane[0];
+    }
+}
+
+/* The order changes no extreme, nor does an element that is seen twice: the last ones of a row.  NaNs, which no comparison sees, are
+ * noted apart. */
+typedef BITS NAME(mask) __attribute__((vector_size(VECTOR)));
+
+#define ROW_EXTREME(name, beyond)                                                                            \
+    static inline __attribute__((always_inline)) void NAME(look_##name)(NAME(mask) * best, NAME(mask) * nan, \
+                                                                        NAME(vector) y)                      \
+    {                                                                                                        \
+        const NAME(mask) more = y beyond(NAME(vector)) * best;                                               \
+        *best = ((NAME(mask))y & more) | (*best & ~more);                                                    \
+        *nan |= y != y;                                                                                      \
+    }                                                                                                        \
+    static void NAME(row_##name)(void *out_, const void *x_, int64_t rows, int64_t n)                        \
+    {                                                                                                        \
+        enum { W = VECTOR / sizeof(T), ALL = 4 * W };                                                        \
+        const T *x = x_;                                                                                     \
+        T *out = out_;                                                                                       \
+        for (int64_t r = 0; r < rows; r++, x += n) {                                                         \
+            const NAME(mask) none = (NAME(mask))((NAME(vector)){0} + (T)NAME(begin_##name));                 \
+            NAME(mask) best[4] = {none, none, none, none}, nan[2] = {{0}};                                   \
+            T lane[W], most = (T)NAME(begin_##name);                                                         \
+            BITS bad[W], some = 0;                                                                           \
+            int64_t i = 0;                                                                                   \
+            for (; i + ALL <= n; i += ALL)                                                                   \
+                _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) NAME(look_##name)(                       \
+                    &best[k], &nan[k % 2], *(const NAME(loose) *)(const void *)(x + i + k * W));             \
+            for (; i + W <= n; i += W)                                                                       \
+                NAME(look_##name)(&best[0], &nan[0], *(const NAME(loose) *)(const void *)(x + i));           \
+            if (i && i < n)                                                                                  \
+                NAME(look_##name)(&best[1], &nan[1], *(const NAME(loose) *)(const void *)(x + n - W));       \
+            for (int k = 1; k < 4; k++) NAME(look_##name)(&best[0], &nan[0], (NAME(vector))best[k]);         \
+            nan[0] |= nan[1];                                                                                \
+            memcpy(lane, &best[0], sizeof lane);                                                             \
+            memcpy(bad, &nan[0], sizeof bad);                                                                \
+            for (int k = 0; k < W; k++) most = lane[k] beyond most ? lane[k] : most, some |= bad[k];         \
+            for (; i < n && n < W; i++) most = x[i] beyond most ? x[i] : most, some |= x[i] != x[i];         \
+            out[r] = some ? (T)NAN : most;                                                                   \
+        }                                                                                                    \
     }
 
 /* As in a row: `begin` turns -0 into 0 in a sum, lanes without elements change nothing. */
@@ -114,60 +200,52 @@ COLUMNS(squares, FOLD_SUM, SQUARE)
 COLUMNS(prod, FOLD_PROD, )
 COLUMNS(max, FOLD_MAX, )
 COLUMNS(min, FOLD_MIN, )
-ROW(sum, FOLD_SUM, , LANES)
-ROW(squares, FOLD_SUM, SQUARE, LANES)
-ROW(prod, FOLD_PROD, , WIDE)
-/* the order changes no extreme */
-#define ROW_EXTREME(name, fold)                                                       \
-    static void NAME(row_##name)(void *out, const void *x_, int64_t n)                \
-    {                                                                                 \
-        const T *restrict x = x_;                                                     \
-        T wide[WIDE];                                                                 \
-        int64_t rows = n / WIDE, i = rows * WIDE;                                     \
-        for (int k = 0; k < WIDE; k++) wide[k] = (T)NAME(begin_##name);               \
-        if (rows) NAME(columns_##name)(wide, x, WIDE, rows, WIDE);                    \
-        for (int k = 0; i + k < n; k++) wide[k] = fold(wide[k], x[i + k]);            \
-        for (int width = WIDE / 2; width; width /= 2)                                 \
-            for (int k = 0; k < width; k++) wide[k] = fold(wide[k], wide[k + width]); \
-        *(T *)out = wide[0];                                                          \
-    }                                                                                 \
-    SHORT_ROWS(name, fold, )
+LANES_OF(sum, )
+LANES_OF(squares, SQUARE)
 SHORT_ROWS(sum, FOLD_SUM, )
 SHORT_ROWS(squares, FOLD_SUM, SQUARE)
 SHORT_ROWS(prod, FOLD_PROD, )
-ROW_EXTREME(max, FOLD_MAX)
-ROW_EXTREME(min, FOLD_MIN)
+SHORT_ROWS(max, FOLD_MAX, )
+SHORT_ROWS(min, FOLD_MIN, )
+ROW_EXTREME(max, >)
+ROW_EXTREME(min, <)
 
 /* Places are kept in numbers as wide as T, which vectors want: row numbers of a chunk, which are small. */
+static inline __attribute__((always_inline)) void NAME(places_of)(const int count, T *acc, int64_t *place,
+                                                                  const T *x, int64_t apart, int64_t rows,
+                                                                  int64_t first, T sign)
+{
+    T best[WIDE], at[WIDE];
+    for (int k = 0; k < count; k++) best[k] = sign * x[k], at[k] = 0;
+    for (int64_t r = 1; r < rows; r++) {
+        const T *restrict y = x + r * apart;
+        T now = (T)r;
+        for (int k = 0; k < count; k++) {
+            T b = sign * y[k], old = best[k];
+            int better = ((b > old) | (b != b)) & (old == old);
+            best[k] = better ? b : old;
+            at[k] = better ? now : at[k];
+        }
+    }
+    for (int k = 0; k < count; k++) acc[k] = sign * best[k];
+    for (int k = 0; k < count; k++) place[k] = first + (int64_t)at[k];
+}
+
 static void NAME(places)(void *acc_, int64_t *restrict place, const void *x_, int64_t apart, int64_t rows,
                          int64_t columns, int64_t first, double sign_)
 {
     const T *restrict x = x_, sign = (T)sign_;
     T *restrict acc = acc_;
-    for (int64_t c = 0; c < columns; c += WIDE) {
-        int count = columns - c < WIDE ? (int)(columns - c) : WIDE;
-        T best[WIDE], at[WIDE];
-        for (int k = 0; k < WIDE; k++) best[k] = k < count ? sign * x[c + k] : 0, at[k] = 0;
-        for (int64_t r = 1; r < rows; r++) {
-            const T *restrict y = x + r * apart + c;
-            T now = (T)r;
-            if (count == WIDE)
-                for (int k = 0; k < WIDE; k++) {
-                    T b = sign * y[k], old = best[k];
-                    int better = ((b > old) | (b != b)) & (old == old);
-                    best[k] = better ? b : old;
-                    at[k] = better ? now : at[k];
-                }
-            else
-                for (int k = 0; k < count; k++) {
-                    T b = sign * y[k], old = best[k];
-                    int better = ((b > old) | (b != b)) & (old == old);
-                    best[k] = better ? b : old;
-                    at[k] = better ? now : at[k];
-                }
-        }
-        for (int k = 0; k < count; k++) acc[c + k] = sign * best[k];
-        for (int k = 0; k < count; k++) place[c + k] = first + (int64_t)at[k];
+    int64_t c = 0;
+    for (; c + WIDE <= columns; c += WIDE)
+        NAME(places_of)(WIDE, acc + c, place + c, x + c, apart, rows, first, sign);
+    switch (columns - c) {
+    case 0: break;
+    case 1: NAME(places_of)(1, acc + c, place + c, x + c, apart, rows, first, sign); break;
+    case 2: NAME(places_of)(2, acc + c, place + c, x + c, apart, rows, first, sign); break;
+    case 3: NAME(places_of)(3, acc + c, place + c, x + c, apart, rows, first, sign); break;
+    case 4: NAME(places_of)(4, acc + c, place + c, x + c, apart, rows, first, sign); break;
+    default: NAME(places_of)((int)(columns - c), acc + c, place + c, x + c, apart, rows, first, sign);
     }
 }
 
@@ -243,7 +321,7 @@ static double NAME(exp_row)(void *to_, const void *x_, int64_t n, double scale_,
         int64_t count = n - i < BLOCK ? n - i : BLOCK;
         T *restrict z = to ? to + i : thrown;
         for (int64_t k = 0; k < count; k++) z[k] = F(exp)(scale * x[i + k] + shift);
-        NAME(row_sum)(&part, z, count);
+        NAME(row_sum)(&part, z, 1, count);
         sum += (double)part;
     }
     return sum;
@@ -274,6 +352,17 @@ static void NAME(softmax_grad)(void *to_, const void *g_, const void *y_, int64_
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
             to[r * apart + c] = (T)(factor * (double)y[r * apart + c] * ((double)g[r * apart + c] - dot[c]));
+}
+
+static void NAME(less_shares)(void *to_, const void *g_, const void *y_, const void *share_, int64_t across,
+                              int64_t n)
+{
+    const T *restrict g = g_, *restrict y = y_, *restrict share = share_, one = *share;
+    T *restrict to = to_;
+    if (across)
+        for (int64_t i = 0; i < n; i++) to[i] = g[i] - F(exp)(y[i]) * share[i];
+    else
+        for (int64_t i = 0; i < n; i++) to[i] = g[i] - F(exp)(y[i]) * one;
 }
 
 /* ---- sums of rows in f64: sixteen lanes, then the lanes pairwise ---- */
@@ -376,11 +465,55 @@ static void NAME(norm_sums)(double *restrict weight, double *restrict bias, cons
     }
 }
 
-static void NAME(running)(void *to_, void *sums_, const void *x_, int64_t columns)
+/* Sums of few columns stay in registers. */
+static void NAME(running)(void *to_, const void *x_, int64_t step, int64_t rows, int64_t columns)
 {
     const T *restrict x = x_;
-    T *restrict to = to_, *restrict sums = sums_;
-    for (int64_t c = 0; c < columns; c++) to[c] = sums[c] += x[c];
+    T *restrict to = to_;
+#define FEW(n)                                                          \
+    if (columns == n) {                                                 \
+        T sum[n] = {0};                                                 \
+        for (int64_t r = 0; r < rows; r++, x += step, to += step)       \
+            for (int c = 0; c < n; c++) to[c] = sum[c] = sum[c] + x[c]; \
+        return;                                                         \
+    }
+    FEW(1)
+    FEW(2)
+    FEW(3)
+    FEW(4)
+#undef FEW
+    for (int64_t c = 0; c < columns && rows; c++) to[c] = 0 + x[c];
+    for (int64_t r = 1; r < rows; r++) {
+        const T *restrict before = to;
+        x += step, to += step;
+        for (int64_t c = 0; c < columns; c++) to[c] = before[c] + x[c];
+    }
+}
+
+/* The same of each of some rows, from its first or its last element on. */
+static void NAME(running_rows)(void *to_, const void *x_, int64_t rows, int64_t n, bool reverse)
+{
+    const T *restrict x = x_;
+    T *restrict to = to_;
+#define FEW(length)                                                     \
+    if (n == length && !reverse) {                                      \
+        for (int64_t r = 0; r < rows; r++, x += length, to += length) { \
+            T sum = 0;                                                  \
+            for (int k = 0; k < length; k++) to[k] = sum = sum + x[k];  \
+        }                                                               \
+        return;                                                         \
+    }
+    FEW(2)
+    FEW(3)
+    FEW(4)
+#undef FEW
+    for (int64_t r = 0; r < rows; r++, x += n, to += n) {
+        T sum = 0;
+        for (int64_t k = 0; k < n; k++) {
+            int64_t at = reverse ? n - 1 - k : k;
+            to[at] = sum = sum + x[at];
+        }
+    }
 }
 
 #undef FOLD_SUM
@@ -392,7 +525,7 @@ static void NAME(running)(void *to_, void *sums_, const void *x_, int64_t column
 #undef COLUMNS
 #undef SHORT_ROWS
 #undef ROW_EXTREME
-#undef ROW
+#undef LANES_OF
 #undef ADD_UP
 #undef BLOCK
 

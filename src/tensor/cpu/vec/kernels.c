@@ -358,6 +358,7 @@ BOTH_HALVES(div, x / y, x / y)
     }
 #define BOTH_BITS(op, e) BITS(op, f16, 0x7C00, e) BITS(op, bf16, 0x7F80, e)
 BOTH_BITS(neg, x ^ 0x8000)
+BOTH_BITS(abs, x & 0x7FFF)
 BOTH_BITS(relu, (uint16_t)(x - 0x8001) < most ? 0 : x)
 BOTH_BITS(relu_grad, (uint16_t)(y - 1) < most ? x : 0)
 
@@ -388,6 +389,13 @@ BOTH_SPACED(div, /)
 /* ---- sums: sixteen lanes, then the lanes pairwise; the same order for every vector width ---- */
 
 #define LANES 16
+#if defined __AVX512F__
+#define VECTOR 64 /* bytes of a register */
+#elif defined __AVX2__
+#define VECTOR 32
+#else
+#define VECTOR 16
+#endif
 #define JOIN_LANES(type)                                                \
     static inline type type##_of_lanes(type *lane)                      \
     {                                                                   \
@@ -432,57 +440,39 @@ SUM(sum_f16, float, uint16_t, gd__f16_to_f32)
 #endif
 SUM(sum_bf16, float, uint16_t, gd__bf16_to_f32)
 
-#ifdef __aarch64__
-/* NEON's maximum is NaN where an operand is. */
-#define HIGHEST(name, type, suffix, vector)                                                                \
-    static type name(const type *x, int64_t n, type sign)                                                  \
-    {                                                                                                      \
-        const int64_t width = 16 / (int64_t)sizeof *x, whole = n - n % width;                              \
-        vector best = vdupq_n_##suffix(-sign * (type)INFINITY);                                            \
-        if (sign > 0)                                                                                      \
-            for (int64_t i = 0; i < whole; i += width) best = vmaxq_##suffix(best, vld1q_##suffix(x + i)); \
-        else                                                                                               \
-            for (int64_t i = 0; i < whole; i += width) best = vminq_##suffix(best, vld1q_##suffix(x + i)); \
-        type highest = sign * (sign > 0 ? vmaxvq_##suffix(best) : vminvq_##suffix(best));                  \
-        for (int64_t i = whole; i < n; i++)                                                                \
-            highest = sign * x[i] > highest || x[i] != x[i] ? sign * x[i] : highest;                       \
-        return sign * highest;                                                                             \
+static void sum_rows_f16(float *out, const uint16_t *x, int64_t rows, int64_t n)
+{
+    for (int64_t r = 0; r < rows; r++) out[r] = sum_f16(x + r * n, n);
+}
+
+/* Four rows together: one alone would wait for its own sums. */
+typedef uint16_t halves __attribute__((vector_size(VECTOR / 2), aligned(2), may_alias));
+typedef uint32_t words __attribute__((vector_size(VECTOR)));
+typedef float floats __attribute__((vector_size(VECTOR)));
+static void sum_rows_bf16(float *out, const uint16_t *x, int64_t rows, int64_t n)
+{
+    enum { V = LANES * 4 / VECTOR, ROWS = V < 4 ? 4 / V : 1 };
+    int64_t r = 0;
+    for (; r + ROWS <= rows; r += ROWS, x += ROWS * n) {
+        floats sum[ROWS * V] = {{0}};
+        int64_t i = 0;
+        for (; i + LANES <= n; i += LANES)
+#pragma GCC unroll 4
+            for (int k = 0; k < ROWS; k++)
+#pragma GCC unroll 4
+                for (int v = 0; v < V; v++) {
+                    const halves h = *(const halves *)(const void *)(x + k * n + i + v * (VECTOR / 4));
+                    sum[k * V + v] += (floats)(__builtin_convertvector(h, words) << 16);
+                }
+        for (int k = 0; k < ROWS; k++) {
+            float lane[LANES];
+            memcpy(lane, &sum[k * V], sizeof lane);
+            for (int j = 0; i + j < n; j++) lane[j] += gd__bf16_to_f32(x[k * n + i + j]);
+            out[r + k] = float_of_lanes(lane);
+        }
     }
-HIGHEST(highest_f32, float, f32, float32x4_t)
-HIGHEST(highest_f64, double, f64, float64x2_t)
-#else
-/* In vectors of gcc and clang: neither makes them of a loop that chooses. */
-#define HIGHEST(name, type, bits)                                                                  \
-    typedef type name##_vector __attribute__((vector_size(16), aligned(sizeof(type)), may_alias)); \
-    typedef bits name##_mask __attribute__((vector_size(16)));                                     \
-    static type name(const type *x, int64_t n, type sign)                                          \
-    {                                                                                              \
-        enum { WIDTH = 16 / sizeof(type) };                                                        \
-        name##_mask best = (name##_mask)((name##_vector){0} - (type)INFINITY), nan = {0};          \
-        type highest = -(type)INFINITY;                                                            \
-        int64_t i = 0;                                                                             \
-        for (; i + WIDTH <= n; i += WIDTH) {                                                       \
-            name##_vector y = sign * *(const name##_vector *)(const void *)(x + i);                \
-            name##_mask higher = y > (name##_vector)best;                                          \
-            best = (higher & (name##_mask)y) | (~higher & best);                                   \
-            nan |= y != y;                                                                         \
-        }                                                                                          \
-        bits some = 0;                                                                             \
-        for (int k = 0; k < WIDTH; k++) {                                                          \
-            type y = ((name##_vector)best)[k];                                                     \
-            highest = y > highest ? y : highest;                                                   \
-            some |= nan[k];                                                                        \
-        }                                                                                          \
-        for (; i < n; i++) {                                                                       \
-            type y = sign * x[i];                                                                  \
-            highest = y > highest ? y : highest;                                                   \
-            some |= y != y;                                                                        \
-        }                                                                                          \
-        return some ? (type)NAN : sign * highest;                                                  \
-    }
-HIGHEST(highest_f32, float, int32_t)
-HIGHEST(highest_f64, double, int64_t)
-#endif
+    for (; r < rows; r++, x += n) out[r] = sum_bf16(x, n);
+}
 
 /* The first of n numbers that equals one of them; the first NaN where it is one.  In vectors of gcc and clang, as a loop that may
  * end early is none. */
@@ -545,6 +535,7 @@ const gd_vec_table JOIN(gd__vec_, GD_ISA) = {
 #define OP0(name, nin, nout, kind, needs, takes)              kind(name, takes)
 #include "tensor/ops.def"
         },
+    .slopes = JOIN(gd__slopes_, GD_ISA),
     .load = {[GD_F16] = load_f16,
              [GD_BF16] = load_bf16,
              [GD_I32] = load_i32,
@@ -567,15 +558,13 @@ const gd_vec_table JOIN(gd__vec_, GD_ISA) = {
     .halves =
         {
 #define HALF(op) [GD_OP_##op] = {op##_f16, op##_bf16},
-            HALF(neg) HALF(square) HALF(sqrt) HALF(relu) HALF(relu_grad) HALF(add_scalar) HALF(mul_scalar)
-                HALF(add) HALF(sub) HALF(mul) HALF(div)
+            HALF(neg) HALF(abs) HALF(square) HALF(sqrt) HALF(relu) HALF(relu_grad) HALF(add_scalar)
+                HALF(mul_scalar) HALF(add) HALF(sub) HALF(mul) HALF(div)
 #undef HALF
         },
     .sum_f32 = sum_f32,
     .sum_f64 = sum_f64,
-    .sum_halves = {sum_f16, sum_bf16},
-    .highest_f32 = highest_f32,
-    .highest_f64 = highest_f64,
+    .sum_halves = {sum_rows_f16, sum_rows_bf16},
     .first_f32 = first_f32,
     .first_f64 = first_f64,
     .add_f32 = add_into_f32,

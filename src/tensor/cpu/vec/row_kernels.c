@@ -11,23 +11,35 @@
 #define JOIN(a, b)  JOIN2(a, b)
 #define NAME(name)  JOIN(name, SUFFIX)
 
+#if defined __AVX512F__
+#define VECTOR 64 /* bytes of a register */
+#elif defined __AVX2__
+#define VECTOR 32
+#else
+#define VECTOR 16
+#endif
+
 #define LANES 16
 #define WIDE  64  /* columns whose results stay in registers */
 #define ADDED 128 /* terms that are added in the type itself before the sum continues in f64 */
 
 #define T       float
+#define BITS    int32_t
 #define SUFFIX  _f32
 #define F(name) gd__##name##_f32
 #include "tensor/cpu/row_kernels_impl.h"
 #undef T
+#undef BITS
 #undef SUFFIX
 #undef F
 
 #define T       double
+#define BITS    int64_t
 #define SUFFIX  _f64
 #define F(name) gd__##name##_f64
 #include "tensor/cpu/row_kernels_impl.h"
 #undef T
+#undef BITS
 #undef SUFFIX
 #undef F
 
@@ -44,9 +56,10 @@
         .shift_columns = shift_columns##suffix, .shifts = shifts##suffix, .logs = logs##suffix,    \
         .from_f64 = from_f64##suffix, .exp_row = exp_row##suffix, .scale_row = scale_row##suffix,  \
         .shift_row = shift_row##suffix, .softmax_grad = softmax_grad##suffix,                      \
-        .softmax_grad_row = softmax_grad_row##suffix, .moments = moments##suffix,                  \
-        .standardize = standardize##suffix, .standardize_grad = standardize_grad##suffix,          \
-        .norm_sums = norm_sums##suffix, .running = running##suffix, .runs = runs##suffix,          \
+        .softmax_grad_row = softmax_grad_row##suffix, .less_shares = less_shares##suffix,          \
+        .moments = moments##suffix, .standardize = standardize##suffix,                            \
+        .standardize_grad = standardize_grad##suffix, .norm_sums = norm_sums##suffix,              \
+        .running = running##suffix, .running_rows = running_rows##suffix, .runs = runs##suffix,    \
         .padded = padded##suffix,                                                                  \
     }
 
