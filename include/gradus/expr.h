@@ -31,8 +31,8 @@
  *
  * Both sides of c ? a : b are computed; if the derivative of the side not chosen is infinite or NaN, so is the gradient.
  *
- * Names are letters, digits and _, not starting with a digit, or any text between backquotes.  pi, e and inf are numbers unless a
- * variable has that name.  Arrays meet as tensors do (gradus/tensor.h).  Constants are folded when the text is read, and equal parts
+ * Names are letters of any script (UTF-8), digits, subscripts and _, not starting with a digit, or any text between backquotes.  pi, e and
+ * inf are numbers unless a variable has that name.  Arrays meet as tensors do (gradus/tensor.h).  Constants are folded when the text is read, and equal parts
  * are computed once. */
 #ifndef GRADUS_EXPR_H
 #define GRADUS_EXPR_H

@@ -17,11 +17,6 @@ typedef struct book {
     size_t bytes;
 } book;
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || gd__parser_digit(c);
-}
-
 /* `name =` or `name(a, b) =` at the place of p, which ends behind the '='. */
 static bool left_side(gd_expr_parser *p, definition *d)
 {
@@ -63,8 +58,8 @@ static bool mentions(const book *b, const definition *d, const definition *wante
         size_t first = at;
         if (b->text[at] == '#') {
             while (at < d->end && b->text[at] != '\n') at++;
-        } else if (is_letter(b->text[at])) {
-            while (at < d->end && is_letter(b->text[at])) at++;
+        } else if (gd__name_letter(b->text + at, d->end - at)) {
+            for (size_t n = 1; n; at += n) n = gd__name_letter(b->text + at, d->end - at);
             if (at - first == wanted->length && !memcmp(b->text + first, wanted->name, wanted->length))
                 return true;
         } else

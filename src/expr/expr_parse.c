@@ -1,7 +1,7 @@
 /* Reading an expression: recursive descent, one function a level of precedence; see expr.h for the language. */
 #include "expr/expr_parser.h"
 #include "base/system.h"
-#include "base/text/number.h"
+#include "base/text/compose.h"
 #include "base/text/suggest.h"
 
 #include <math.h>
@@ -31,11 +31,13 @@ int GD_PRINTF(3, 4) gd__parser_fail(gd_expr_parser *p, size_t at, const char *fo
 static const char *found(const gd_expr_parser *p, char buf[32])
 {
     if (p->at >= p->size) return "the end";
-    unsigned char c = (unsigned char)p->text[p->at];
-    if (c < 0x20 || c >= 0x7F)
-        (void)snprintf(buf, 32, "the byte 0x%02X", c);
+    char c[5] = {0};
+    memcpy(c, p->text + p->at, p->size - p->at < 4 ? p->size - p->at : 4);
+    size_t length = gd__utf8_length(c);
+    if (!length || gd__is_control(c, length))
+        (void)snprintf(buf, 32, "the byte 0x%02X", (unsigned)(unsigned char)*c);
     else
-        (void)snprintf(buf, 32, "'%c'", c);
+        (void)snprintf(buf, 32, "'%.*s'", (int)length, c);
     return buf;
 }
 
@@ -69,8 +71,6 @@ bool gd__parser_accept(gd_expr_parser *p, char c)
     return true;
 }
 
-static bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-
 /* The name at the current place; *name points into the text.  False where there is none, or with an error. */
 bool gd__parser_name(gd_expr_parser *p, const char **name, size_t *length)
 {
@@ -87,8 +87,9 @@ bool gd__parser_name(gd_expr_parser *p, const char **name, size_t *length)
         p->at = begin + *length + 2;
         return true;
     }
-    if (!letter(c)) return false;
-    while (p->at < p->size && (letter(p->text[p->at]) || gd__parser_digit(p->text[p->at]))) p->at++;
+    if (gd__parser_digit(c)) return false;
+    for (size_t n = 1; n; p->at += n) n = gd__name_letter(p->text + p->at, p->size - p->at);
+    if (p->at == begin) return false;
     *name = p->text + begin;
     *length = p->at - begin;
     return true;
@@ -252,11 +253,11 @@ static int read_axis(gd_expr_parser *p, gd_expr_arguments *a)
     if (a->axis) return gd__parser_fail(p, p->at, "axis is given twice");
     p->at++;
     int64_t axis;
-    if (letter(gd__parser_peek(p))) {
-        if (!gd__parser_name(p, &name, &length)) return -1;
+    if (gd__parser_name(p, &name, &length)) {
         a->axis = gd__intern(p->e->ctx, name, length);
         return a->axis ? 1 : -1;
     }
+    if (gd_error(p->e->ctx)) return -1;
     return whole_number(p, "an axis", &axis) && set_axis(p, a, axis) ? 1 : -1;
 }
 

@@ -101,7 +101,11 @@ static void unknown_letters_are_their_numbers_and_are_said_once(void **state)
         if (said) assert_null(strstr(said + 1, "warning"));
     }
     put("d.csv", "größe,température\n1,2\n2,3.1\n3,4\n4,4.8\n");
-    works("fit 'a+b*`größe`' d.csv --y 'température' --param a=1 --param b=1 --plot f.png");
+    works("fit 'a+b*größe' d.csv --y température --param a=1 --param b=1 --plot f.png");
+    works("fit 'température = α+β*größe' d.csv --param α=1 --param β=1 --bound 'β>0' --json");
+    assert_non_null(strstr(out, "\"β\""));
+    assert_int_equal(gradus("fit 'a+b*grösse' d.csv --y température --param a=1 --param b=1"), 2);
+    assert_non_null(strstr(err, "unknown name 'grösse', did you mean 'größe'?"));
 }
 
 /* ---- curves ---- */

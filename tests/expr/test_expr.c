@@ -198,6 +198,15 @@ static void bindings_name_parts(void **state)
     check("`strange name` = 4; `strange name` / 2", 2);
 }
 
+static void names_have_letters_of_any_script(void **state)
+{
+    (void)state;
+    check("größe = 4; größe / 2 + `größe`", 6);
+    check("µ=3;σ₁=2;f(ξ)=ξ^2+µ;f(σ₁)", 7);
+    check("высота=2;高さ=5;_ñ9 = 1;высота*高さ-_ñ9", 9);
+    check("sum(né = 1..3, né)", 6);
+}
+
 static void indices_choose_elements_and_ranges(void **state)
 {
     (void)state;
@@ -593,7 +602,13 @@ static void mistakes_are_pointed_at(void **state)
             "expression: column 21: unknown function 'deacy', did you mean 'decay'?");
     refused("`abc", "expression: column 1: no closing '`'");
     refused("``", "expression: column 1: an empty name");
-    refused("x + \xC3\xA9", "expression: column 5: a number, a name or '(' expected, the byte 0xC3 found");
+    refused("x + \xC3\xA9", "expression: column 5: unknown name '\xC3\xA9'");
+    refused("x + \xC3", "expression: column 5: a number, a name or '(' expected, the byte 0xC3 found");
+    refused("2 \xC3\x97 x", "expression: column 3: an operator expected, '\xC3\x97' found");
+    refused("x \xE2\x88\x92 1", "expression: column 3: an operator expected, '\xE2\x88\x92' found");
+    refused("x\xC2\xB2", "expression: column 2: an operator expected, '\xC2\xB2' found");
+    refused("x + \xE2\x82\xAC",
+            "expression: column 5: a number, a name or '(' expected, '\xE2\x82\xAC' found");
     refused("`\xC3\xA9` + 1", "expression: column 1: unknown name '\xC3\xA9'");
     refused("1 + `\xC3\xA9` ** 2", "expression: column 5: unknown name '\xC3\xA9'");
     refused("\x01", "expression: column 1: a number, a name or '(' expected, the byte 0x01 found");
@@ -753,6 +768,7 @@ int main(void)
         TEST(folded_calls_agree_with_evaluated_ones),
         TEST(constants_give_way_to_variables),
         TEST(bindings_name_parts),
+        TEST(names_have_letters_of_any_script),
         TEST(indices_choose_elements_and_ranges),
         TEST(arrays_meet_as_in_numpy),
         TEST(conditions_choose),

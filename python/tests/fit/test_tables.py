@@ -182,3 +182,18 @@ def test_frames_of_polars_and_tables_of_pyarrow():
         assert taken(table, "y")["y"] == pytest.approx([2, NAN, 6, 8], nan_ok=True)
         assert gd.Model("a*x").fit(table, y="y", a=1, nan_policy="omit").params["a"].value == pytest.approx(2)
         assert gd.train(table.select(["x", "who"]), target="x", model="linear", epochs=2).predict(table).shape == (4,)
+
+
+def test_columns_have_names_of_any_script():
+    pd = pytest.importorskip("pandas")
+    t = np.linspace(0, 3, 20)
+    table = pd.DataFrame({"größe": t, "高さ": 2 * np.exp(-0.7 * t), "my col": t})
+    fit = gd.fit("高さ = α*exp(-β*größe)", table, params={"α": 1, "β": 1})
+    assert fit.params["α"] == pytest.approx(2) and fit.params["β"] == pytest.approx(0.7)
+    other = gd.fit(lambda größe, α, β: α * gd.exp(-β * größe), table, y="高さ", params={"α": 1, "β": 1}, bound=["β>0"])
+    assert other.params["β"] == pytest.approx(0.7)
+    assert gd.fit("高さ = α*exp(-β*`my col`)", table, params={"α": 1, "β": 1}).params["β"] == pytest.approx(0.7)
+    with pytest.raises(gd.ParseError, match="unknown name 'grösse', did you mean 'größe'"):
+        gd.fit("高さ = α*exp(-β*grösse)", table, params={"α": 1, "β": 1})
+    model = gd.Model("α*exp(-β*größe)", independent_vars=["größe"])
+    assert model.fit(table["高さ"], größe=table["größe"], α=1, β=1).best_values["β"] == pytest.approx(0.7)

@@ -1,5 +1,6 @@
 /* JSON, CSV cells and text for terminals; see compose.h. */
 #include "base/text/compose.h"
+#include "base/text/ascii.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -38,8 +39,6 @@ size_t gd__utf8_length(const char *text)
     return length;
 }
 
-/* ---- data on a terminal ---- */
-
 static uint32_t code_of(const char *text, size_t length)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -48,6 +47,29 @@ static uint32_t code_of(const char *text, size_t length)
     for (size_t i = 1; i < length; i++) code = code << 6 | (s[i] & 0x3Fu);
     return code;
 }
+
+/* Ranges that hold no letters, first and last. */
+static const uint32_t no_letters[][2] = {
+    {0x80, 0xA9},     {0xAB, 0xB4},     {0xB6, 0xB9},       {0xBB, 0xBF},       {0xD7, 0xD7},
+    {0xF7, 0xF7},     {0x37E, 0x37E},   {0x2000, 0x207F},   {0x208A, 0x208F},   {0x20A0, 0x20CF},
+    {0x2150, 0x2BFF}, {0x2E00, 0x2E7F}, {0x3000, 0x3004},   {0x3007, 0x3030},   {0xE000, 0xF8FF},
+    {0xFD3E, 0xFD3F}, {0xFE00, 0xFE6F}, {0xFEFF, 0xFF0F},   {0xFF1A, 0xFF20},   {0xFF3B, 0xFF40},
+    {0xFF5B, 0xFF65}, {0xFFE0, 0xFFFF}, {0x1F000, 0x1FAFF}, {0xE0000, 0x10FFFF}};
+
+size_t gd__name_letter(const char *text, size_t size)
+{
+    char few[5] = {0};
+    memcpy(few, text, size < 4 ? size : 4);
+    if (gd__is_letter(*few) || gd__is_digit(*few) || *few == '_') return 1;
+    size_t length = gd__utf8_length(few);
+    if (length < 2) return 0;
+    uint32_t code = code_of(few, length);
+    for (size_t i = 0; i < sizeof no_letters / sizeof *no_letters; i++)
+        if (code >= no_letters[i][0] && code <= no_letters[i][1]) return 0;
+    return length;
+}
+
+/* ---- data on a terminal ---- */
 
 /* Ranges that end a line, change the direction of writing, or are invisible: they could hide one name inside a second. */
 static const uint32_t controls[][2] = {{0x00, 0x1F},     {0x7F, 0x9F},      {0xAD, 0xAD},

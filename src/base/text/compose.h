@@ -45,5 +45,8 @@ size_t gd__plain_piece(const char *text, size_t size, size_t *at, bool lines, ch
 
 /* Bytes of the UTF-8 character at a NUL-terminated text, 0 if it is malformed (overlong, surrogate, beyond U+10FFFF). */
 size_t gd__utf8_length(const char *text);
+/* Bytes of the letter, digit or _ at the beginning of `size` bytes, 0 if there is none.  Beyond ASCII: letters of all scripts, their
+ * marks and subscripts, but no operators, arrows, punctuation, superscripts, pictures. */
+size_t gd__name_letter(const char *text, size_t size);
 
 #endif

@@ -58,7 +58,9 @@ static void offer_files(line *l) { gd__text_add(&l->cli->out, ":files\n"); }
 static size_t name_start(const char *text)
 {
     size_t at = strlen(text);
-    while (at && (gd__is_letter(text[at - 1]) || gd__is_digit(text[at - 1]) || text[at - 1] == '_')) at--;
+    while (at && (gd__is_letter(text[at - 1]) || gd__is_digit(text[at - 1]) || text[at - 1] == '_' ||
+                  (unsigned char)text[at - 1] >= 0x80))
+        at--;
     return at;
 }
 
