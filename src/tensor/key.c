@@ -96,7 +96,7 @@ static gd_tensor *fitting_mask(const plan *p, int axis, gd_tensor *mask)
     for (int i = 0; i < mask->ndim && mask; i++) {
         const char *here = gd__name(x, axis + i), *there = gd__name(mask, i);
         if (mask->size[i] != x->size[axis + i])
-            return gd__refuse(x->head.ctx, GD_SHAPE,
+            return gd__refuse(x->head.ctx, GD_INDEX,
                               "%s: the mask has %lld elements on its axis %s, the tensor %lld on its axis %s",
                               p->what, (long long)mask->size[i], gd__axis_text(mask, i, a),
                               (long long)x->size[axis + i], gd__axis_text(x, axis + i, b));

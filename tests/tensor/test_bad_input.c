@@ -147,7 +147,7 @@ static bool make(tensors *t, gd_ctx *ctx)
     X(VALUE, gd_norm(t->vector, 0, NULL, false), "norm: p is 0, must be above 0")                            \
     X(VALUE, gd_norm(t->vector, NAN, NULL, false), "norm: p is nan, must be above 0")                        \
     X(VALUE, gd_dropout(t->vector, 1), "dropout: p is 1, must be at least 0 and below 1")                    \
-    X(VALUE, gd_conv2d(t->image, t->image, NULL, 0, 0), "conv2d: a window of 3 x 3, stride 0, padding 0")    \
+    X(VALUE, gd_conv2d(t->image, t->image, NULL, 0, 0), "conv2d: a window of 3 pixels, stride 0, padding 0") \
     X(VALUE, gd_avg_pool2d(t->image, 0, 1, 0), "avg_pool2d: a window of 0 x 0")                              \
     X(VALUE, gd_layer_norm(t->matrix, "1", NULL, NULL, -1), "layer_norm: eps is -1")                         \
     /* places */                                                                                             \
@@ -168,7 +168,7 @@ static bool make(tensors *t, gd_ctx *ctx)
     X(INDEX, gd_get(t->matrix, KEY(AT(INDEX(t->ctx, 0, 1)), AT(INDEX(t->ctx, 0, 1, 2)))),                    \
       "get: indices of 2 and 3 elements on an axis do not broadcast")                                        \
     X(DTYPE, gd_get(t->vector, KEY(AT(t->vector))), "get: an index is f64, not an integer or a mask")        \
-    X(SHAPE, gd_get(t->matrix, KEY(AT(t->truth))),                                                           \
+    X(INDEX, gd_get(t->matrix, KEY(AT(t->truth))),                                                           \
       "get: the mask has 3 elements on its axis 0, the tensor 2")                                            \
     X(SHAPE, gd_get(t->vector, KEY(NEW, NEW, NEW, NEW, NEW, NEW, NEW, NEW)), "get: the result would have 9") \
     X(VALUE, gd_get(t->vector, KEY((gd_key){.kind = GD_KEY_SLICE})), "get: the step of a slice is 0")        \

@@ -213,7 +213,7 @@ def test_places_that_are_not_there_are_refused():
 @pytest.mark.parametrize("key, kind", [(([0, 1], [0, 1, 2]), IndexError), ((0, 0, 0), IndexError), (([0], [0], [0]), IndexError),
                                        ((..., 0, ...), IndexError), (([0], ..., ...), IndexError), (0.5, TypeError), ([0.5], TypeError),
                                        (gd.tensor([0.5]), TypeError), (object(), TypeError), ({0}, TypeError), (["a"], Exception),
-                                       (([True, False], 0), ValueError), (gd.tensor([[True] * 3] * 3), ValueError)])
+                                       (([True, False], 0), IndexError), (gd.tensor([[True] * 3] * 3), IndexError)])
 def test_keys_that_mean_nothing_are_refused(key, kind):
     x = gd.ones((3, 4))
     with pytest.raises(kind):
@@ -411,3 +411,12 @@ def test_assignment_brings_labels_into_order():
         a = gd.tensor([1.0, 2.0], axes="i", labels={"i": ["x", "y"]})
         a[key] = gd.tensor([8.0, 9.0], axes="i", labels={"i": ["y", "x"]})
         assert a.tolist() == [9, 8]
+
+
+def test_a_mask_of_another_size_is_an_index_error():
+    x = gd.ones((2, 3))
+    for mask in ([True, False, True], [[True, False], [False, True]]):
+        with pytest.raises(IndexError, match="the mask has"):
+            x[gd.tensor(mask)]
+        with pytest.raises(IndexError, match="the mask has"):
+            x[gd.tensor(mask)] = 0.0

@@ -175,3 +175,8 @@ def test_what_is_not_there_is_refused_by_name():
 def test_a_number_that_a_dtype_cannot_hold_pads_nothing():
     with pytest.raises(OverflowError, match="300 does not fit into u8"):
         gd.pad(gd.tensor([1, 2], dtype="u8"), [1], [1], 300)
+
+
+def test_the_sign_of_minus_zero_is_zero():
+    signs = gd.sign(gd.tensor([-0.0, 0.0, -2.0, float("nan")]))
+    assert [str(v) for v in signs.tolist()] == ["0.0", "0.0", "-1.0", "nan"]
