@@ -490,24 +490,20 @@ static gd_status tri(gd_device *device, const gd_call *call)
     return go(device, CUDA_FULL_tri, x->dtype, x->dtype, &a, BY_THREAD);
 }
 
-/* See cpu/windows.c for the layouts. */
+/* See cpu/images/unfold.c for the layouts. */
 static gd_status windows(gd_device *device, const gd_call *call)
 {
     bool fold = call->op == GD_OP_fold2d;
     gd_tensor *image = fold ? call->out[0] : call->in[0];
     const int64_t *i = call->attrs->i;
-    int64_t batch = image->size[0], channels = image->size[1], places = i[0] * i[1];
-    int64_t down = (i[4] + 2 * i[3] - i[0]) / i[2] + 1, across = (i[5] + 2 * i[3] - i[1]) / i[2] + 1,
-            count = down * across;
-    bool together = i[6];
-    full_args a = {.n = fold ? image->numel : batch * channels * places * count,
+    int64_t down = (i[4] + 2 * i[3] - 1 - (i[0] - 1) * (i[8] + 1)) / i[2] + 1, stride = i[2] + i[7],
+            across = (i[5] + 2 * i[3] - 1 - (i[1] - 1) * (i[9] + 1)) / stride + 1;
+    full_args a = {.n = fold ? image->numel : image->size[0] * image->size[1] * i[0] * i[1] * down * across,
                    .in = {call->in[0]->data},
                    .out = call->out[0]->data,
                    .f = {call->attrs->f[0]},
-                   .i = {batch, channels, i[4], i[5], i[0], i[1], i[2], i[3], down, across,
-                         together ? channels * places * count : count,
-                         together ? places * count : places * batch * count, together ? 1 : batch * count,
-                         together ? places : 1}};
+                   .i = {image->size[0], image->size[1], i[4], i[5], i[0], i[1], i[2], i[3], down, across,
+                         i[6], stride, i[8] + 1, i[9] + 1}};
     return go(device, fold ? CUDA_FULL_fold2d : CUDA_FULL_unfold2d, image->dtype, image->dtype, &a,
               BY_THREAD);
 }

@@ -37,13 +37,17 @@ gd_class *gd_class_linear(gd_ctx *ctx);
 
 /* Start from gd_conv2d_defaults(). */
 typedef struct gd_conv2d_options {
-    int stride, padding; /* default 1, 0 */
-    bool bias;           /* default true */
-    gd_dtype dtype;      /* default f32 */
+    int stride, padding;  /* default 1, 0 */
+    int dilation, groups; /* of gd_conv_options; default 1 */
+    bool bias;            /* default true */
+    gd_dtype dtype;       /* default f32 */
+    bool same;            /* default false; true: pads so that height and width stay, for stride 1 */
+    /* Along the width, if different from those along the height; default 0, 0, -1, 0. */
+    int kernel_across, stride_across, padding_across, dilation_across;
 } gd_conv2d_options;
 
 gd_conv2d_options gd_conv2d_defaults(void); /* as the comments above say */
-/* weight [outputs, inputs, kernel, kernel] and bias [outputs] are uniform in [-b, b), b = 1/sqrt(inputs * kernel^2). */
+/* weight [outputs, inputs / groups, kernel, kernel] and bias [outputs] are uniform in [-b, b), b = 1/sqrt(elements per output). */
 gd_module *gd_conv2d_new(gd_ctx *ctx, int64_t inputs, int64_t outputs, int64_t kernel,
                          const gd_conv2d_options *options);
 gd_class *gd_class_conv2d(gd_ctx *ctx);
@@ -114,13 +118,15 @@ gd_class *gd_class_batch_norm2d(gd_ctx *ctx);
 
 /* Start from gd_conv1d_defaults(). */
 typedef struct gd_conv1d_options {
-    int stride, padding; /* default 1, 0 */
-    bool bias;           /* default true */
-    gd_dtype dtype;      /* default f32 */
+    int stride, padding;  /* default 1, 0 */
+    int dilation, groups; /* of gd_conv_options; default 1 */
+    bool bias;            /* default true */
+    gd_dtype dtype;       /* default f32 */
+    bool same;            /* default false; true: pads so that the length stays, for stride 1 */
 } gd_conv1d_options;
 
 gd_conv1d_options gd_conv1d_defaults(void); /* as the comments above say */
-/* weight [outputs, inputs, kernel] and bias [outputs] are uniform in [-b, b), b = 1/sqrt(inputs * kernel). */
+/* weight [outputs, inputs / groups, kernel] and bias [outputs] are uniform in [-b, b), b = 1/sqrt(elements per output). */
 gd_module *gd_conv1d_new(gd_ctx *ctx, int64_t inputs, int64_t outputs, int64_t kernel,
                          const gd_conv1d_options *options);
 gd_class *gd_class_conv1d(gd_ctx *ctx);

@@ -359,7 +359,8 @@ typedef struct gd_key {
 /* Elements by an index expression: x[key[0], key[1], ...] of NumPy.  Integers broadcast together; a mask selects the positions
  * where it is true.  The axes of the integers replace the integers and numbers if those are adjacent in the key, else they are in front.
  * A slice keeps its axis' name and labels; an axis of one 1-D index without names too, with the labels that it picks; names and
- * labels of other indices name their axes.  Numbers and slices alone give a view.  INDEX: an index is out of range. */
+ * labels of other indices name their axes.  Numbers and slices alone give a view.  INDEX: an index is out of range, or a mask of
+ * another size. */
 gd_tensor *gd_get(gd_tensor *x, const gd_key *key, int count);
 /* A copy of x with x[key[0], key[1], ...] = values, which are cast and broadcast.  Of two values for one element the last
  * counts. */
@@ -418,7 +419,19 @@ gd_tensor *gd_diagonal(gd_tensor *a);               /* its elements, as a vector
 /* ---- networks; images are [batch, channel, height, width], a bias may be NULL ---- */
 
 gd_tensor *gd_conv2d(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int stride,
-                     int padding);                                         /* sum weight x + bias a window */
+                     int padding); /* sum weight x + bias a window */
+
+/* Start from gd_conv_defaults(). */
+typedef struct gd_conv_options {
+    int stride[2],
+        dilation[2]; /* along height and width; pixels from one place of a window to the next; default 1 */
+    int padding[4];  /* zeros above, below, on the left and right; default 0 */
+    int groups;      /* channels and outputs in so many parts, each outputs of its channels only; default 1 */
+} gd_conv_options;
+
+gd_conv_options gd_conv_defaults(void); /* as the comments above say */
+/* gd_conv2d with all settings (NULL: defaults); the weight is [out, in / groups, height, width]. */
+gd_tensor *gd_conv2d_with(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, const gd_conv_options *options);
 gd_tensor *gd_max_pool2d(gd_tensor *x, int size, int stride, int padding); /* the largest of each window */
 /* The mean of each window, padding counted as 0. */
 gd_tensor *gd_avg_pool2d(gd_tensor *x, int size, int stride, int padding);

@@ -31,6 +31,16 @@ def _one_size(layer: str, name: str, value: Any) -> Any:
     return value
 
 
+def _take_pairs(names: list[str], values: dict[str, Any]) -> None:
+    """Sizes of two axes as two settings: kernel=(3, 5) is kernel=3, kernel_across=5; padding="same" is same=True."""
+    if "same" in names and values.get("padding") in ("same", "valid"):
+        values["same"] = values.pop("padding") == "same"
+    for name in names:
+        value = values.get(name)
+        if f"{name}_across" in names and isinstance(value, (tuple, list)) and len(value) == 2 and value[0] != value[1]:
+            values[name], values[f"{name}_across"] = value
+
+
 class Layer(Module):
     """A layer of the library; its class says which, with what settings."""
 
@@ -59,6 +69,7 @@ class Layer(Module):
             if name in values:
                 raise TypeError(f"{cls.__name__}(): '{name}' is given twice")
             values[name] = value
+        _take_pairs(names, values)
         values = {name: _one_size(cls.__name__, name, value) for name, value in values.items()}
         for name, needed, _ in cls._settings:
             if needed and name not in values:

@@ -210,8 +210,15 @@ RULE(svd)
 
 static gd_windows windows_of(const gd_pullback *p)
 {
-    return (gd_windows){gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2),     gd__attr(p, 3),
-                        gd__attr(p, 4), gd__attr(p, 5), gd__attr(p, 6) != 0};
+    return (gd_windows){.tall = gd__attr(p, 0),
+                        .wide = gd__attr(p, 1),
+                        .stride = gd__attr(p, 2),
+                        .padding = gd__attr(p, 3),
+                        .height = gd__attr(p, 4),
+                        .width = gd__attr(p, 5),
+                        .together = gd__attr(p, 6) != 0,
+                        .more_stride = gd__attr(p, 7),
+                        .apart = {gd__attr(p, 8), gd__attr(p, 9)}};
 }
 
 RULE(unfold2d)
@@ -285,7 +292,7 @@ RULE(max_pool2d)
         gd__set(p, 0, gd__max_pool2d_grad(g, x, &pool));
         return;
     }
-    gd_windows w = {pool.size, pool.size, pool.stride, pool.padding, x->size[2], x->size[3], true};
+    gd_windows w = gd__windows(pool.size, pool.size, pool.stride, pool.padding, x, true);
     gd_tensor *columns = gd__unfold2d(gd_detach(x), &w, -INFINITY);
     gd_tensor *place = gd_argmax(columns, "3", true);
     if (!place) return;

@@ -35,8 +35,23 @@ gd_status gd__linear_grad(gd_tensor *g, gd_tensor *x, gd_tensor *w, gd_tensor *g
 /* Windows of images, see cpu/windows.c. */
 typedef struct gd_windows {
     int64_t tall, wide, stride, padding, height, width;
-    bool together; /* [batch, channel, window, place] instead of [channel, place, batch, window] */
+    bool together;       /* [batch, channel, window, place] instead of [channel, place, batch, window] */
+    int64_t more_stride; /* along the width, added to `stride` */
+    int64_t apart[2];    /* pixels that the places of a window skip, along height and width */
 } gd_windows;
+
+/* Of neighbouring pixels, with one stride. */
+static inline gd_windows gd__windows(int64_t tall, int64_t wide, int64_t stride, int64_t padding,
+                                     const gd_tensor *image, bool together)
+{
+    return (gd_windows){.tall = tall,
+                        .wide = wide,
+                        .stride = stride,
+                        .padding = padding,
+                        .height = image ? image->size[2] : 0,
+                        .width = image ? image->size[3] : 0,
+                        .together = together};
+}
 
 gd_tensor *gd__unfold2d(gd_tensor *image, const gd_windows *w, double fill);
 gd_tensor *gd__fold2d(gd_tensor *columns, const gd_windows *w);

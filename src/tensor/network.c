@@ -14,22 +14,30 @@
 
 static gd_attrs window_attrs(const gd_windows *w, double fill)
 {
-    return (gd_attrs){.ni = 7,
-                      .i = {w->tall, w->wide, w->stride, w->padding, w->height, w->width, w->together},
+    return (gd_attrs){.ni = 10,
+                      .i = {w->tall, w->wide, w->stride, w->padding, w->height, w->width, w->together,
+                            w->more_stride, w->apart[0], w->apart[1]},
                       .nf = 1,
                       .f = {fill}};
 }
 
-static int64_t windows_along(int64_t size, int64_t window, const gd_windows *w)
+/* Windows of `window` places, `apart` pixels between them, that fit `size` pixels. */
+static int64_t count_windows(int64_t size, int64_t window, int64_t stride, int64_t apart)
 {
-    return (size + 2 * w->padding - window) / w->stride + 1;
+    return (size - 1 - (window - 1) * (apart + 1)) / stride + 1;
+}
+
+static int64_t windows_along(const gd_windows *w, int axis)
+{
+    return axis ? count_windows(w->width + 2 * w->padding, w->wide, w->stride + w->more_stride, w->apart[1])
+                : count_windows(w->height + 2 * w->padding, w->tall, w->stride, w->apart[0]);
 }
 
 gd_tensor *gd__unfold2d(gd_tensor *image, const gd_windows *w, double fill)
 {
     if (!image) return NULL;
     int64_t batch = image->size[0], channels = image->size[1], places = w->tall * w->wide;
-    int64_t count = windows_along(w->height, w->tall, w) * windows_along(w->width, w->wide, w);
+    int64_t count = windows_along(w, 0) * windows_along(w, 1);
     int64_t apart[4] = {channels, places, batch, count}, together[4] = {batch, channels, count, places};
     gd_attrs attrs = window_attrs(w, fill);
     gd_tensor *out = gd__new_checked(image->storage->device, "unfold2d", image->dtype, 4,
@@ -77,17 +85,21 @@ static bool windows_fit(const char *what, const gd_tensor *x, const gd_windows *
 
 /* ---- convolution ---- */
 
-static bool weight_fits(const gd_tensor *x, const gd_tensor *weight, const gd_tensor *bias)
+static bool weight_fits(const gd_tensor *x, const gd_tensor *weight, const gd_tensor *bias, int groups)
 {
     gd_ctx *ctx = x->head.ctx;
     char a[256], b[256];
     if (weight->ndim != 4)
         (void)gd_fail(ctx, GD_SHAPE, "conv2d: the weight must be [out, in, height, width], got %s",
                       gd__shape_text(weight, b, sizeof b));
-    else if (weight->size[1] != x->size[1])
-        (void)gd_fail(ctx, GD_SHAPE, "conv2d: the image has %lld channels, the weight %lld; shapes %s and %s",
-                      (long long)x->size[1], (long long)weight->size[1], gd__shape_text(x, a, sizeof a),
-                      gd__shape_text(weight, b, sizeof b));
+    else if (groups < 1 || x->size[1] % groups || weight->size[0] % groups)
+        (void)gd_fail(ctx, GD_VALUE, "conv2d: %d groups do not divide %lld channels and %lld outputs", groups,
+                      (long long)x->size[1], (long long)weight->size[0]);
+    else if (weight->size[1] != x->size[1] / groups)
+        (void)gd_fail(
+            ctx, GD_SHAPE, "conv2d: the image has %lld channels%s, the weight %lld; shapes %s and %s",
+            (long long)x->size[1] / groups, groups > 1 ? " in a group" : "", (long long)weight->size[1],
+            gd__shape_text(x, a, sizeof a), gd__shape_text(weight, b, sizeof b));
     else if (bias && (bias->ndim != 1 || bias->size[0] != weight->size[0]))
         (void)gd_fail(ctx, GD_SHAPE, "conv2d: the bias is %s, the weight has %lld output channels",
                       gd__shape_text(bias, a, sizeof a), (long long)weight->size[0]);
@@ -146,19 +158,39 @@ gd_tensor *gd__conv2d_weight(gd_tensor *g, gd_tensor *x, const gd_convolution *c
                            (int64_t[]){g->size[1], x->size[1], tall, wide});
 }
 
-/* [out, in k] x [in k, batch l] -> [out, batch l] -> [batch, out, height, width] */
-static gd_tensor *convolve(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, const gd_windows *w)
+/* The windows of a convolution on an image that is padded as far as one number can say; what is left is `x` padded. */
+static gd_tensor *padded_for(gd_tensor *x, const gd_conv_options *o, gd_windows *w)
 {
-    int64_t batch = x->size[0], out = weight->size[0], depth = x->size[1] * w->tall * w->wide;
-    int64_t down = windows_along(w->height, w->tall, w), across = windows_along(w->width, w->wide, w);
-    if (device_has(x, GD_OP_conv2d))
-        return gd__conv2d(gd__nameless(x), gd__nameless(weight), bias ? gd__nameless(bias) : NULL,
-                          &(gd_convolution){w->stride, w->padding});
-    gd_tensor *columns = gd__unfold2d(gd__nameless(x), w, 0);
-    columns = gd__reshape(columns, 2, (int64_t[]){depth, batch * down * across});
-    gd_tensor *matrix = gd__reshape(weight, 2, (int64_t[]){out, depth});
-    gd_tensor *y = gd__product(matrix, columns);
-    if (bias) y = gd_add(y, gd__reshape(bias, 2, (int64_t[]){out, 1}));
+    const int *p = o->padding;
+    w->padding = p[0];
+    if (x && (p[1] != p[0] || p[2] != p[0] || p[3] != p[0])) {
+        x = gd_pad(x, (int64_t[]){0, 0, p[0], p[2]}, (int64_t[]){0, 0, p[1], p[3]}, 0);
+        w->padding = 0;
+    }
+    if (x) w->height = x->size[2];
+    if (x) w->width = x->size[3];
+    return x;
+}
+
+/* Per group [out, in k] x [in k, batch l] -> [out, batch l]; then [batch, out, height, width]. */
+static gd_tensor *convolve(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, const gd_conv_options *o)
+{
+    gd_windows w = {.tall = weight->size[2], .wide = weight->size[3], .stride = o->stride[0]};
+    w.more_stride = o->stride[1] - o->stride[0];
+    w.apart[0] = w.tall > 1 ? o->dilation[0] - 1 : 0;
+    w.apart[1] = w.wide > 1 ? o->dilation[1] - 1 : 0;
+    if (!(x = padded_for(gd__nameless(x), o, &w))) return NULL;
+    bool plain = o->groups == 1 && !w.more_stride && !w.apart[0] && !w.apart[1];
+    if (plain && device_has(x, GD_OP_conv2d))
+        return gd__conv2d(x, gd__nameless(weight), bias ? gd__nameless(bias) : NULL,
+                          &(gd_convolution){w.stride, w.padding});
+    int64_t batch = x->size[0], out = weight->size[0], groups = o->groups, down = windows_along(&w, 0),
+            across = windows_along(&w, 1), depth = weight->size[1] * w.tall * w.wide;
+    gd_tensor *columns = gd__unfold2d(x, &w, 0);
+    columns = gd__reshape(columns, 3, (int64_t[]){groups, depth, batch * down * across});
+    gd_tensor *matrix = gd__reshape(gd__nameless(weight), 3, (int64_t[]){groups, out / groups, depth});
+    gd_tensor *y = gd__reshape(gd__product(matrix, columns), 2, (int64_t[]){out, batch * down * across});
+    if (bias) y = gd_add(y, gd__reshape(gd__nameless(bias), 2, (int64_t[]){out, 1}));
     y = gd__reshape(y, 4, (int64_t[]){out, batch, down, across});
     return gd_contiguous(gd_transpose(y, 0, 1));
 }
@@ -177,13 +209,39 @@ static gd_tensor *with_image_axes(gd_tensor *y, gd_tensor *x, gd_tensor *weight)
     return gd__with_axes(y, source);
 }
 
-gd_tensor *gd_conv2d(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int stride, int padding)
+/* Is there a window along an axis?  No product may overflow. */
+static bool window_fits(gd_ctx *ctx, const gd_tensor *x, const gd_tensor *weight, const gd_conv_options *o,
+                        int axis)
 {
-    if (!gd__given2("conv2d", x, weight) || !is_image("conv2d", x) || !weight_fits(x, weight, bias))
+    int low = o->padding[2 * axis], high = o->padding[2 * axis + 1];
+    int64_t size = x->size[2 + axis], window = weight->size[2 + axis];
+    if (o->stride[axis] < 1 || o->dilation[axis] < 1 || low < 0 || high < 0 || window < 1) {
+        (void)gd_fail(ctx, GD_VALUE, "conv2d: a window of %lld pixels, stride %d, padding %d, dilation %d",
+                      (long long)window, o->stride[axis], low < 0 ? low : high, o->dilation[axis]);
+        return false;
+    }
+    int64_t all = size + low + high;
+    bool fits = all > 0 && window - 1 <= (all - 1) / o->dilation[axis];
+    if (!fits)
+        (void)gd_fail(
+            ctx, GD_SHAPE,
+            "conv2d: a window of %lld pixels, dilation %d, does not fit the %s %lld with padding %d and %d",
+            (long long)window, o->dilation[axis], axis ? "width" : "height", (long long)size, low, high);
+    return fits;
+}
+
+gd_conv_options gd_conv_defaults(void)
+{
+    return (gd_conv_options){.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
+}
+
+gd_tensor *gd_conv2d_with(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, const gd_conv_options *options)
+{
+    gd_conv_options o = options ? *options : gd_conv_defaults();
+    if (!gd__given2("conv2d", x, weight) || !is_image("conv2d", x) || !weight_fits(x, weight, bias, o.groups))
         return NULL;
-    gd_windows w = {weight->size[2], weight->size[3], stride, padding, x->size[2], x->size[3], false};
-    if (!windows_fit("conv2d", x, &w)) return NULL;
     gd_ctx *ctx = x->head.ctx;
+    if (!window_fits(ctx, x, weight, &o, 0) || !window_fits(ctx, x, weight, &o, 1)) return NULL;
     bool biased = bias != NULL;
     gd_scope_begin(ctx);
     gd_dtype dtype = gd__promoted(x->dtype, weight->dtype);
@@ -191,10 +249,17 @@ gd_tensor *gd_conv2d(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int strid
     x = gd_cast(x, dtype);
     weight = gd_cast(weight, dtype);
     if (bias) bias = gd_cast(bias, dtype);
-    if (x && weight) weight = gd__match_labels("conv2d", x, 1, weight, 1);
+    if (x && weight && o.groups == 1) weight = gd__match_labels("conv2d", x, 1, weight, 1);
     if (weight && bias) bias = gd__match_labels("conv2d", weight, 0, bias, 0);
     bool fits = x && weight && (bias || !biased);
-    return gd__scope_leave(ctx, fits ? with_image_axes(convolve(x, weight, bias, &w), x, weight) : NULL);
+    return gd__scope_leave(ctx, fits ? with_image_axes(convolve(x, weight, bias, &o), x, weight) : NULL);
+}
+
+gd_tensor *gd_conv2d(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int stride, int padding)
+{
+    gd_conv_options o = {.stride = {stride, stride}, .dilation = {1, 1}, .groups = 1};
+    for (int i = 0; i < 4; i++) o.padding[i] = padding;
+    return gd_conv2d_with(x, weight, bias, &o);
 }
 
 /* ---- pooling ---- */
@@ -212,10 +277,9 @@ static gd_tensor *run_pooling(gd_op_id op, gd_tensor *const *in, int nin, const 
 gd_tensor *gd__avg_pool2d(gd_tensor *x, const gd_pool *p)
 {
     if (!x) return NULL;
-    gd_windows w = {p->size, p->size, p->stride, p->padding, x->size[2], x->size[3], true};
+    gd_windows w = gd__windows(p->size, p->size, p->stride, p->padding, x, true);
     return run_pooling(GD_OP_avg_pool2d, &x, 1, p,
-                       (int64_t[]){x->size[0], x->size[1], windows_along(w.height, w.tall, &w),
-                                   windows_along(w.width, w.wide, &w)});
+                       (int64_t[]){x->size[0], x->size[1], windows_along(&w, 0), windows_along(&w, 1)});
 }
 
 gd_tensor *gd__avg_pool2d_grad(gd_tensor *g, const gd_pool *p, const int64_t size[4])
@@ -234,13 +298,13 @@ static gd_tensor *pool(const char *what, gd_op_id op, gd_tensor *x, int size, in
 {
     if (!x || !is_image(what, x)) return NULL;
     gd_ctx *ctx = x->head.ctx;
-    gd_windows w = {size, size, stride, padding, x->size[2], x->size[3], true};
+    gd_windows w = gd__windows(size, size, stride, padding, x, true);
     if (!windows_fit(what, x, &w)) return NULL;
     if (2 * w.padding > size)
         return gd__refuse(ctx, GD_VALUE, "%s: padding %d is more than half of the window %d", what, padding,
                           size);
     gd_scope_begin(ctx);
-    int64_t down = windows_along(w.height, w.tall, &w), across = windows_along(w.width, w.wide, &w);
+    int64_t down = windows_along(&w, 0), across = windows_along(&w, 1);
     int64_t shape[4] = {x->size[0], x->size[1], down, across};
     gd_tensor *bare = gd__nameless(x), *y = NULL;
     if (bare && device_has(x, op))

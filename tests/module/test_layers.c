@@ -247,6 +247,44 @@ static void conv2d_is_the_sum_over_windows(void **state)
     gd_scope_end(ctx);
 }
 
+static void settings_of_convolutions_reach_the_operator(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    gd_scope_begin(ctx);
+    gd_conv2d_options o = gd_conv2d_defaults();
+    o.stride = 2, o.stride_across = 1, o.dilation = 1, o.dilation_across = 3, o.padding = 1,
+    o.padding_across = 2;
+    o.groups = 2, o.kernel_across = 4;
+    gd_module *m = gd_conv2d_new(ctx, 4, 6, 3, &o);
+    gd_tensor *x = gd_cast(random_tensor(ctx, 4, (int64_t[]){2, 4, 7, 11}), GD_F32),
+              *y = gd_module_call(m, x);
+    gd_conv_options same = {{2, 1}, {1, 3}, {1, 1, 2, 2}, 2};
+    gd_tensor *want = gd_conv2d_with(x, gd_module_get_tensor(m, "weight"), gd_module_get_tensor(m, "bias"),
+                                     &same);
+    assert_true(gd_size(gd_module_get_tensor(m, "weight"), 1) == 2 &&
+                gd_size(gd_module_get_tensor(m, "weight"), 3) == 4);
+    assert_non_null(want);
+    double *a = values_of(y), *b = values_of(want);
+    for (int i = 0; i < gd_numel(want); i++) assert_true(a[i] == b[i]);
+    free(a), free(b);
+    o = gd_conv2d_defaults();
+    o.same = true;
+    o.dilation = 2;
+    y = gd_module_call(gd_conv2d_new(ctx, 4, 1, 4, &o), x);
+    assert_true(gd_size(y, 2) == 7 && gd_size(y, 3) == 11);
+    o.stride = 2;
+    assert_null(gd_conv2d_new(ctx, 1, 1, 3, &o));
+    expect_error(ctx, GD_VALUE, "conv2d: same keeps the size, so stride is 1 and padding is not given");
+    o = gd_conv2d_defaults();
+    o.groups = 2;
+    assert_null(gd_conv2d_new(ctx, 4, 3, 3, &o));
+    expect_error(ctx, GD_VALUE, "conv2d: 2 groups do not divide 4 inputs and 3 outputs");
+    o.groups = 0;
+    assert_null(gd_conv2d_new(ctx, 4, 3, 3, &o));
+    expect_error(ctx, GD_VALUE, "conv2d: groups is 0");
+    gd_scope_end(ctx);
+}
+
 static void conv2d_gradients_are_right(void **state)
 {
     gd_ctx *ctx = CTX(state);
@@ -617,6 +655,25 @@ static gd_module *wide_conv1d(gd_ctx *ctx)
     o.stride = 2;
     return gd_conv1d_new(ctx, 2, 3, 3, &o);
 }
+static gd_module *conv1d_in_groups(gd_ctx *ctx)
+{
+    gd_conv1d_options o = gd_conv1d_defaults();
+    o.dtype = GD_F64;
+    o.groups = 2;
+    o.dilation = 2;
+    o.same = true;
+    return gd_conv1d_new(ctx, 2, 4, 2, &o);
+}
+static gd_module *conv2d_of_pairs(gd_ctx *ctx)
+{
+    gd_conv2d_options o = gd_conv2d_defaults();
+    o.dtype = GD_F64;
+    o.padding = 1;
+    o.padding_across = 0;
+    o.stride_across = 2;
+    o.kernel_across = 3;
+    return gd_conv2d_new(ctx, 2, 2, 2, &o);
+}
 static gd_module *of_two(gd_ctx *ctx) { return gd_max_pool2d_new(ctx, 2, NULL); }
 static gd_module *mean_of_two(gd_ctx *ctx) { return gd_avg_pool2d_new(ctx, 2, NULL); }
 
@@ -629,6 +686,8 @@ static void gradients_of_the_other_layers_are_right(void **state)
         {"batch_norm1d", wide_batch1d, 3, {3, 2, 4}},
         {"batch_norm2d", wide_batch2d, 4, {2, 2, 3, 2}},
         {"conv1d", wide_conv1d, 3, {2, 2, 7}},
+        {"conv1d", conv1d_in_groups, 3, {2, 2, 7}},
+        {"conv2d", conv2d_of_pairs, 4, {1, 2, 3, 7}},
         {"max_pool2d", of_two, 4, {1, 2, 4, 4}},
         {"avg_pool2d", mean_of_two, 4, {1, 2, 4, 4}},
         {"flatten", gd_flatten_new, 3, {2, 3, 2}},
@@ -717,6 +776,7 @@ int main(void)
         TEST(linear_gradients_are_right),
         TEST(wrong_sizes_are_errors),
         TEST(conv2d_is_the_sum_over_windows),
+        TEST(settings_of_convolutions_reach_the_operator),
         TEST(conv2d_gradients_are_right),
         TEST(layer_norm_centres_and_scales_the_last_axis),
         TEST(embedding_takes_rows_and_gives_them_gradients),

@@ -52,7 +52,7 @@ static gd_tensor *apply_fold2d(gd_ctx *ctx, gd_tensor *const *in)
 {
     (void)ctx;
     gd_tensor *x = gd_drop_names(in[0]);
-    gd_windows w = {2, 2, 1, 0, gd_size(x, 2), gd_size(x, 3), false};
+    gd_windows w = gd__windows(2, 2, 1, 0, x, false);
     return gd__fold2d(gd__unfold2d(x, &w, 0), &w);
 }
 static void ref_fold2d(const array *in, array *out)
@@ -531,8 +531,14 @@ static void ref_max_pool2d_grad(const array *in, array *out)
     pool_grad(in, &in[1], &same_pool, out);
 }
 
-APPLY(unfold2d,
-      gd__unfold2d(BARE(0), &(gd_windows){2, 2, 1, 0, gd_size(in[0], 2), gd_size(in[0], 3), true}, 0))
+APPLY(unfold2d, gd__unfold2d(BARE(0),
+                             &(gd_windows){.tall = 2,
+                                           .wide = 2,
+                                           .stride = 1,
+                                           .height = gd_size(in[0], 2),
+                                           .width = gd_size(in[0], 3),
+                                           .together = true},
+                             0))
 static void ref_unfold2d(const array *in, array *out)
 {
     int64_t tall = in->size[2] - 1, wide = in->size[3] - 1, at[GD_MAX_DIMS] = {0}, k = 0;

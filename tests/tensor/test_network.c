@@ -2,6 +2,7 @@
 #include "support/support.h"
 #include "tensor/linalg.h"
 
+#include <limits.h>
 #include <math.h>
 
 static gd_tensor *noise(gd_ctx *ctx, uint64_t *state, gd_dtype dtype, int ndim, const int64_t *shape)
@@ -101,6 +102,114 @@ static void conv2d_agrees_with_loops(void **unused)
             gd_scope_end(ctx);
         }
     end_context(ctx, &m);
+}
+
+/* With all settings: {batch, inputs, outputs, height, width, window height, width}, then those of gd_conv_options. */
+static const struct {
+    int64_t size[7];
+    gd_conv_options o;
+} all_settings[] = {{{2, 3, 4, 7, 9, 2, 3}, {{1, 2}, {1, 1}, {0}, 1}},
+                    {{2, 4, 6, 7, 8, 3, 2}, {{1, 1}, {1, 1}, {1, 1, 1, 1}, 2}},
+                    {{1, 2, 3, 9, 8, 3, 3}, {{1, 1}, {2, 2}, {2, 2, 2, 2}, 1}},
+                    {{2, 4, 4, 6, 7, 3, 3}, {{2, 1}, {1, 2}, {0, 1, 2, 3}, 4}},
+                    {{1, 6, 9, 5, 11, 1, 4}, {{3, 2}, {5, 3}, {0, 0, 4, 1}, 3}},
+                    {{2, 3, 2, 6, 5, 4, 4}, {{1, 1}, {1, 1}, {1, 2, 1, 2}, 1}},
+                    {{1, 2, 2, 1, 12, 1, 5}, {{1, 1}, {7, 2}, {0, 0, 4, 4}, 2}},
+                    {{0, 2, 2, 5, 5, 2, 2}, {{1, 1}, {2, 2}, {0}, 2}},
+                    {{3, 8, 8, 12, 13, 3, 3}, {{2, 3}, {3, 2}, {3, 3, 2, 2}, 8}},
+                    {{1, 1, 1, 3, 3, 2, 2}, {{4, 4}, {2, 2}, {0}, 1}}};
+
+static array convolution_with(const array *x, const array *weight, const array *bias,
+                              const gd_conv_options *o)
+{
+    int64_t size[4] = {x->size[0], weight->size[0]}, at[4] = {0}, in = weight->size[1];
+    for (int i = 0; i < 2; i++) {
+        int64_t all = x->size[2 + i] + o->padding[2 * i] + o->padding[2 * i + 1];
+        size[2 + i] = (all - (weight->size[2 + i] - 1) * o->dilation[i] - 1) / o->stride[i] + 1;
+    }
+    array out = array_new(4, size);
+    for (bool more = out.numel > 0; more; more = array_next(&out, at)) {
+        int64_t first = at[1] / (weight->size[0] / o->groups) * in; /* channel of the group */
+        long double sum = bias->v[at[1]];
+        for (int64_t c = 0; c < in; c++)
+            for (int64_t y = 0; y < weight->size[2]; y++)
+                for (int64_t z = 0; z < weight->size[3]; z++)
+                    sum += weight->v[((at[1] * in + c) * weight->size[2] + y) * weight->size[3] + z] *
+                           pixel(x, at[0], first + c,
+                                 at[2] * o->stride[0] - o->padding[0] + y * o->dilation[0],
+                                 at[3] * o->stride[1] - o->padding[2] + z * o->dilation[1], 0);
+        out.v[array_offset(&out, at)] = sum;
+    }
+    return out;
+}
+
+static gd_tensor *convolve_with(void *user, gd_tensor *const *in, int count)
+{
+    (void)count;
+    return gd_conv2d_with(in[0], in[1], in[2], user);
+}
+
+static void groups_dilation_and_pairs_agree_with_loops(void **unused)
+{
+    (void)unused;
+    memory m = {0};
+    gd_ctx *ctx = context(&m, 2, NULL);
+    uint64_t state = 11;
+    for (int i = 0; i < 2 * COUNT_OF(all_settings); i++) {
+        const int64_t *s = all_settings[i / 2].size;
+        gd_conv_options o = all_settings[i / 2].o;
+        gd_dtype dtype = i % 2 ? GD_F32 : GD_F64;
+        gd_scope_begin(ctx);
+        gd_tensor *in[3] = {noise(ctx, &state, dtype, 4, (int64_t[]){s[0], s[1], s[3], s[4]}),
+                            noise(ctx, &state, dtype, 4, (int64_t[]){s[2], s[1] / o.groups, s[5], s[6]}),
+                            noise(ctx, &state, dtype, 1, &s[2])};
+        array x = array_of(in[0]), w = array_of(in[1]), b = array_of(in[2]),
+              want = convolution_with(&x, &w, &b, &o);
+        assert_near(gd_conv2d_with(in[0], in[1], in[2], &o), &want, 200);
+        assert_no_error(ctx);
+        gd_gradcheck_options check = gd_gradcheck_defaults();
+        check.order = s[0] * s[1] * s[3] * s[4] < 100 ? 2 : 1;
+        if (dtype == GD_F64 && s[0] && gd_gradcheck(convolve_with, &o, in, 3, &check))
+            fail_msg("%d: %s", i / 2, gd_error_text(ctx));
+        array_free(&x);
+        array_free(&w);
+        array_free(&b);
+        array_free(&want);
+        gd_scope_end(ctx);
+    }
+    end_context(ctx, &m);
+}
+
+static void wrong_settings_of_a_convolution_are_named(void **unused)
+{
+    (void)unused;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    gd_tensor *x = gd_ones(ctx, GD_F64, 4, (int64_t[]){1, 4, 5, 5}),
+              *w = gd_ones(ctx, GD_F64, 4, (int64_t[]){6, 2, 3, 3});
+    gd_conv_options o = gd_conv_defaults();
+    o.groups = 3;
+    assert_null(gd_conv2d_with(x, w, NULL, &o));
+    assert_error(ctx, GD_VALUE, "conv2d: 3 groups do not divide 4 channels and 6 outputs");
+    o.groups = 0;
+    assert_null(gd_conv2d_with(x, w, NULL, &o));
+    assert_error(ctx, GD_VALUE, "conv2d: 0 groups do not divide");
+    o.groups = 2;
+    o.dilation[1] = 3;
+    assert_null(gd_conv2d_with(x, w, NULL, &o));
+    assert_error(ctx, GD_SHAPE,
+                 "conv2d: a window of 3 pixels, dilation 3, does not fit the width 5 with padding 0 and 0");
+    o.dilation[1] = INT_MAX;
+    o.padding[2] = INT_MAX;
+    assert_null(gd_conv2d_with(x, w, NULL, &o));
+    assert_error(ctx, GD_SHAPE,
+                 "conv2d: a window of 3 pixels, dilation 2147483647, does not fit the width 5");
+    o = gd_conv_defaults();
+    o.padding[3] = -1;
+    assert_null(gd_conv2d_with(x, gd_ones(ctx, GD_F64, 4, (int64_t[]){6, 4, 3, 3}), NULL, &o));
+    assert_error(ctx, GD_VALUE, "conv2d: a window of 3 pixels, stride 1, padding -1, dilation 1");
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
 }
 
 static array pooling(const array *x, const window *w, bool largest)
@@ -451,9 +560,10 @@ static void bad_images_are_named(void **unused)
     gd_tensor *x = gd_ones(ctx, GD_F64, 4, (int64_t[]){1, 3, 4, 4}),
               *w = gd_ones(ctx, GD_F64, 4, (int64_t[]){2, 3, 5, 5});
     assert_null(gd_conv2d(x, w, NULL, 1, 0));
-    assert_error(ctx, GD_SHAPE, "conv2d: a window of 5 x 5 does not fit an image of 4 x 4 with padding 0");
+    assert_error(ctx, GD_SHAPE,
+                 "conv2d: a window of 5 pixels, dilation 1, does not fit the height 4 with padding 0 and 0");
     assert_null(gd_conv2d(x, w, NULL, 0, 1));
-    assert_error(ctx, GD_VALUE, "conv2d: a window of 5 x 5, stride 0, padding 1");
+    assert_error(ctx, GD_VALUE, "conv2d: a window of 5 pixels, stride 0, padding 1, dilation 1");
     assert_null(gd_conv2d(x, gd_ones(ctx, GD_F64, 4, (int64_t[]){2, 4, 1, 1}), NULL, 1, 0));
     assert_error(ctx, GD_SHAPE,
                  "conv2d: the image has 3 channels, the weight 4; shapes [1, 3, 4, 4] and [2, 4, 1, 1]");
@@ -549,6 +659,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv2d_agrees_with_loops),
+        cmocka_unit_test(groups_dilation_and_pairs_agree_with_loops),
+        cmocka_unit_test(wrong_settings_of_a_convolution_are_named),
         cmocka_unit_test(conv2d_of_two_dtypes_is_of_the_wider),
         cmocka_unit_test(infinity_reaches_only_weights_that_see_it),
         cmocka_unit_test(pooling_agrees_with_loops),

@@ -712,8 +712,16 @@ extern "C" __global__ void places(const Args A)
 #endif
 
 #ifdef WINDOWS
-/* ---- windows of images, as cpu/windows.c: i = batch, channels, height, width, tall, wide, stride, padding, down, across,
- * step_batch, step_channel, step_place, step_window ---- */
+/* ---- windows of images, as cpu/images/unfold.c: i = batch, channels, height, width, tall, wide, stride, padding, down, across,
+ * together, stride along the width, dilation along height and width ---- */
+
+/* Where a number of the columns is. */
+static __device__ i64 column_at(const Args &A, i64 b, i64 channel, i64 place, i64 window)
+{
+    i64 places = A.i[4] * A.i[5], count = A.i[8] * A.i[9];
+    return A.i[10] ? ((b * A.i[1] + channel) * count + window) * places + place
+                   : ((channel * places + place) * A.i[0] + b) * count + window;
+}
 
 extern "C" __global__ void unfold2d(const Args A)
 {
@@ -723,10 +731,10 @@ extern "C" __global__ void unfold2d(const Args A)
     {
         i64 window = t % (down * across), rest = t / (down * across);
         i64 place = rest % places, plane = rest / places;
-        i64 channel = plane % A.i[1], b = plane / A.i[1];
-        i64 y = window / across * A.i[6] - A.i[7] + place / A.i[5], x = window % across * A.i[6] - A.i[7] + place % A.i[5];
+        i64 y = window / across * A.i[6] - A.i[7] + place / A.i[5] * A.i[12];
+        i64 x = window % across * A.i[11] - A.i[7] + place % A.i[5] * A.i[13];
         bool inside = y >= 0 && y < A.i[2] && x >= 0 && x < A.i[3];
-        i64 to = b * A.i[10] + channel * A.i[11] + place * A.i[12] + window * A.i[13];
+        i64 to = column_at(A, plane / A.i[1], plane % A.i[1], place, window);
         ((M *)A.out)[to] = inside ? ((const M *)A.in[0])[(plane * A.i[2] + y) * A.i[3] + x] : fill_value;
     }
 }
@@ -737,16 +745,15 @@ extern "C" __global__ void fold2d(const Args A)
     EACH(t, A.n) /* a pixel */
     {
         i64 x = t % A.i[3], y = t / A.i[3] % A.i[2], plane = t / A.i[3] / A.i[2];
-        i64 channel = plane % A.i[1], b = plane / A.i[1];
-        const C *from = (const C *)A.in[0] + b * A.i[10] + channel * A.i[11];
         C sum = 0;
         for (i64 ky = 0; ky < A.i[4]; ky++) {
-            i64 top = y + A.i[7] - ky;
+            i64 top = y + A.i[7] - ky * A.i[12];
             if (top < 0 || top % A.i[6] || top / A.i[6] >= down) continue;
             for (i64 kx = 0; kx < A.i[5]; kx++) {
-                i64 left = x + A.i[7] - kx;
-                if (left < 0 || left % A.i[6] || left / A.i[6] >= across) continue;
-                sum += from[(ky * A.i[5] + kx) * A.i[12] + (top / A.i[6] * across + left / A.i[6]) * A.i[13]];
+                i64 left = x + A.i[7] - kx * A.i[13];
+                if (left < 0 || left % A.i[11] || left / A.i[11] >= across) continue;
+                sum += ((const C *)A.in[0])[column_at(A, plane / A.i[1], plane % A.i[1], ky * A.i[5] + kx,
+                                                      top / A.i[6] * across + left / A.i[11])];
             }
         }
         ((C *)A.out)[t] = sum;

@@ -19,6 +19,42 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     return out if bias is None else out + bias
 
 
+def _sizes(value: Any, count: int, name: str, what: str) -> list[int]:
+    sizes = [value] * count if isinstance(value, int) else list(value) if isinstance(value, (tuple, list)) else []
+    if len(sizes) == 1:
+        sizes *= count
+    if len(sizes) != count or not all(isinstance(v, int) for v in sizes):
+        raise ValueError(f"{what}: {name} is a whole number, or one for each of {count} axes, not {value!r}")
+    return sizes
+
+
+def _convolution(x: Tensor, weight: Tensor, bias: Any, settings: tuple[Any, Any, Any], groups: int, count: int, what: str) -> Tensor:
+    stride, dilation = _sizes(settings[0], count, "stride", what), _sizes(settings[2], count, "dilation", what)
+    if settings[1] == "same":
+        if stride != [1] * count:
+            raise ValueError(f"{what}: padding='same' keeps the size, so stride is 1")
+        every = [d * (n - 1) for d, n in zip(dilation, weight.shape[-count:])]
+        padding = [p for total in every for p in (total // 2, total - total // 2)]
+    else:
+        padding = [p for p in _sizes(0 if settings[1] == "valid" else settings[1], count, "padding", what) for _ in range(2)]
+    more = 2 - count  # a signal is an image of one row
+    return _core._convolve(x, weight, None if bias is None else _t(bias),
+                           (*[1] * more, *stride, *[1] * more, *dilation, *[0] * 2 * more, *padding, groups))
+
+
+def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:
+    """Sums of products of windows of images with weights [out, in / groups, height, width]."""
+    return _convolution(_t(input), _t(weight), bias, (stride, padding, dilation), groups, 2, "conv2d")
+
+
+def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:
+    """The same of signals [batch, channel, length], with weights [out, in / groups, length]."""
+    x, w = _t(input), _t(weight)
+    if x.ndim != 3 or w.ndim != 3:
+        raise _core.ShapeError(f"conv1d: needs [batch, channel, length] and [out, in, length], got the shapes {x.shape} and {w.shape}")
+    return _convolution(x[:, :, None], w[:, :, None], bias, (stride, padding, dilation), groups, 1, "conv1d")[:, :, 0]
+
+
 def gelu(input: Any) -> Tensor:
     """x Phi(x), Phi the normal distribution's."""
     return _core.gelu(_t(input))

@@ -192,7 +192,32 @@ static PyObject *layer_call(PyObject *module, PyObject *args)
     return result;
 }
 
-PyMethodDef gd_py_layer_functions[] = {{"_layer_table", layer_table, METH_NOARGS, NULL},
+/* _convolve(x, weight, bias or None, (stride, stride, dilation, dilation, padding above, below, left, right, groups)) */
+static PyObject *convolve(PyObject *module, PyObject *args)
+{
+    PyObject *given[3], *result = NULL;
+    gd_conv_options o;
+    gd_tensor *t[3] = {NULL};
+    int fine = 1;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!O(iiiiiiiii):_convolve", gd_py.tensor_type, &given[0], gd_py.tensor_type,
+                          &given[1], &given[2], &o.stride[0], &o.stride[1], &o.dilation[0], &o.dilation[1],
+                          &o.padding[0], &o.padding[1], &o.padding[2], &o.padding[3], &o.groups))
+        return NULL;
+    for (int i = 0; i < 3 && fine; i++)
+        if (given[i] != Py_None)
+            fine = gd_py_is_tensor(given[i]) ? (t[i] = gd_py_tensor_of(given[i])) != NULL
+                                             : gd_py_no_tensor("conv2d", given[i]) != NULL;
+    gd_py_context *c = ((gd_py_tensor *)given[0])->head.owner;
+    if (fine && gd_py_own(c)) {
+        result = gd_py_new_tensor(c, gd_conv2d_with(t[0], t[1], t[2], &o));
+        gd_py_disown(c);
+    }
+    return result;
+}
+
+PyMethodDef gd_py_layer_functions[] = {{"_convolve", convolve, METH_VARARGS, NULL},
+                                       {"_layer_table", layer_table, METH_NOARGS, NULL},
                                        {"_layer", layer, METH_VARARGS, NULL},
                                        {"_layer_call", layer_call, METH_VARARGS, NULL},
                                        {NULL, NULL, 0, NULL}};

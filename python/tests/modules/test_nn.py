@@ -53,6 +53,39 @@ def test_layers_are_those_of_torch(name):
         assert np.allclose(layer.running_mean.tolist(), row["running"][0])
 
 
+CONVOLUTIONS = json.loads((Path(__file__).parent / "convolutions.json").read_text())["layers"]
+
+
+@pytest.mark.parametrize("row", CONVOLUTIONS, ids=lambda row: f"{row['layer']}({row['args'][2]}, {row['settings']})")
+def test_convolutions_of_pairs_groups_and_dilation_are_those_of_torch(row):
+    layer = getattr(nn, row["layer"])(*row["args"], **row["settings"], dtype="f64")
+    for i, (own, p) in enumerate(layer.named_parameters()):
+        p.assign(numbers(p.shape) * 0.4 + 0.1 * i + 0.3)
+    x = numbers(row["shape"]).require_grad()
+    y = layer(x)
+    assert list(y.shape) == row["size"] and np.allclose(y.flatten().tolist(), row["y"], rtol=1e-10, atol=1e-12)
+    (y * gd.tensor(np.cos(np.arange(y.size)).reshape(y.shape))).sum().backward()
+    assert np.allclose(x.grad.flatten().tolist(), row["dx"], rtol=1e-8, atol=1e-10)
+    for p, dp in zip(layer.parameters(), row["dp"], strict=True):
+        assert np.allclose(p.grad.flatten().tolist(), dp, rtol=1e-8, atol=1e-10)
+    assert copy.deepcopy(layer)(x).tolist() == y.tolist() == pickle.loads(pickle.dumps(layer))(x).tolist()
+    given = {k: v for k, v in row["settings"].items() if k != "bias"}
+    function = getattr(nn.functional, row["layer"].lower())
+    assert np.allclose(function(x, *layer.parameters(), **given).tolist(), y.tolist(), rtol=1e-12)
+
+
+def test_wrong_settings_of_convolutions_are_named():
+    with pytest.raises(ValueError, match="2 groups do not divide 4 inputs and 3 outputs"):
+        nn.Conv2d(4, 3, 3, groups=2)
+    with pytest.raises(ValueError, match="same keeps the size"):
+        nn.Conv2d(4, 3, 3, stride=2, padding="same")
+    with pytest.raises(ValueError, match="'padding' is one size|stride is a whole number"):
+        nn.functional.conv2d(gd.ones((1, 1, 4, 4)), gd.ones((1, 1, 2, 2)), stride=(1, 2, 3))
+    with pytest.raises(ValueError, match="padding='same' keeps the size"):
+        nn.functional.conv1d(gd.ones((1, 1, 4)), gd.ones((1, 1, 2)), stride=2, padding="same")
+    assert repr(nn.Conv2d(1, 2, (2, 3), dilation=(1, 2))) == "Conv2d(1, 2, 2, kernel_across=3, dilation_across=2)"
+
+
 def test_every_layer_of_the_header_is_there():
     made = set(re.findall(r"^gd_module \*gd_(\w+)_new\(", HEADER.read_text(), re.M))
     flat = lambda name: name.replace("_layer", "").replace("_", "").lower() if name != "layer_norm" else "layernorm"  # noqa: E731
@@ -187,7 +220,7 @@ def test_first_values():
 def test_sizes_of_equal_axes_are_one_size():
     assert nn.Conv2d(1, 2, (3, 3), padding=(1, 1))(gd.ones((1, 1, 5, 5), dtype="f32")).shape == (1, 2, 5, 5)
     assert nn.LayerNorm((4,))(gd.ones((2, 4), dtype="f32")).shape == (2, 4)
-    for wrong, says in ((lambda: nn.Conv2d(1, 2, (3, 5)), "'kernel' is one size"), (lambda: nn.LayerNorm((4, 4)), "of the last axis")):
+    for wrong, says in ((lambda: nn.MaxPool2d((3, 5)), "'size' is one size"), (lambda: nn.LayerNorm((4, 4)), "of the last axis")):
         with pytest.raises(ValueError, match=says):
             wrong()
 

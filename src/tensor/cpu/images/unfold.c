@@ -3,7 +3,8 @@
  * The image is [batch, channel, height, width]; the windows are, with k a place in the window and l a window,
  *   layout 0   [channel, k, batch, l]     one matrix [channel k, batch l] for a convolution
  *   layout 1   [batch, channel, l, k]     each window together for a pooling
- * attrs.i = window height, window width, stride, padding, image height, image width, layout;
+ * attrs.i = window height, window width, stride, padding, image height, image width, layout, what is added to the stride
+ * along the width, pixels that a window skips along height and width;
  * attrs.f[0] = what the padding holds (unfold2d).  A plane (batch, channel) belongs to one thread. */
 #include "tensor/cpu/cpu.h"
 
@@ -11,8 +12,8 @@
 
 typedef struct windows {
     int64_t batch, channels, height, width;
-    int64_t tall, wide, stride, padding; /* of the window */
-    int64_t down, across;                /* windows in a plane */
+    int64_t tall, wide, padding, stride[2], dilation[2]; /* of the window */
+    int64_t down, across;                                /* windows in a plane */
     int64_t step_batch, step_channel, step_place, step_window;
     const char *from;
     char *to;
@@ -28,10 +29,13 @@ static windows windows_of(const gd_call *call, const gd_tensor *image, const gd_
     windows w = {.batch = image->size[0], .channels = image->size[1], .height = i[4], .width = i[5]};
     w.tall = i[0];
     w.wide = i[1];
-    w.stride = i[2];
     w.padding = i[3];
-    w.down = (w.height + 2 * w.padding - w.tall) / w.stride + 1;
-    w.across = (w.width + 2 * w.padding - w.wide) / w.stride + 1;
+    for (int k = 0; k < 2; k++) {
+        w.stride[k] = i[2] + (k ? i[7] : 0);
+        w.dilation[k] = i[8 + k] + 1;
+    }
+    w.down = (w.height + 2 * w.padding - 1 - (w.tall - 1) * w.dilation[0]) / w.stride[0] + 1;
+    w.across = (w.width + 2 * w.padding - 1 - (w.wide - 1) * w.dilation[1]) / w.stride[1] + 1;
     bool together = i[6];
     int64_t places = w.tall * w.wide, count = w.down * w.across;
     w.step_window = together ? places : 1;
@@ -56,13 +60,14 @@ typedef struct row {
 static row row_at(const windows *w, int64_t y, int64_t x, int64_t line)
 {
     row r = {.column = (y * w->wide + x) * w->step_place + line * w->across * w->step_window};
-    int64_t at = line * w->stride - w->padding + y, before = w->padding - x, after = w->width - 1 + before;
+    int64_t stride = w->stride[1], at = line * w->stride[0] - w->padding + y * w->dilation[0];
+    int64_t before = w->padding - x * w->dilation[1], after = w->width - 1 + before;
     if (at < 0 || at >= w->height) return r;
-    if (before > 0) r.first = (before + w->stride - 1) / w->stride;
-    if (after >= 0) r.last = after / w->stride + 1;
+    if (before > 0) r.first = (before + stride - 1) / stride;
+    if (after >= 0) r.last = after / stride + 1;
     if (r.last > w->across) r.last = w->across;
     if (r.first > r.last) r.first = r.last;
-    r.image = at * w->width + r.first * w->stride - before;
+    r.image = at * w->width + r.first * stride - before;
     return r;
 }
 
@@ -77,7 +82,7 @@ static row row_at(const windows *w, int64_t y, int64_t x, int64_t line)
             const TYPE *in = (const TYPE *)from + r.image;                                \
             int64_t step = w->step_window, i = 0;                                         \
             for (; i < r.first; i++) out[i * step] = fill;                                \
-            for (; i < r.last; i++) out[i * step] = in[(i - r.first) * w->stride];        \
+            for (; i < r.last; i++) out[i * step] = in[(i - r.first) * w->stride[1]];     \
             for (; i < w->across; i++) out[i * step] = fill;                              \
         }                                                                                 \
     }
@@ -95,7 +100,7 @@ UNFOLD(uint64_t)
             const TYPE *in = (const TYPE *)from + r.column;                               \
             TYPE *out = (TYPE *)to + r.image;                                             \
             for (int64_t i = r.first; i < r.last; i++)                                    \
-                out[(i - r.first) * w->stride] += in[i * w->step_window];                 \
+                out[(i - r.first) * w->stride[1]] += in[i * w->step_window];              \
         }                                                                                 \
     }
 FOLD(float)
