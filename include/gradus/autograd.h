@@ -66,6 +66,9 @@ gd_tensor *gd_jvp(gd_function fn, void *user, gd_tensor *const *inputs, int coun
 /* d output / d inputs[k] as [output axes..., input axes...].  New. */
 GD_NODISCARD gd_status gd_jacobian(gd_function fn, void *user, gd_tensor *const *inputs, int count,
                                    gd_tensor **out);
+/* The same of a tensor that is recorded, by leaves or inner tensors that it depends on; its graph stays. */
+GD_NODISCARD gd_status gd_jacobian_of(gd_tensor *output, gd_tensor *const *inputs, int count,
+                                      gd_tensor **out);
 /* The Hessian of a scalar function of all inputs, flattened and concatenated: [n, n].  New. */
 gd_tensor *gd_hessian(gd_function fn, void *user, gd_tensor *const *inputs, int count);
 

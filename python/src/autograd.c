@@ -207,6 +207,25 @@ static PyObject *gradcheck(PyObject *module, PyObject *args)
     return derivative_of(GRADCHECK, args, "OO:gradcheck", 0);
 }
 
+/* _jacobian_of(output, inputs): the derivatives of a recorded tensor's elements by each of a tuple of tensors */
+static PyObject *jacobian_of(PyObject *module, PyObject *args)
+{
+    PyObject *output, *inputs, *result = NULL;
+    tensors in;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!:_jacobian_of", gd_py.tensor_type, &output, &PyTuple_Type, &inputs) ||
+        !tensors_of(inputs, "jacobian", &in))
+        return NULL;
+    gd_tensor *y = gd_py_tensor_of(output), **out = PyMem_Calloc((size_t)in.count, sizeof *out);
+    if (y && out && gd_py_own(in.c)) {
+        result = gd_jacobian_of(y, in.t, in.count, out) ? gd_py_raise(in.c) : results(&in, out);
+        gd_py_disown(in.c);
+    }
+    PyMem_Free(out);
+    tensors_clear(&in);
+    return result;
+}
+
 /* ---- modes ---- */
 
 static PyObject *no_grad_begin(PyObject *module, PyObject *unused)
@@ -274,6 +293,7 @@ PyMethodDef gd_py_autograd_functions[] = {
      "hessian(fn, inputs, /)\n--\n\nThe Hessian of a scalar function of all inputs, flattened and joined: [n, n]."},
     {"gradcheck", gradcheck, METH_VARARGS,
      "gradcheck(fn, inputs, /)\n--\n\nCompares gradients with central differences at f64 inputs; MismatchError says where they differ."},
+    {"_jacobian_of", jacobian_of, METH_VARARGS, NULL},
     {"_no_grad_begin", no_grad_begin, METH_NOARGS, NULL},
     {"_no_grad_end", no_grad_end, METH_O, NULL},
     {"_enable_grad_begin", enable_grad_begin, METH_NOARGS, NULL},

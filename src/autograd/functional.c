@@ -181,18 +181,38 @@ static gd_tensor *shaped_jacobian(gd_tensor *rows, const gd_tensor *out, const g
     return with_axes_of(gd_detach(gd__reshape(rows, n, size)), out, input);
 }
 
+/* Of the output that the call has by inputs. */
+static gd_status jacobians(call *c, gd_tensor *const *inputs, gd_tensor **out)
+{
+    gd_status status = make_rows(c, "jacobian", c->out->numel, inputs, out);
+    if (!status) status = gd__fill_rows(&c->out, 1, inputs, c->count, 0, out);
+    for (int i = 0; i < c->count && !status; i++)
+        if (!(out[i] = gd_keep(shaped_jacobian(out[i], c->out, inputs[i])))) status = gd_error(c->ctx);
+    for (int i = 0; i < c->count && status; i++) out[i] = NULL;
+    return status;
+}
+
 gd_status gd_jacobian(gd_function fn, void *user, gd_tensor *const *inputs, int count, gd_tensor **out)
 {
     if (!out) return GD_ARGUMENT;
     for (int i = 0; i < count; i++) out[i] = NULL;
     call c = {0};
     gd_status status = begin(&c, "jacobian", fn, user, inputs, count, NULL);
-    if (!status) status = make_rows(&c, "jacobian", c.out->numel, inputs, out);
-    if (!status) status = gd__fill_rows(&c.out, 1, c.leaf, count, 0, out);
-    for (int i = 0; i < count && !status; i++)
-        if (!(out[i] = gd_keep(shaped_jacobian(out[i], c.out, inputs[i])))) status = gd_error(c.ctx);
-    for (int i = 0; i < count && status; i++) out[i] = NULL;
+    if (!status) status = jacobians(&c, c.leaf, out);
     end(&c);
+    return status;
+}
+
+gd_status gd_jacobian_of(gd_tensor *output, gd_tensor *const *inputs, int count, gd_tensor **out)
+{
+    if (!output) return GD_ARGUMENT;
+    if (!inputs || !out) return gd__null(output->head.ctx, "jacobian: inputs or out is NULL");
+    for (int i = 0; i < count; i++) out[i] = NULL;
+    if (count <= 0 || !gd__given("jacobian", inputs, count)) return GD_ARGUMENT;
+    call c = {.ctx = output->head.ctx, .count = count, .out = output};
+    gd_scope_begin(c.ctx);
+    gd_status status = jacobians(&c, inputs, out);
+    gd_scope_end(c.ctx);
     return status;
 }
 

@@ -48,7 +48,7 @@ static gd_object *method(gd_object *self, const gd_kwargs *kwargs, void *user)
 
 /* What those of the world do not serve for; made and ended with it. */
 static struct {
-    gd_tensor *image, *vector, *column, *index, *indices, *mask, *labelled;
+    gd_tensor *image, *vector, *column, *leaf, *squares, *index, *indices, *mask, *labelled;
     gd_object *functional;
     gd_link *newton, *bfgs, *lbfgs, *spsa, *mezo;
     gd_archive *packed; /* the state of the optimizer */
@@ -63,6 +63,8 @@ static void make_more(void)
     more.image = gd_ones(ctx, GD_F64, 4, (int64_t[]){1, 2, 3, 3});
     more.vector = VECTOR(ctx, 1, 2);
     more.column = MATRIX(ctx, 2, 1, 1, 2);
+    more.leaf = gd_require_grad(VECTOR(ctx, 1, 2));
+    more.squares = gd_square(more.leaf);
     more.index = INDEX(ctx, 0, 1);
     more.indices = gd_from_data(ctx, GD_I64, 2, (int64_t[]){2, 2}, (int64_t[]){0, 1, 1, 0});
     more.mask = gd_from_f64(ctx, GD_BOOL, 2, (int64_t[]){2, 2}, (double[]){0, 1, 1, 0});
@@ -89,6 +91,8 @@ static void end_more(void)
     gd_release(more.image);
     gd_release(more.vector);
     gd_release(more.column);
+    gd_release(more.leaf);
+    gd_release(more.squares);
     gd_release(more.index);
     gd_release(more.indices);
     gd_release(more.mask);
@@ -124,6 +128,7 @@ static struct ArrowArrayStream *some_stream(void)
 FILLS(gd_hvp, 1, cubes, NULL, &T, 1, &T, out)
 GIVES(gd_jvp, squares, NULL, &T, 1, &T)
 FILLS(gd_jacobian, 1, squares, NULL, &T, 1, out)
+FILLS(gd_jacobian_of, 1, more.squares, &more.leaf, 1, out)
 GIVES(gd_hessian, cubes, NULL, &T, 1)
 FILLS(gd_traced_sparsity, 2, world.traced, GD_TRACED_JACOBIAN, &T, 1, &out[0], &out[1])
 GIVES(gd_squeeze, more.image, "0")
@@ -135,6 +140,7 @@ GIVES(gd_einsum, "ij,jk->ik", (gd_tensor *[]){T, T}, 2)
 GIVES(gd_dot, more.vector, more.vector)
 GIVES(gd_outer, more.vector, more.vector)
 GIVES(gd_conv2d, more.image, more.image, NULL, 1, 0)
+GIVES(gd_conv2d_with, more.image, more.image, NULL, NULL)
 GIVES(gd_max_pool2d, more.image, 2, 1, 0)
 GIVES(gd_avg_pool2d, more.image, 2, 1, 0)
 GIVES(gd_layer_norm, T, "1", more.vector, more.vector, 1e-5)

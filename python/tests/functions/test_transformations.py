@@ -174,6 +174,100 @@ def test_vmap_of_jit_replays_all_elements_at_once():
         gd.vmap(gd.jit(lambda x, y: x))(gd.ones(2), gd.ones(3))
 
 
+def test_jacfwd_goes_by_columns_and_jacrev_by_rows():
+    passes = []
+    f = gd.custom_vjp(lambda x: gd.outer(x, gd.arange(1, 21).to("f64")).flatten().sin())
+
+    def backward(kept, g):
+        passes.append(1)
+        return ((g * kept.cos()).reshape((2, 20)) @ gd.arange(1, 21).to("f64"),)
+    f.defvjp(lambda x: (f(x), gd.outer(x, gd.arange(1, 21).to("f64")).flatten()), backward)
+    x = gd.tensor([0.1, 0.2])
+    by_rows = gd.jacrev(f)(x)
+    rows = len(passes)
+    passes.clear()
+    by_columns = gd.jacfwd(f)(x)
+    assert len(passes) == 1 and rows >= 20
+    exact = np.zeros((40, 2))
+    for i in range(2):
+        exact[20 * i:20 * i + 20, i] = np.arange(1, 21) * np.cos(np.arange(1, 21) * x.tolist()[i])
+    assert np.allclose(by_rows.tolist(), exact) and np.allclose(by_columns.tolist(), exact)
+
+
+def test_jacfwd_takes_trees_names_and_constants():
+    x = gd.tensor([1.0, 2.0], axes="p")
+    found = gd.jacfwd(lambda t: {"a": t["x"] * t["y"], "b": gd.ones(3)})({"x": x, "y": gd.tensor(3.0)})
+    assert found["a"]["x"].tolist() == [[3, 0], [0, 3]] and found["a"]["x"].axes == ("p", "p2")
+    assert found["a"]["y"].tolist() == [1, 2] and found["a"]["y"].axes == ("p",)
+    assert found["b"]["x"].tolist() == [[0, 0]] * 3 and found["b"]["y"].tolist() == [0, 0, 0]
+    value, aux = gd.jacfwd(lambda x: (x ** 2, "seen"), has_aux=True)(gd.tensor([3.0]))
+    assert value.tolist() == [[6]] and aux == "seen" and not value.requires_grad
+    assert gd.jacfwd(lambda x, y: x * y, argnums=(0, 1))(2.0, 3.0)[1].item() == 2
+
+
+def test_vmap_calls_a_function_for_the_first_elements_only():
+    calls = []
+
+    def f(x, y):
+        calls.append(1)
+        return {"s": (x.sin() * y).sum(), "m": x @ gd.ones((3, 2))}, 2.0
+    x, y = gd.tensor(np.sin(np.arange(120.0)).reshape(40, 3)), gd.tensor([1.0, 2.0, 3.0])
+    mapped = gd.vmap(f, in_axes=(0, None), out_axes=({"s": 0, "m": 1}, 0))
+    (found, two) = mapped(x, y)
+    first = len(calls)
+    assert first <= 6
+    assert np.allclose(found["s"].tolist(), (np.sin(x.numpy()) * y.numpy()).sum(1), rtol=1e-14)
+    assert np.allclose(found["m"].tolist(), (x.numpy() @ np.ones((3, 2))).T, rtol=1e-14) and two.tolist() == [2.0] * 40
+    mapped(x + 1, y)
+    assert len(calls) <= first + 1
+
+
+def test_gradients_flow_through_recorded_vmaps():
+    calls = []
+
+    def f(p, x):
+        calls.append(1)
+        return ((p["w"] * x).tanh() * p["b"]).sum(), x.exp()
+
+    def loss(p, xs):
+        value, e = gd.vmap(f, in_axes=(None, 1))(p, xs)
+        return (value ** 2).sum() + (e * xs.T).sum()
+    rows = np.cos(np.arange(60.0)).reshape(3, 20)
+    p, xs = {"w": gd.tensor([0.1, 0.2, 0.3]), "b": gd.tensor(2.0)}, gd.tensor(rows)
+
+    def plain(p, xs):
+        return ((p["w"][:, None] * xs).tanh() * p["b"]).sum(0).square().sum() + (xs.exp() * xs).sum()
+    for argnums in (0, 1, (0, 1)):
+        calls.clear()
+        found, exact = gd.grad(loss, argnums)(p, xs), gd.grad(plain, argnums)(p, xs)
+        assert len(calls) < 20
+        for a, b in zip(gd.tree_leaves(found), gd.tree_leaves(exact), strict=True):
+            assert np.allclose(a.tolist(), b.tolist(), rtol=1e-12)
+    second = gd.hessian(lambda w: loss({"w": w, "b": p["b"]}, xs))(p["w"])
+    assert np.allclose(second.tolist(), gd.hessian(lambda w: plain({"w": w, "b": p["b"]}, xs))(p["w"]).tolist(), rtol=1e-10)
+    x = gd.tensor(rows).require_grad()
+    gd.vmap(lambda r: gd.vmap(lambda v: v ** 3)(r).sum())(x).sum().backward()
+    assert np.allclose(x.grad.tolist(), 3 * rows ** 2)
+
+
+def test_vmap_calls_what_cannot_be_recorded_for_each_element():
+    def f(x):
+        return x * 2 if x.item() > 0 else x - 1
+    assert gd.vmap(f)(gd.arange(-5.0, 5.0)).tolist() == [float(v * 2 if v > 0 else v - 1) for v in range(-5, 5)]
+    count = iter(range(100))
+    assert gd.vmap(lambda x: x * next(count))(gd.ones(1)).tolist() == [0.0]
+    gd.current_context()
+    drawn = gd.vmap(lambda x: gd.dropout(x, 0.5))(gd.ones((64, 8)))
+    assert len({tuple(row) for row in drawn.tolist()}) > 20  # each element has its own
+    x = gd.ones((64, 8)).require_grad()
+    drawn = gd.vmap(lambda x: gd.dropout(x, 0.5))(x)
+    drawn.sum().backward()
+    assert x.grad.tolist() == drawn.tolist()
+    w = gd.tensor(2.0).require_grad()
+    out = gd.vmap(lambda x: w * x)(gd.arange(10.0))
+    assert gd.grad(out.sum(), w).item() == 45
+
+
 def test_vmap_goes_along_the_axes_it_is_given():
     a, b = gd.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), gd.tensor([1.0, 10.0, 100.0])
     assert gd.vmap(lambda x, y: (x * y).sum(), in_axes=(0, None))(a, b).tolist() == [321, 654]
