@@ -1,17 +1,12 @@
 """Type stubs: mypy --strict finds nothing in the package and in a program that uses it; stubtest compares them with what runs."""
-import json
 import os
-import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 import gradus as gd
-from doc_pages import PAGES, ROOT, WITH_TORCH
+from checked_pages import BLOCKS, PACKAGE, mypy, mypy_finds, pyright_finds
+from doc_pages import ROOT, WITH_TORCH
 
-PACKAGE = Path(gd.__file__).parent
 pytestmark = pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="mypy runs no C of ours")
 USER = '''
 from typing import assert_type
@@ -77,12 +72,6 @@ gd.nonsense
 '''
 
 
-def mypy(*words, cwd=None):
-    run = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, cwd=cwd,
-                         env={**os.environ, "MYPYPATH": str(PACKAGE.parent)})
-    return run.returncode, run.stdout + run.stderr
-
-
 def test_the_package_is_strictly_typed(tmp_path):
     status, said = mypy("mypy", "--strict", "--cache-dir", str(PACKAGE.parent / "mypy_cache"), "-p", "gradus", cwd=PACKAGE.parent)
     assert status == 0, said
@@ -110,50 +99,13 @@ def test_every_link_of_the_table_is_typed():
         assert f"def {name}(" in text
 
 
-# what docs/torch.md takes for granted
-TORCH = """from typing import Any
-model: Any
-loader: Any
-body: Any
-head: Any
-objective: Any
-inputs: Any
-targets: Any
-"""
-BLOCKS = {str(page.relative_to(ROOT)): "\n".join(b.text for b in blocks) for page, blocks in PAGES.items() if blocks}
-
-
-def written(folder, pages):
-    """The blocks of each page as a file, one behind the other."""
-    for page in pages:
-        text = (TORCH if page == "docs/torch.md" else "") + BLOCKS[page]
-        (folder / (re.sub(r"\W", "_", page) + ".py")).write_text(text, encoding="utf-8")
-    return sorted(p.name for p in folder.glob("*.py"))
+WITHOUT_TORCH = [page for page in BLOCKS if ROOT / page not in WITH_TORCH]  # those with: pytorch/test_torch_docs.py
 
 
 def test_mypy_accepts_the_blocks_of_the_documentation(tmp_path):
-    """--strict but for annotations that examples lack; examples use a name again for another thing.  mypy takes no notice of class decorators:
-    settings given to a link of @gd.link are unknown to it (pyright knows them)."""
-    without = [page for page in BLOCKS if ROOT / page not in WITH_TORCH]
-    names = written(tmp_path, without)
-    failed = []
-    for name in names:
-        status, said = mypy("mypy", "--strict", "--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls", "--allow-untyped-decorators",
-                            "--allow-redefinition", "--local-partial-types", "--disable-error-code=no-redef", "--follow-imports=silent",
-                            "--cache-dir", str(PACKAGE.parent / "mypy_cache"), name, cwd=tmp_path)
-        links = set(re.findall(r"^@gd\.link.*\nclass (\w+)", (tmp_path / name).read_text(encoding="utf-8"), re.M))
-        failed += [line for line in said.splitlines() if ": error:" in line and not any(f'"{link}"' in line for link in links)]
-    assert not failed, "\n".join(failed)
+    assert len(WITHOUT_TORCH) >= 8
+    assert not mypy_finds(tmp_path, WITHOUT_TORCH)
 
 
 def test_pyright_accepts_the_blocks_of_the_documentation(tmp_path):
-    pytest.importorskip("pyright")
-    written(tmp_path, [page for page in BLOCKS if ROOT / page not in WITH_TORCH])
-    settings = {"extraPaths": [str(PACKAGE.parent)], "reportRedeclaration": False, "reportMissingModuleSource": False}
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
-    run = subprocess.run([sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson"], capture_output=True, text=True, cwd=tmp_path)
-    if not run.stdout.strip().startswith("{"):
-        pytest.skip(f"pyright does not run here: {run.stderr.strip()[-200:]}")
-    found = json.loads(run.stdout)
-    assert found["summary"]["filesAnalyzed"] >= 8
-    assert not [f"{d['file']}:{d['range']['start']['line'] + 1}: {d['message']}" for d in found["generalDiagnostics"] if d["severity"] == "error"]
+    assert not pyright_finds(tmp_path, WITHOUT_TORCH)

@@ -3,6 +3,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from checked_pages import mypy_finds, pyright_finds  # noqa: E402
 from doc_pages import ROOT, WITH_TORCH, run_page  # noqa: E402
 
 
@@ -18,3 +19,15 @@ def given():
 def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     run_page(page, tmp_path, capsys, **(given() if page.name == "torch.md" and page.parent.name == "docs" else {}))
+
+
+NAMES = [str(page.relative_to(ROOT)) for page in WITH_TORCH]
+
+
+def test_mypy_accepts_the_blocks(tmp_path):
+    pytest.importorskip("mypy")
+    assert not mypy_finds(tmp_path, NAMES)
+
+
+def test_pyright_accepts_the_blocks(tmp_path):
+    assert not pyright_finds(tmp_path, NAMES)
