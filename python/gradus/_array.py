@@ -6,6 +6,7 @@ comparing.  Axes are numbers or names."""
 from __future__ import annotations
 
 import math
+import operator
 from collections import namedtuple
 
 from . import _core
@@ -38,7 +39,7 @@ def _axis(x: Tensor, axis: Any, what: str) -> int:
         if axis not in x.axes:
             raise _core.AxisError(f"{what}: there is no axis '{axis}'; the axes are {', '.join(map(str, x.axes))}")
         return x.axes.index(axis)
-    k: int = axis.__index__()
+    k = operator.index(axis)
     if not -x.ndim <= k < x.ndim:
         raise _core.OutOfRangeError(f"{what}: there is no axis {k}, the tensor has {x.ndim}")
     return k % x.ndim

@@ -68,6 +68,8 @@ def call_ufunc(ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
 def _into(out: Any, made: Any) -> Any:
     target = out[0] if isinstance(out, tuple) else out
     if isinstance(target, Tensor):
+        if target.requires_grad and _core.grad_enabled():
+            raise _core.GraphError("numpy: out= is a tensor that wants gradients, which would not see the change; use the result, or gd.no_grad()")
         return target.assign(made)
     raise TypeError("numpy: out= is an array, into which no gradient flows; use the result instead")
 

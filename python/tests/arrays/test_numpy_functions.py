@@ -59,3 +59,20 @@ def test_an_array_is_not_changed_by_a_tensor():
 def test_minimize_takes_functions_of_numpy():
     r = gd.minimize(lambda x: np.sum(np.square(x - B)) + np.exp(x[0] - 2) - x[0], [0.0, 0.0])
     assert r.success and r.derivatives == "operators" and np.allclose(np.asarray(r.x), B, atol=1e-5)
+
+
+def test_a_tensor_that_wants_gradients_is_no_output():
+    x = gd.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(gd.GraphError, match="out= is a tensor that wants gradients"):
+        np.sin(x, x)
+    with gd.no_grad():
+        np.square(x, out=x)
+    assert x.tolist() == [1, 4] and x.requires_grad
+
+
+def test_an_axis_is_a_whole_number_or_a_name():
+    x = gd.ones((2, 3))
+    for fn in (np.flip, np.median, np.std, np.cumprod, np.squeeze, np.count_nonzero):
+        for axis in (1.0, (0.5,)):
+            with pytest.raises(TypeError):
+                fn(x, axis=axis)
