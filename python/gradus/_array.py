@@ -27,6 +27,7 @@ bitwise_left_shift, bitwise_right_shift = _core.shift_left, _core.shift_right
 divide, multiply, subtract, negative = _core.div, _core.mul, _core.sub, _core.neg
 equal, not_equal, less, less_equal, greater, greater_equal = _core.eq, _core.ne, _core.lt, _core.le, _core.gt, _core.ge
 floor_divide, remainder = _core.floor_div, _core.mod
+reshape = _core.reshape
 
 
 def _t(x: Any) -> Tensor:
@@ -73,6 +74,8 @@ def arange(start: float, /, stop: float | None = None, step: float = 1, dtype: A
     """start, start + step, ... below stop; arange(n) counts from 0.  Whole numbers give i64."""
     if stop is None:
         start, stop = 0, start
+    if dtype is None and device is None and type(start) is type(stop) is type(step) is int:
+        return _core._arange(start, stop, step, i64)
     start, stop, step = (x.item() if hasattr(x, "item") else x for x in (start, stop, step))
     whole = all(isinstance(x, int) for x in (start, stop, step))
     return _placed(_core._arange(start, stop, step, dtype or (i64 if whole else f64)), device)
@@ -506,6 +509,10 @@ concatenate = concat
 def stack(arrays: Any, /, axis: int = 0, name: str | None = None, *, position: int | None = None, dim: int | None = None) -> Tensor:
     """Tensors of one shape along a new axis, which may have a name."""
     axis = position if position is not None else dim if dim is not None else axis
+    try:
+        return _core.stack(arrays, axis, name)
+    except (TypeError, _core.Error):  # arrays, numbers, or a place that is not there
+        pass
     parts = [_t(a) for a in arrays]
     if parts and not -parts[0].ndim - 1 <= axis <= parts[0].ndim:
         raise _core.OutOfRangeError(f"stack: there is no place {axis} for an axis among {parts[0].ndim}")
@@ -648,11 +655,6 @@ def repeat(x: Any, repeats: Any, /, *, axis: Any = None) -> Tensor:
         raise ValueError(f"repeat: {times.size} numbers for {n} elements, none below 0")
     ends = _core.cumsum(times, 0)
     return _part(x, k, searchsorted(ends, arange(int(ends[-1].item()) if n else 0), side="right"))
-
-
-def reshape(x: Any, /, shape: Any, *more: int, copy: bool | None = None) -> Tensor:
-    """The elements in another shape; one size may be -1."""
-    return _core.reshape(_t(x), (*_shape(shape), *more), copy=copy)
 
 
 def flatten(x: Any, /) -> Tensor:

@@ -411,6 +411,7 @@ static int see_tensors(tensors_seen *seen, PyObject *o, int level)
         }
         return fine;
     }
+    if (PyFloat_Check(o) || PyLong_Check(o)) return 1; /* most are: no look at attributes */
     PyObject *value = gd_py_as_tensor(o);
     const gd_tensor *t = value ? gd_py_tensor_of(value) : NULL;
     if (t) {

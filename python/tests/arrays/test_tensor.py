@@ -406,3 +406,12 @@ def test_what_only_reads_is_not_changed_in_place():
     with pytest.raises(gd.StateError):
         x += 1
     assert array.tolist() == [1.0, 1.0]
+
+
+def test_no_tensors_are_not_joined():
+    for join in (gd.stack, gd.concat, gd.cat, gd.hstack):
+        with pytest.raises(ValueError, match="no tensors"):
+            join([])
+    assert gd.stack(iter([gd.ones(2), gd.ones(2)])).shape == (2, 2) and gd.stack((np.ones(2), gd.zeros(2)), -1).tolist() == [[1, 0], [1, 0]]
+    with pytest.raises(IndexError, match="no place 3"):
+        gd.stack([gd.ones(2), gd.ones(2)], 3)
