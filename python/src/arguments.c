@@ -200,7 +200,9 @@ static int read_tensors(gd_py_call *call, int k, PyObject *o)
     gd_py_value *v = &call->value[k];
     if (!PyTuple_Check(o) && !PyList_Check(o)) return wrong(call, k, "a list or tuple of tensors", o);
     Py_ssize_t n = PySequence_Size(o);
-    if (!n) return gd_py_fail(GD_ARGUMENT, "%s: '%s' has no tensors", call->name, call->parameter[k].name) != NULL;
+    if (!n)
+        return gd_py_fail(GD_ARGUMENT, "%s: '%s' has no tensors", call->name, call->parameter[k].name) !=
+               NULL;
     gd_tensor **list = PyMem_Calloc((size_t)n + 1, sizeof *list);
     if (!list) return PyErr_NoMemory() != NULL;
     v->list = list;

@@ -105,7 +105,7 @@ static const char row_by_row[] =
     " prod/all prod/first prod/zero prod/number max/all max/ends max/number min/first norm/max to_device tril triu "
     "gather gather/u8 scatter_add index_add index_put put matmul/heads cholesky qr qr/tall eigh svd svd/tall svd/wide solve "
     "solve/vector triangular_solve/lower triangular_solve/upper triangular_solve/turned triangular_solve/unit "
-    "inverse logdet conv2d conv2d/stride conv2d_image conv2d_weight max_pool2d avg_pool2d avg_pool2d_grad unfold2d fold2d layer_norm layer_norm/plain standardize "
+    "inverse logdet conv2d conv2d_with conv2d/stride conv2d_image conv2d_weight max_pool2d avg_pool2d avg_pool2d_grad unfold2d unfold2d/apart fold2d layer_norm layer_norm/plain standardize "
     "split/pieces cross_entropy sort/last sort/first custom ";
 
 static bool is_row_by_row(const char *name)

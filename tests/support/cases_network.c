@@ -18,6 +18,7 @@
 
 APPLY(conv2d, gd_conv2d(in[0], in[1], in[2], 1, 1))
 static void ref_conv(const array *in, array *out) { ref_conv2d(&in[0], &in[1], &in[2], 1, 1, out); }
+APPLY(conv2d_with, gd_conv2d_with(in[0], in[1], in[2], &(gd_conv_options){{1, 1}, {1, 1}, {1, 1, 1, 1}, 1}))
 APPLY(conv2d_stride, gd_conv2d(in[0], in[1], NULL, 2, 0))
 static void ref_conv_stride(const array *in, array *out) { ref_conv2d(&in[0], &in[1], NULL, 2, 0, out); }
 
@@ -549,7 +550,37 @@ static void ref_unfold2d(const array *in, array *out)
         } while (array_next(out, at));
 }
 
+/* Padding 1; strides 2 and 1; rows of a window are 2 apart. */
+APPLY(unfold2d_apart, gd__unfold2d(BARE(0),
+                                   &(gd_windows){.tall = 2,
+                                                 .wide = 2,
+                                                 .stride = 2,
+                                                 .padding = 1,
+                                                 .height = gd_size(in[0], 2),
+                                                 .width = gd_size(in[0], 3),
+                                                 .more_stride = -1,
+                                                 .apart = {1, 0}},
+                                   0))
+static void ref_unfold2d_apart(const array *in, array *out)
+{
+    int64_t tall = (in->size[2] - 1) / 2 + 1, wide = in->size[3] + 1, at[GD_MAX_DIMS] = {0}, k = 0;
+    *out = array_new(4, (int64_t[]){in->size[1], 4, in->size[0], tall * wide});
+    if (out->numel) do {
+            int64_t i = at[3] / wide * 2 - 1 + at[1] / 2 * 2, j = at[3] % wide - 1 + at[1] % 2;
+            bool inside = i >= 0 && i < in->size[2] && j >= 0 && j < in->size[3];
+            out->v[k++] = inside ? in->v[array_offset(in, (int64_t[]){at[2], at[0], i, j})] : 0;
+        } while (array_next(out, at));
+}
+
 static const op_case rows[] = {
+    {.name = "unfold2d/apart",
+     .op = GD_OP_unfold2d,
+     .apply = apply_unfold2d_apart,
+     .reference = ref_unfold2d_apart,
+     .operands = 1,
+     .in = {IMAGE(ANY)},
+     .dtypes = FLOATS,
+     .order = 2},
     {.name = "unfold2d",
      .op = GD_OP_unfold2d,
      .apply = apply_unfold2d,
@@ -601,6 +632,18 @@ static const op_case rows[] = {
     {.name = "conv2d",
      .op = GD_OP_conv2d,
      .apply = apply_conv2d,
+     .reference = ref_conv,
+     .operands = 3,
+     .in = {IMAGE(ANY),
+            {ANY, "out=2 channel=2 tall=2 wide=3", NULL, "out=2 channel=2 tall=2 wide=3",
+             "out=1 channel=1 tall=1 wide=1", "out=8 channel=8 tall=3 wide=3", 0},
+            {ANY, "out=2", NULL, "out=2", "out=1", "out=8", 0}},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 8},
+    {.name = "conv2d_with",
+     .op = GD_OP_conv2d,
+     .apply = apply_conv2d_with,
      .reference = ref_conv,
      .operands = 3,
      .in = {IMAGE(ANY),
