@@ -1,7 +1,7 @@
 """The functions of the array API standard, and NumPy's habits beyond it, made of the operators of the library.
 
-Every function takes tensors and what becomes one (arrays, lists, numbers); gradients flow through all that is not counting or
-comparing.  Axes are numbers or names."""
+Every function takes tensors, arrays, lists and numbers; gradients flow through everything except counts and comparisons.
+Axes are numbers or names."""
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def eye(n_rows: int, n_cols: int | None = None, /, dtype: Any = None, *, k: int 
 
 
 def asarray(obj: Any, /, dtype: Any = None, *, device: str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the same memory where obj is an array (NumPy, any buffer, any object with __dlpack__) of a dtype that there is;
-    else a copy.  copy=True always copies, copy=False raises ValueError where it would."""
+    """A tensor over the same memory if obj is an array (NumPy, any buffer, any object with __dlpack__) of a supported dtype; else a copy.
+    copy=True always copies, copy=False raises ValueError instead of copying."""
     made = _core.tensor(obj, dtype) if copy else _core.asarray(obj, dtype)
     if device is not None and device != made.device:
         if copy is False:
@@ -151,7 +151,7 @@ def _filled_like(x: Tensor, value: Any, dtype: Any, device: str | None) -> Tenso
 
 def linspace(start: float, stop: float, /, num: int | None = None, dtype: Any = None, *, device: str | None = None, endpoint: bool = True,
              count: int | None = None) -> Tensor:
-    """num numbers in equal steps from start to stop, which endpoint=False leaves out."""
+    """num numbers in equal steps from start to stop; endpoint=False excludes stop."""
     n = num if num is not None else count
     if n is None:
         raise TypeError("linspace() needs 'num', how many")
@@ -328,13 +328,13 @@ def median(x: Any, /, axis: Any = None, keepdims: bool = False) -> Tensor:
 # ---- searching, sorting, sets ----
 
 def argsort(x: Any, /, axis: Any = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The places of the elements along an axis in order; equal ones keep theirs."""
+    """The indices that sort the elements along an axis; equal ones keep their order."""
     x = _t(x)
     return _core.argsort(x, -1 if axis is None else axis, descending) if x.ndim else _core.zeros((), i64)
 
 
 def sort(x: Any, /, axis: Any = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The elements along an axis in order; NaN is the largest."""
+    """The sorted elements along an axis; NaN is the largest."""
     x = _t(x)
     return _core.sort(x, -1 if axis is None else axis, descending) if x.ndim else x.copy()
 
@@ -343,7 +343,7 @@ topk_result = namedtuple("topk_result", "values indices")
 
 
 def topk(x: Any, /, k: int, axis: Any = -1, largest: bool = True) -> Any:
-    """The k largest elements along an axis, in order, and their places."""
+    """The k largest elements along an axis, sorted, and their indices."""
     x = _t(x)
     at = _axis(x, axis, "topk")
     if not 0 <= k <= x.shape[at]:
@@ -353,7 +353,7 @@ def topk(x: Any, /, k: int, axis: Any = -1, largest: bool = True) -> Any:
 
 
 def nonzero(x: Any, /) -> tuple[Tensor, ...]:
-    """The places of elements that are not 0, a tensor for each axis."""
+    """The indices of elements that are not 0, a tensor for each axis."""
     x = _t(x).detach()
     if x.ndim == 0:
         raise _core.ShapeError("nonzero: a number has no places; reshape(-1) gives it an axis")
@@ -370,7 +370,7 @@ def _unraveled(place: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
 
 
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Tensor:
-    """Where elements of x2 go in x1, which is in order: before equal ones, or with side="right" behind them."""
+    """The insertion indices of elements of x2 in the sorted x1: before equal ones, or with side="right" after them."""
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side is 'left' or 'right', not {side!r}")
     row, values = _t(x1).detach(), _t(x2).detach()
@@ -397,7 +397,7 @@ unique_inverse_result = namedtuple("unique_inverse_result", "values inverse_indi
 
 
 def unique_all(x: Any, /) -> Any:
-    """The different elements in order, where each first stands, which of them every element is, and how often each is there."""
+    """The sorted unique elements, their first indices, the inverse indices, and their counts."""
     x = _t(x)
     flat = _core.drop_names(x).reshape(-1)
     order = _core.argsort(flat)
@@ -411,19 +411,19 @@ def unique_all(x: Any, /) -> Any:
 
 
 def unique_counts(x: Any, /) -> Any:
-    """The different elements in order, and how often each is there."""
+    """The sorted unique elements and their counts."""
     found = unique_all(x)
     return unique_counts_result(found.values, found.counts)
 
 
 def unique_inverse(x: Any, /) -> Any:
-    """The different elements in order, and which of them every element is."""
+    """The sorted unique elements and the inverse indices."""
     found = unique_all(x)
     return unique_inverse_result(found.values, found.inverse_indices)
 
 
 def unique_values(x: Any, /) -> Tensor:
-    """The different elements in order."""
+    """The sorted unique elements."""
     found: Tensor = unique_all(x).values
     return found
 
@@ -440,7 +440,7 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
 # ---- picking ----
 
 def take(x: Any, indices: Any, /, *, axis: Any = None) -> Tensor:
-    """Elements at places along an axis."""
+    """Elements at indices along an axis."""
     x, at = _t(x), _t(indices)
     k = 0 if axis is None and x.ndim == 1 else _axis(x, axis, "take") if axis is not None else None
     if k is None:
@@ -449,7 +449,7 @@ def take(x: Any, indices: Any, /, *, axis: Any = None) -> Tensor:
 
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: Any = -1) -> Tensor:
-    """x at places of one axis, with the other axes as they are; sizes of 1 are broadcast."""
+    """x at indices along one axis, with the other axes unchanged; sizes of 1 are broadcast."""
     x, at = _t(x), _t(indices)
     k = _axis(x, axis, "take_along_axis")
     if at.ndim != x.ndim:
@@ -467,7 +467,7 @@ def _bare(x: Tensor) -> Tensor:
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape in which tensors of these meet."""
+    """The broadcast shape of tensors of these shapes."""
     n = max((len(s) for s in shapes), default=0)
     out = []
     for i in range(n):
@@ -489,14 +489,14 @@ def broadcast_to(x: Any, /, shape: Any) -> Tensor:
 
 
 def broadcast_arrays(*arrays: Any) -> list[Tensor]:
-    """All of them in the shape in which they meet."""
+    """All of them broadcast to their common shape."""
     parts = [_t(a) for a in arrays]
     shape = broadcast_shapes(*(p.shape for p in parts))
     return [broadcast_to(p, shape) for p in parts]
 
 
 def concat(arrays: Any, /, *, axis: Any = 0) -> Tensor:
-    """Tensors one behind the other along an axis; None: all their elements."""
+    """Tensors concatenated along an axis; None: all their elements."""
     parts = [_t(a) for a in arrays]
     if axis is None:
         parts, axis = [p.reshape(-1) for p in parts], 0
@@ -520,14 +520,14 @@ def stack(arrays: Any, /, axis: int = 0, name: str | None = None, *, position: i
 
 
 def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Tensor, ...]:
-    """The tensor cut along an axis, which goes."""
+    """The slices along an axis, which is removed."""
     x = _t(x)
     k = _axis(x, axis, "unstack")
     return tuple(_part(x, k, i) for i in range(x.shape[k]))
 
 
 def split(x: Any, indices_or_sections: Any, axis: Any = 0) -> tuple[Tensor, ...]:
-    """Parts along an axis: so many equal ones, or cut at places."""
+    """Parts along an axis: this many equal ones, or cut at indices."""
     x = _t(x)
     k = _axis(x, axis, "split")
     if isinstance(indices_or_sections, int):
@@ -541,7 +541,7 @@ def split(x: Any, indices_or_sections: Any, axis: Any = 0) -> tuple[Tensor, ...]
 
 
 def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
-    """x with axes of size 1 at the places."""
+    """x with axes of size 1 at these positions."""
     x = _t(x)
     places = axis if isinstance(axis, (tuple, list)) else (axis,)
     n = x.ndim + len(places)
@@ -573,7 +573,7 @@ def permute_dims(x: Any, /, axes: Any) -> Tensor:
 
 
 def matrix_transpose(x: Any, /) -> Tensor:
-    """The last two axes exchanged."""
+    """The last two axes swapped."""
     x = _t(x)
     if x.ndim < 2:
         raise _core.ShapeError(f"matrix_transpose: a matrix is needed, the tensor has {x.ndim} axes")
@@ -581,7 +581,7 @@ def matrix_transpose(x: Any, /) -> Tensor:
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
-    """Axes at other places; the rest stays in order."""
+    """Axes moved to other positions; the rest keeps its order."""
     x = _t(x)
     a, b = _axes(x, source, "moveaxis"), _axes(x, destination, "moveaxis")
     if len(a) != len(b):
@@ -593,20 +593,20 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
 
 
 def swapaxes(x: Any, /, axis1: Any, axis2: Any) -> Tensor:
-    """Two axes exchanged."""
+    """Two axes swapped."""
     x = _t(x)
     return _core.transpose(x, _axis(x, axis1, "swapaxes"), _axis(x, axis2, "swapaxes"))
 
 
 def flip(x: Any, /, axis: Any = None, *, axes: Any = None) -> Tensor:
-    """The elements along axes the other way round; None: along all."""
+    """The elements in reverse order along axes; None: along all."""
     x, axis = _t(x), axis if axes is None else axes
     axes = tuple(_axes(x, axis, "flip"))
     return _core.flip(x, axes) if axes else x.copy()
 
 
 def roll(x: Any, /, shift: Any, axis: Any = None) -> Tensor:
-    """Elements moved along axes; those that leave come in at the other end."""
+    """Elements moved cyclically along axes."""
     x = _t(x)
     if axis is None:
         return roll(x.reshape(-1), shift, axis=0).reshape(x.shape) if x.ndim else x
@@ -640,7 +640,7 @@ def tile(x: Any, repetitions: Any, /) -> Tensor:
 
 
 def repeat(x: Any, repeats: Any, /, *, axis: Any = None) -> Tensor:
-    """Every element that many times, one behind the other, along an axis; None: of all elements."""
+    """Every element repeated along an axis; None: of all elements."""
     x = _t(x)
     if axis is None:
         x, axis = x.reshape(-1), 0
@@ -780,7 +780,7 @@ def __complex__(self: Tensor) -> complex:
 
 
 def _transposed(self: Tensor) -> Tensor:
-    """The last two axes exchanged."""
+    """The last two axes swapped."""
     return matrix_transpose(self)
 
 

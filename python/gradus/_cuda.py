@@ -1,4 +1,4 @@
-"""CUDA's libraries from NVIDIA's packages in site-packages, where the system has none: loaded before the plugin asks for them."""
+"""CUDA's libraries from NVIDIA's packages in site-packages, if the system has none: loaded before the plugin needs them."""
 from __future__ import annotations
 
 LIBRARIES = ("nvJitLink", "nvrtc", "cublasLt", "cublas", "cusparse", "cusolver")  # each after those that it needs

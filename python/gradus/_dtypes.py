@@ -1,4 +1,4 @@
-"""Dtypes as objects, and what the array API standard asks of them."""
+"""Dtypes as objects, as in the array API standard."""
 from __future__ import annotations
 
 from . import _core
@@ -68,7 +68,7 @@ _core._set_dtypes(_ALL)
 
 
 class finfo:
-    """What a dtype of floats can hold: bits, eps, min, max, smallest_normal, dtype."""
+    """Limits of a floating dtype: bits, eps, min, max, smallest_normal, dtype."""
 
     _DIGITS: dict[Any, tuple[int, int]] = {"f64": (52, 1023), "f32": (23, 127), "f16": (10, 15), "bf16": (7, 127)}  # of the fraction; largest exponent
 
@@ -88,7 +88,7 @@ class finfo:
 
 
 class iinfo:
-    """What a dtype of integers can hold: bits, min, max, dtype."""
+    """Limits of an integer dtype: bits, min, max, dtype."""
 
     def __init__(self, type: Any) -> None:
         self.dtype = dtype_of(type)
@@ -126,7 +126,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def _meet(a: Dtype, b: Dtype) -> Dtype:
-    """The dtype in which two operands meet."""
+    """The common dtype of two operands."""
     if a == b:
         return a
     if a.kind == "f" and b.kind == "f":

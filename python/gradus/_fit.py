@@ -54,25 +54,25 @@ else:
 
 
 class Fit(Result):
-    """What fit found, as `gradus fit --json` says it.
+    """The result of fit, with the entries of `gradus fit --json`.
 
     params                   the parameters by name
     stderr, interval         standard errors and 95 % intervals by name
-    intervals                of which kind those are
+    intervals                the kind of the intervals
     covariance, correlation  matrices in the order of names
-    derived                  what derive= asked for
+    derived                  the quantities of derive=
     active, undetermined     parameters that a bound holds, and those that the data do not determine
     rss, sigma, dof, points  sum of squared residuals, their standard deviation, degrees of freedom, rows
-    rank                     how many parameters the data determine
-    r2, log_likelihood       how well it fits
-    aic, aicc, bic           to compare models by
+    rank                     the number of parameters that the data determine
+    r2, log_likelihood goodness of fit
+    aic, aicc, bic for comparing models
     chi_square_p             with absolute_sigma the probability of larger residuals, else None
-    loss                     what outliers cost
+    loss the loss of residuals
     success, converged       has it converged, with all parameters determined?
-    message, reason, stop    why it stopped, in words and as a name
+    message, reason, stop    the reason for stopping, as text and as a name
     nit, steps, nfev, evals  steps and evaluations
     seconds                  the time it took
-    report                   all that the program prints, as text
+    report                   the report of the program, as text
     names                    the parameters in the order of the matrices"""
 
     if TYPE_CHECKING:
@@ -330,7 +330,7 @@ def _function(model: Callable[..., Any], entries: list[tuple[Any, ...]], table: 
 
 
 class Fits(dict):  # type: ignore[type-arg]
-    """What fit_many returns: a dict of lists with an entry per group, and plot()."""
+    """The result of fit_many: a dict of lists with an entry per group, and plot()."""
 
     _draw: Any = None
 
@@ -385,14 +385,14 @@ def _run(model: str | Callable[..., Any], table: Any, y: str | None, params: Any
 
 def fit_many(model: str | Callable[..., Any], table: Any, by: str | Sequence[str], y: str | None = None, params: Any = None,
              **options: Any) -> Fits:
-    """Fits each group of the rows of a table by itself, all on the threads of the context.
+    """Fits each group of the rows of a table separately, on all threads of the context.
 
         fits = gd.fit_many("a*exp(-b*t)+c", "wells.csv", by=["plate", "well"], params={"a": 1, "b": 1, "c": 0})
         fits["a"], fits["a_error"], fits["converged"]
         fits.plot("fits.svg", groups=[("A", 0), ("B", 1)])
         pandas.DataFrame(fits)
 
-    by       the columns whose cells say which rows belong together: one name or several
+    by       the columns whose cells define the groups: one name or several
     others   as of gd.fit; out= a .csv file is for `gradus fit --by`
 
     Returns a dict of lists with an entry per group, in the order of the cells of `by`: these columns, points, each parameter and
@@ -414,10 +414,10 @@ def fit(model: str | Callable[..., Any], table: Any, y: str | None = None, param
         fit(lambda t, a, b: a * gd.exp(-b * t), "decay.csv", params={"a": 1, "b": 1})
 
     model    an expression of parameters and columns, an equation, or a function of tensors whose arguments are named like them
-    table    a path (.csv, .npy, .npz, .safetensors), a dict of columns, a data frame, a structured array, an Arrow table; only the columns
-             that are used are taken
-    y        the column that the model is to give; None: "y", or what the equation says
-    params   where parameters start, {name: value}; a list of names with guess=True
+    table    a path (.csv, .npy, .npz, .safetensors), a dict of columns, a data frame, a structured array, an Arrow table; only the used columns
+             are read
+    y        the column that the model describes; None: "y", or the equation's
+    params   starting values, {name: value}; a list of names with guess=True
     options  those of `gradus fit`: sigma="s", bound=["b>0"], loss="huber", errors="hc3", intervals="profile", guess=True, derive={...}, fix={...}, ...;
              tied={name: "2*a"} has parameters that follow from others; level is that of intervals and bands"""
     return _result(_run(model, table, y, params, options, ()), options)

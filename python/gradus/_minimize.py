@@ -327,7 +327,7 @@ def minimize(fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = Non
 
     x0       Parameters: the call is lmfit's, see gradus.models.minimize; numbers, a list or an array: fun(x), and x of the result is an array; a tensor: fun(x); a tuple of tensors, lists or arrays, or
              of numbers if fun takes as many: fun(x, y, ...); a dict: fun(**x)
-    args     what fun is given besides, a tuple or one thing
+    args     further arguments of fun, a tuple or one object
     method   a name of scipy.optimize.minimize, which stands for a chain, or a chain
     jac      the gradient, a function; True: fun returns (value, gradient); "2-point", "3-point" or "cs": differences
     hess, hessp   the Hessian, or its product with a vector: hess(x, *args), hessp(x, v, *args).  They need jac
@@ -335,7 +335,7 @@ def minimize(fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = Non
              infinities are no bounds
     constraints   dicts with type "eq" (fun is 0) or "ineq" (fun is at least 0), fun, jac, args; LinearConstraint, NonlinearConstraint of
              scipy.optimize; one or a list
-    equal, below  constraints as functions that are to be 0, and to be at most 0
+    equal, below  constraints as functions that must be 0, and at most 0
     tol      gradient_tol, of nelder_mead its tol
     callback is called after each step with xk, or by the name of its only argument with intermediate_result, or progress, a dict.  It
              stops the run by returning True or raising StopIteration
@@ -347,15 +347,15 @@ def minimize(fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = Non
              equal_jacobian, below_jacobian, hessian, residual_jacobian.  Then fun(x, request) returns a dict of the names in
              request.wanted (others are ignored); request.new_point is False if x is that of the call before; the Hessian is that of
              request.weight * loss + request.multipliers @ (equal, below).  Values without their derivative in the names are made of operators
-    sensitivities   the result has them: how x moves per unit of b in equal = b and below <= b, {"equal": [rows, ...], "below": ...}
+    sensitivities   adds to the result how x moves per unit of b in equal = b and below <= b, {"equal": [rows, ...], "below": ...}
 
-    curvature_products   products with the Hessian, at most, to tell a minimum from a saddle where the gradient vanishes: a run that
-             ends on one has success False, stop "SADDLE".  0: do not look; None: 30, fewer after short runs of many numbers
+    curvature_products   products with the Hessian, at most, to distinguish a minimum from a saddle where the gradient vanishes: a run that
+             ends on one has success False, stop "SADDLE".  0: no check; None: 30, fewer after short runs of many numbers
 
     fun is called with tensors first, unless jac is given.  Where it raises, returns a number, or reads a value of its arguments on the host
     (float(x[0]), math.sin(x[1]), np.asarray(x)), it is called with arrays instead, its derivatives are differences, and the result's
     derivatives and message say so.  A vector of more than one element counts as residuals: the sum of their squares is minimised.
-    x is the best point that was evaluated.  Ctrl-C, and what fun raises, comes out of here."""
+    x is the best point that was evaluated.  Ctrl-C and exceptions of fun are raised from here."""
     args = args if isinstance(args, tuple) else (args,)
     given = [] if constraints is None else list(constraints) if isinstance(constraints, (list, tuple)) else [constraints]
     constrained = bool(given or equal or below)
@@ -605,9 +605,9 @@ class _Bent:
 
 
 class LeastSquares(Result):
-    """What least_squares found: the entries of scipy.optimize.least_squares and more.
+    """The result of least_squares: the entries of scipy.optimize.least_squares and more.
 
-    x               the parameters, in the form of x0
+    x               the parameters, as given in x0
     cost            half of the sum of squares, or of the loss
     fun, jac        residuals and their Jacobian at x
     grad, optimality   the gradient of the cost, and its largest element, with bounds of the KKT residual
@@ -615,7 +615,7 @@ class LeastSquares(Result):
     nfev, njev      evaluations of residuals and of Jacobians
     status, success, message, stop   why it ended
     derivatives     "operators", "jac" or "differences"
-    nit, rank, covariance   steps; how many parameters the residuals determine; sigma^2 (J^T J)^-1
+    nit, rank, covariance   steps; the number of parameters that the residuals determine; sigma^2 (J^T J)^-1
     seconds         the time it took"""
 
 
@@ -626,9 +626,9 @@ def least_squares(fun: Callable[..., Any], x0: Any, jac: Any = None, bounds: Any
                   jit: bool = False, max_steps: int = 1000, max_seconds: float | None = None) -> LeastSquares:
     """Minimises half the sum of squares of what fun returns.  The arguments are those of scipy.optimize.least_squares.
 
-    One method serves for "trf", "dogbox" and "lm": Levenberg-Marquardt in a trust region with bounds as an active set, scaled by the columns
+    One method is used for "trf", "dogbox" and "lm": Levenberg-Marquardt in a trust region with bounds as an active set, scaled by the columns
     of the Jacobian; x_scale, tr_solver and jac_sparsity other than the defaults warn.  loss: linear, soft_l1, huber, cauchy, arctan or tukey,
-    with f_scale, or a function of z = (residual / f_scale)^2 that gives rho(z) and its first two derivatives as rows.  fun is understood as minimize does it: tensors first, else arrays with jac or differences."""
+    with f_scale, or a function of z = (residual / f_scale)^2 that gives rho(z) and its first two derivatives as rows.  fun is called as in minimize: tensors first, else arrays with jac or differences."""
     if method not in ("trf", "dogbox", "lm"):
         raise ValueError(f"least_squares: method is 'trf', 'dogbox' or 'lm', not {method!r}")
     if not callable(loss) and loss not in LOSSES and loss not in OWN_LOSSES:

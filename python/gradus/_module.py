@@ -121,8 +121,8 @@ class Module(Functional, _core._Module):
 
     A tensor is copied; the attribute reads the module's own.  A parameter of another module is not copied: both attributes are the same
     tensor, which is listed and saved once.  Lists, tuples and dicts of modules become ModuleList and ModuleDict, those of tensors that want
-    gradients TensorList and TensorDict.  It is a parameter, or a buffer where no_grad_tensors of the class or
-    a base, a name or several, has its name when it is assigned.  export() gives copies that nothing changes later."""
+    gradients TensorList and TensorDict.  A tensor is a parameter, or a buffer if no_grad_tensors of the class or a
+    base contains its name at the assignment.  export() returns independent copies."""
 
     no_grad_tensors: ClassVar[Any] = frozenset()
 
@@ -296,7 +296,7 @@ class Module(Functional, _core._Module):
     # ---- taking out, freezing, moving ----
 
     def export(self, name: str) -> Tensor:
-        """A detached copy of a tensor attribute that nothing later changes."""
+        """An independent detached copy of a tensor attribute."""
         at: Any = self
         for part in name.split("."):
             at = getattr(at, part)
@@ -337,7 +337,7 @@ class Module(Functional, _core._Module):
 
     @property
     def training(self) -> bool:
-        """Does it train?  Layers like dropout go by that."""
+        """Is it in training mode? Layers like dropout depend on it."""
         return self._training
 
     @training.setter
@@ -345,12 +345,12 @@ class Module(Functional, _core._Module):
         self.train(mode)
 
     def train(self, mode: bool = True) -> "Module":
-        """The whole tree trains, as new modules do."""
+        """Sets the whole tree to training mode, the default."""
         self._train(bool(mode))
         return self
 
     def eval(self) -> "Module":
-        """The whole tree evaluates: dropout keeps everything, batch_norm uses what it has seen."""
+        """Sets the whole tree to evaluation mode: dropout keeps everything, batch_norm uses its running averages."""
         self._train(False)
         return self
 
@@ -415,11 +415,11 @@ class Module(Functional, _core._Module):
 
     @property
     def device(self) -> Device:
-        """Where its tensors are, and are moved to when they are assigned."""
+        """The device of its tensors; assigned tensors are moved there."""
         return Device(self._device)
 
     def to_device(self, device: str) -> "Module":
-        """Moves every tensor of the tree, or none where that fails."""
+        """Moves every tensor of the tree, or on failure none."""
         self._to_device(str(device))
         return self
 
@@ -463,8 +463,8 @@ class Module(Functional, _core._Module):
         return self._state()
 
     def load_state_dict(self, state: dict[str, Tensor], strict: bool = True, cast: bool = False) -> "LoadReport":
-        """Sets the tensors to those of a state, all or, with MismatchError, none.  A tied tensor may stand under each of its names.  Arrays
-        and tensors of other libraries are taken, too."""
+        """Sets the tensors to those of a state, all or, with MismatchError, none.  A tied tensor may appear under each of its names.  Arrays and
+        tensors of other libraries are accepted, too."""
         own = {name for name, _, _ in (*self._parameters(None), *self._buffers(None))}
         also = self._tied_names("") - own
         return LoadReport(*self._load_state({name: _own(t) for name, t in dict(state).items() if name not in also}, strict, cast))
@@ -721,7 +721,7 @@ class VirtualTensor(_core._Virtual):
     memoise       keep the value while no parameter, buffer or other attribute of the owner and the modules below it has changed; what
                   the function reads elsewhere, and changes inside a list or dict, are not seen
 
-    Where a tensor is expected, a virtual tensor is its value: net.square + 1, array @ net.square, gd.stack([net.square, x]), what a
+    If a tensor is expected, a virtual tensor is replaced by its value: net.square + 1, array @ net.square, gd.stack([net.square, x]), what a
     closure returns.  It cannot be changed in place."""
 
     LinkedAttributes = VirtualTensorAttributes

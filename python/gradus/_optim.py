@@ -303,9 +303,9 @@ class Optimizer(_core._Optimizer):
     Links may be given one by one, or as a list: Optimizer(net, m.adam(), m.lr(1e-3)).  param_groups are live views, as in torch, and
     copy, deepcopy and pickle work: the parameters are copied with it.
 
-    step(closure) evaluates closure(), which gives one number, as often as the links ask for; step(residuals=f) does so with a tensor
-    of residuals, whose sum of squares is the loss; step() uses the gradients of backward().  A closure that takes
-    `backward` is called with False where the loss alone is wanted, and else leaves the gradients on the parameters."""
+    step(closure) evaluates closure(), which returns one number, as often as the links need; step(residuals=f) does so with a tensor
+    of residuals, whose sum of squares is the loss; step() uses the gradients of backward().  A closure with an argument
+    `backward` is called with False if only the loss is needed, and else leaves the gradients on the parameters."""
 
     def __init__(self, params: Any, *chain: Any) -> None:
         from ._module import Module
@@ -359,18 +359,18 @@ class Optimizer(_core._Optimizer):
         self._look()
 
     def remove(self, name: str, /) -> None:
-        """Forgets a parameter and its state."""
+        """Removes a parameter and its state."""
         super().remove(name)
         self._look()
 
     def reset(self, link: "str | Chain | None" = None) -> None:
-        """Forgets all state, or that of the links with a name ("adam") or a place ("1:adam", "0:multistep.0:adam") and of links inside
+        """Resets all state, or that of the links with a name ("adam") or a place ("1:adam", "0:multistep.0:adam") and of links inside
         them; the parameters stay."""
         reset_links(self, link)
 
     def set_param_groups(self, link: "str | Chain", groups: Sequence[Mapping[str, Any]]) -> "Optimizer":
         """Settings of one link, by its name or place, for some parameters: set_param_groups("adam", [{"params": [w], "beta1": 0.5}]).
-        They count more than those of param_groups."""
+        They take precedence over those of param_groups."""
         paths = places(self, link, "set_param_groups")
         if len(paths) > 1:
             raise ValueError(f"set_param_groups: several links are called so: {', '.join(paths)}")
@@ -386,11 +386,11 @@ class Optimizer(_core._Optimizer):
 
     @property
     def attrs(self) -> "Attributes":
-        """What links have left for the user, as a mapping: attrs["best_loss"]."""
+        """Values published by links, as a mapping: attrs["best_loss"]."""
         return Attributes(self)
 
     def transform(self, tensors: Sequence[Tensor], grads: Sequence[Tensor] | None = None, loss: Tensor | None = None) -> list[Tensor]:
-        """What the chain makes of tensors with the shapes of the parameters, whose state and settings it uses; the parameters stay.
+        """The chain's result for tensors with the shapes of the parameters, whose state and settings it uses; the parameters stay.
         Links that evaluate, move parameters or stop raise.  grads: the gradients, if links want them and the tensors are others."""
         return _core._optimizer_transform(self, "both", tensors, grads, loss)
 
@@ -468,12 +468,12 @@ class Optimizer(_core._Optimizer):
         return (_optimizer_again, (type(self), parameters, self.chain, groups, self.state_dict()))
 
     def group(self, selection: str, **settings: Any) -> "Optimizer":
-        """Gives the parameters that a selection matches ("*.bias", "axes>=2") settings of their own."""
+        """Gives the parameters that a selection matches ("*.bias", "axes>=2") separate settings."""
         self.regroup(selection, _settings(settings))
         return self
 
     def attr(self, name: str, /) -> Any:
-        """A number, a tensor or a dict of tensors by parameter that a link has left for the user, or None: attr("best_params")."""
+        """A number, a tensor or a dict of tensors by parameter that a link has published, or None: attr("best_params")."""
         return attr_of(self, name)
 
     def __repr__(self) -> str:
@@ -517,7 +517,7 @@ def reset_links(optimizer: _core._Optimizer, link: "str | Chain | None") -> None
 
 
 class Attributes:
-    """What links have left for the user, by name: numbers, tensors, and dicts of tensors by parameter."""
+    """Values published by links, by name: numbers, tensors, and dicts of tensors by parameter."""
 
     def __init__(self, optimizer: _core._Optimizer, read: Callable[[str], Any] | None = None) -> None:
         self._optimizer = optimizer
@@ -542,7 +542,7 @@ class Attributes:
         return found
 
     def get(self, name: str, default: Any = None) -> Any:
-        """What a link has left, or the default."""
+        """A published value, or the default."""
         found = self._read(name)
         return default if found is None else found
 

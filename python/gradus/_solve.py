@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 
 class Result(dict):  # type: ignore[type-arg]
-    """What minimize found: a dict whose entries are attributes too, as SciPy's results are.
+    """The result of minimize: a dict whose entries are attributes too, like SciPy's results.
 
-    x              the best point: a tensor, or tensors as they were given
+    x              the best point: a tensor, or tensors, as given
     fun            the loss there
     success        was a minimum reached?
     status         0: yes; 1: a limit was reached; 99: the callback stopped it; 2: for another reason
-    jac            the gradient at x, and hess_inv the inverse of the Hessian there: computed when they are asked for
-    message, stop  why it stopped, in words and as a name
-    derivatives    "operators"; "jac" where that was given; "differences" where fun is one of numbers, and message says why, or the chain
-                   takes them (fdm); "values" if the chain asks for none
+    jac            the gradient at x, and hess_inv the inverse of the Hessian there: computed on access
+    message, stop  the reason for stopping, as text and as a name
+    derivatives    "operators"; "jac" if it was given; "differences" if fun needs numbers (message has the reason), or if the chain takes them
+                   (fdm); "values" if the chain uses none
     nit, nfev, njev   steps, evaluations, and those of derivatives
     gradient_norm  the largest element of the gradient, with bounds or constraints of the KKT residual
     violation, maxcv   the largest violation of a constraint
     multipliers    of constraints, {"equal": ..., "below": ...}: the gradient of fun is minus their sum with the gradients of the
-                   constraints, plus bound_multipliers; None where the chain knows none
-    bound_multipliers  of bounds, in the form of x: > 0 at a low bound that holds, < 0 at a high one, else 0; None as above
-    active         which elements of below hold, {"below": ...}, and of x, {"bounds": ...}: their multipliers are not 0
+                   constraints, plus bound_multipliers; None if the chain has none
+    bound_multipliers  of bounds, as x: > 0 at an active low bound, < 0 at a high one, else 0; None as above
+    active         active elements of below, {"below": ...}, and of x, {"bounds": ...}: their multipliers are not 0
     sensitivities  with sensitivities=True how x moves per unit of b in equal = b and below <= b, {"equal": ..., "below": ...} with an axis of
                    constraints before those of x
     constraint_evals  points at which the constraints were computed
@@ -248,7 +248,7 @@ def _told(message: str, why: str | None) -> str:
 # ---- fits ----
 
 class CurveFit(Result):
-    """What curve_fit found; unpacks and indexes as SciPy's does: popt, pcov = curve_fit(...), curve_fit(...)[0].
+    """The result of curve_fit; unpacks and indexes like SciPy's: popt, pcov = curve_fit(...), curve_fit(...)[0].
 
     popt, pcov      the parameters and their covariance
     names, params   the names of the parameters, and a dict of them
@@ -257,7 +257,7 @@ class CurveFit(Result):
     dof, rank       degrees of freedom, and how many parameters the data determine
     r2              share of the variance that is explained
     success         has it converged, with all parameters determined?
-    message, stop   why it stopped, in words and as a name
+    message, stop   the reason for stopping, as text and as a name
     derivatives     "operators", "jac", or "differences" where f is a function of numbers; message says why
     nit, nfev       steps and evaluations"""
 
@@ -358,14 +358,14 @@ def curve_fit(f: Callable[..., Any], xdata: Any, ydata: Any, p0: Any = None, sig
               callback: Callable[[dict[str, Any]], Any] | None = None, jit: bool = False) -> CurveFit:
     """Fits f(x, a, b, ...) to data by nonlinear least squares.  The arguments are those of scipy.optimize.curve_fit.
 
-    p0        where the parameters start, a number each; if not given, 1, or the middle of the parameter's bounds
+    p0        starting values of the parameters; if not given, 1, or the middle of the parameter's bounds
     sigma     standard deviations of ydata, or their covariance; absolute_sigma: not only their ratios
     bounds    (lows, highs), each a number for all or one for each parameter; {name: (low, high)}; an object of scipy.optimize.Bounds
     jac       derivatives of f by the parameters, [points, parameters]: jac(x, a, b, ...)
     method    "lm", "trf" and "dogbox" are one here, see least_squares
     nan_policy   "raise", or "omit": points with NaN in ydata are left out
-    loss      squares, huber, soft_l1, cauchy or tukey: what outliers cost; loss_scale: 0 finds the scale
-    max_steps, max_evals, max_seconds   limits of the whole call, also where a loss takes several fits to find its scale
+    loss      squares, huber, soft_l1, cauchy or tukey; loss_scale: 0 estimates the scale
+    max_steps, max_evals, max_seconds   limits of the whole call, even if a loss needs several fits to find its scale
     callback  is given the progress after each step, a dict
     jit       f is recorded and replayed, see gradus.jit: it must do the same each time
 

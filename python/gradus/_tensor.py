@@ -1,4 +1,4 @@
-"""What of tensors is written in Python: nothing that is called often."""
+"""The Python part of tensors: nothing that is called often."""
 from __future__ import annotations
 
 from . import _core
@@ -118,8 +118,8 @@ def load_meta(path: str | os.PathLike[str]) -> dict[str, str]:
 # ---- methods of Tensor ----
 
 def numpy(self: Tensor) -> Any:
-    """A NumPy array over the same memory: what one changes, the other sees.  Tensors on a GPU, of bf16 or with a history
-    have none: to("cpu"), to("f32"), detach() give such."""
+    """A NumPy array over the same memory: changes are visible in both. Not for tensors on a GPU, of bf16 or with a history: use
+    to("cpu"), to("f32"), detach() first."""
     import numpy as np
 
     return np.from_dlpack(self)

@@ -15,7 +15,7 @@ _LISTS = ("features", "ignore", "text", "groups", "schedules")
 
 
 class TrainedModel:
-    """What train() and load_model() give: a network with what was learnt about the columns."""
+    """The result of train() and load_model(): a network with the encodings of its columns."""
 
     def __init__(self, model: _core._Model) -> None:
         self._model = model
@@ -38,12 +38,12 @@ class TrainedModel:
 
     @property
     def features(self) -> list[str]:
-        """The columns learnt from."""
+        """The feature columns."""
         return list(self._about["features"])
 
     @property
     def result(self) -> dict[str, Any]:
-        """What became of the training: measures on training and validation rows, epochs, best_epoch, steps, seconds, stopped, ..."""
+        """Results of the training: measures on training and validation rows, epochs, best_epoch, steps, seconds, stopped, ..."""
         return dict(self._about)
 
     def _answers(self, table: Any, who: str) -> Tensor:
@@ -70,7 +70,7 @@ class TrainedModel:
         return self._answers(table, "probabilities")
 
     def score(self, table: Any, target: str | None = None) -> dict[str, float]:
-        """How good the model is on rows whose answers are known: loss, accuracy, f1 and auc, or rmse, mae and r2."""
+        """Scores of the model on rows with known targets: loss, accuracy, f1 and auc, or rmse, mae and r2."""
         return self._model.score(read(table, "score"), target)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -109,5 +109,5 @@ def train(table: Any, target: str | None = None, *, epoch_done: Callable[[dict[s
 
 
 def load_model(path: str | os.PathLike[str]) -> TrainedModel:
-    """Reads a model that Model.save, train(out=...) or `gradus train` left."""
+    """Reads a model written by Model.save, train(out=...) or `gradus train`."""
     return TrainedModel(_core._load_model(os.fspath(path)))

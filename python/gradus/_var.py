@@ -1,4 +1,4 @@
-"""What links written in Python see of a step: Transform (lists of tensors), Var (the whole step), Link (between steps)."""
+"""Interface of links written in Python: Transform (lists of tensors), Var (the whole step), Link (between steps)."""
 from __future__ import annotations
 
 from . import _core
@@ -45,11 +45,11 @@ class State:
         return sum(1 for _ in self)
 
     def keys(self) -> list[str]:
-        """Names of the state that is there."""
+        """Names of the existing state."""
         return list(self)
 
     def get(self, slot: str, default: Any = None) -> Any:
-        """What is there, or the default."""
+        """The value, or the default."""
         return self[slot] if slot in self else default
 
     def setdefault(self, slot: str, first: Any = None) -> Tensor:
@@ -120,7 +120,7 @@ class GlobalState:
         return isinstance(name, str) and self._of._ask("global", name) is not None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """What is there, or the default."""
+        """The value, or the default."""
         found = self._of._ask("global", name)
         return default if found is None else found
 
@@ -269,7 +269,7 @@ class Link:
 
 
 class Transform(Link):
-    """What update and apply of a link see: lists with a tensor for each parameter."""
+    """The argument of update and apply of a link: lists with a tensor for each parameter."""
 
     def __init__(self, handle: Any, tensors: list[Tensor], params: list[Tensor], grads: list[Tensor] | None, loss: Tensor | None) -> None:
         super().__init__(handle)
@@ -340,7 +340,7 @@ class Closure:
 
 
 class Var(Link):
-    """What step of a link sees: the parameters, loss, gradient and update of a step, and what may come of it."""
+    """The argument of step of a link: the parameters, loss, gradient and update of a step, and ways to change it."""
 
     _closures: list[Closure]
 
@@ -416,7 +416,7 @@ class Var(Link):
 
     @property
     def stopped(self) -> bool:
-        """Has a link said stop?"""
+        """Has a link requested the end?"""
         return bool(self._ask("flags")[3])
 
     @property
@@ -437,7 +437,7 @@ class Var(Link):
     # ---- loss, gradient, update ----
 
     def get_loss(self, backward: bool = True) -> Tensor:
-        """The loss where the step begins, evaluated when first asked for; backward: with the gradient."""
+        """The loss at the start of the step, evaluated on first use; backward: with the gradient."""
         found: Tensor = self._ask("get_loss", backward)
         return found
 
@@ -450,11 +450,11 @@ class Var(Link):
         return list(self._ask("get_update"))
 
     def set_update(self, update: list[Tensor] | None) -> None:
-        """Another update; None forgets it."""
+        """Replaces the update; None removes it."""
         self._ask("set_update", update)
 
     def set_grad(self, grad: list[Tensor] | None) -> None:
-        """Another gradient; None forgets it."""
+        """Replaces the gradient; None removes it."""
         self._ask("set_grad", grad)
 
     update = property(get_update, set_update, doc="The update so far; may be set.")
@@ -586,7 +586,7 @@ class Var(Link):
         self._ask("set_storage", name, value)
 
     def child(self, setting: str) -> list[Tensor] | None:
-        """The update that the links in that setting make of the one that is there, in a step of theirs; None: there are no links."""
+        """The result of a step of the links in that setting on the present update; None: there are no links."""
         found: list[Tensor] | None = self._ask("child", setting)
         return found
 
@@ -610,5 +610,5 @@ class Var(Link):
         return list(self._ask("random", distribution))
 
     def after_step(self, fn: "Callable[[Var], Any]") -> None:
-        """fn(var) runs once the parameters of this step are set; where it raises, they are as before the step."""
+        """fn(var) runs after the parameters of this step are set; if it raises, they are restored."""
         self._ask("after_step", lambda handle: fn(Var(handle)))
