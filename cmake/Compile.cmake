@@ -3,11 +3,11 @@ add_library(gd_flags INTERFACE)
 target_compile_options(gd_flags INTERFACE
     -Wall -Wextra -Wpedantic -Wconversion -Wshadow
     $<$<BOOL:${GD_WERROR}>:-Werror>
-    # Values: nothing fused or reordered behind our back; errno and traps are not part of the contract.
+    # Values: no fused or reordered operations; errno and traps are not part of the contract.
     -ffp-contract=off -fno-math-errno -fno-trapping-math
     -fno-semantic-interposition)
 target_include_directories(gd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
-# Steps of optimizers look whether the counts of changes are right.
+# Steps of optimizers verify the change counters.
 target_compile_definitions(gd_flags INTERFACE $<$<CONFIG:Debug>:GD_ALWAYS_LOOK=1>)
 
 if(GD_SANITIZE)
@@ -52,7 +52,7 @@ function(gd_isa_objects prefix)
         gd_objects(${prefix}_${isa} ${ARGN})
         target_compile_definitions(${prefix}_${isa} PRIVATE GD_ISA=${isa})
         target_compile_options(${prefix}_${isa} PRIVATE ${GD_KERNEL_FLAGS} ${GD_ISA_FLAGS_${isa}})
-        if(GD_FUZZ) # loops over elements say nothing about an input, and recording them takes nine tenths of the fuzzers' time
+        if(GD_FUZZ) # loops over elements do not depend on the input, and recording them takes nine tenths of the fuzzers' time
             target_compile_options(${prefix}_${isa} PRIVATE -fno-sanitize=fuzzer-no-link)
         endif()
     endforeach()

@@ -1,4 +1,4 @@
-# What gradus is built on.  Fills the interface target gd_deps (compile side) and the lists
+# Dependencies of gradus. Fills the interface target gd_deps (compile side) and the lists
 #   GD_LINK_PRIVATE  archives that go into libgradus and are hidden there
 #   GD_LINK_PUBLIC   shared libraries a user of the static library must link as well
 set(THREADS_PREFER_PTHREAD_FLAG ON)

@@ -5,7 +5,7 @@
 # Sources are found by pattern: a new file needs no change here.
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/*.c)
 list(FILTER sources EXCLUDE REGEX "/src/cli/|/vec/")
-# Emitted programs carry the text of the element functions with them, those with random numbers that of the generator.
+# Emitted programs include the text of the element functions, those with random numbers that of the generator.
 gd_embed_text(vmath_text src/base/vmath.h)
 gd_embed_text(special_text src/base/vmath_special.h)
 gd_embed_text(short_text src/base/math/short.h)
@@ -103,7 +103,7 @@ set_target_properties(gradus PROPERTIES
 add_library(gradus::gradus ALIAS gradus)
 
 # gd_whole, what the program and the extension for Python are linked with: the objects, so that each runs alone; where pip installs the
-# two together (python/CMakeLists.txt) one library for both, for OpenBLAS is most of what they weigh.
+# two together (python/CMakeLists.txt) one library for both, because OpenBLAS is most of their size.
 add_library(gd_whole INTERFACE)
 if(SKBUILD)
     add_library(gradus_whole SHARED ${gd_all_objects} ${gd_glue_objects})

@@ -1,8 +1,8 @@
-# Optional parts may be installed by half: a header without those that it includes, a compiler wrapper without the headers.  Whether one
-# is there is found out by compiling.
+# Optional dependencies may be installed incompletely: a header without those that it includes, a compiler wrapper without the headers.  Whether one
+# is there is tested by compiling.
 
 # gd_part_works(RESULT TEXT... INCLUDES ... LIBS ...): RESULT is true where a program of these lines compiles, with LIBS also links.
-# What did not work is tried again when configuring again: it may have been installed by then.
+# A failed test is repeated when configuring again, because the package may have been installed.
 function(gd_part_works result)
     cmake_parse_arguments(ARG "" "" "TEXT;INCLUDES;LIBS" ${ARGN})
     if(NOT ${result})
