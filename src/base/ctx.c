@@ -111,6 +111,7 @@ void gd_ctx_free(gd_ctx *ctx)
     }
     gd__threads_stop(ctx);
     gd__free(ctx, ctx->scope.item, ctx->scope.capacity * sizeof *ctx->scope.item);
+    gd__free(ctx, ctx->scope.room, GD_SCOPE_ROOM);
     if (ctx->scope.mark != ctx->scope.first_marks)
         gd__free(ctx, ctx->scope.mark, ctx->scope.mark_capacity * sizeof *ctx->scope.mark);
     gd__strfree(ctx, ctx->compiler);

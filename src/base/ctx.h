@@ -29,6 +29,11 @@ typedef struct gd_large_block {
     size_t size;
 } gd_large_block;
 
+/* Where a scope begins. */
+typedef struct gd_scope_mark {
+    size_t count, used; /* objects, and bytes of the room */
+} gd_scope_mark;
+
 struct gd_ctx {
     gd_allocator allocator;
     gd_file_ops files;
@@ -49,10 +54,12 @@ struct gd_ctx {
     struct {
         gd_object **item;
         size_t count, capacity;
-        size_t *mark;
+        gd_scope_mark *mark;
         size_t depth, mark_capacity;
-        size_t lost;                      /* scopes begun when there was no memory for their mark */
-        size_t first_marks[GD_MIN_MARKS]; /* so that an outermost scope is never lost */
+        size_t lost;                             /* scopes begun when there was no memory for their mark */
+        gd_scope_mark first_marks[GD_MIN_MARKS]; /* so that an outermost scope is never lost */
+        char *room; /* memory that dies with scopes, see gd__scope_room; NULL: nobody has asked yet */
+        size_t used;
     } scope;
     uint64_t sequence; /* numbers graph nodes in the order they are made */
     uint64_t pass;     /* numbers graph traversals */
@@ -122,6 +129,11 @@ bool gd__reserve(gd_ctx *ctx, void *array, int count, int *capacity, size_t item
 
 /* count * size, or NULL with OVERFLOW recorded. */
 void *gd__alloc_array(gd_ctx *ctx, size_t count, size_t size);
+
+/* Small memory of the innermost scope, a multiple of 16 like all addresses of it, without an object: *out is NULL where there is none of
+ * it, and an object must hold the memory.  False: NOMEM, recorded. */
+#define GD_SCOPE_ROOM 8192
+bool gd__scope_room(gd_ctx *ctx, size_t bytes, void **out);
 
 /* One copy of each string a context has seen: equal names are equal pointers.  NULL on no memory. */
 const char *gd__intern(gd_ctx *ctx, const char *text, size_t length);

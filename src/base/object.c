@@ -112,7 +112,7 @@ void gd__user_release(void *object)
 static bool is_inner(const gd_object *o)
 {
     gd_ctx *ctx = o->ctx;
-    return o->slot && ctx->scope.depth && o->slot > ctx->scope.mark[ctx->scope.depth - 1];
+    return o->slot && ctx->scope.depth && o->slot > ctx->scope.mark[ctx->scope.depth - 1].count;
 }
 
 void gd__keep(void *object)
@@ -138,7 +138,8 @@ void gd__own_made(void *object)
 
 static __attribute__((noinline)) bool grow_marks(gd_ctx *ctx)
 {
-    size_t old = ctx->scope.mark_capacity, *mark = gd__alloc(ctx, 2 * old * sizeof *mark);
+    size_t old = ctx->scope.mark_capacity;
+    gd_scope_mark *mark = gd__alloc(ctx, 2 * old * sizeof *mark);
     if (!mark) return false;
     memcpy(mark, ctx->scope.mark, old * sizeof *mark);
     if (ctx->scope.mark != ctx->scope.first_marks) gd__free(ctx, ctx->scope.mark, old * sizeof *mark);
@@ -153,7 +154,20 @@ void gd_scope_begin(gd_ctx *ctx)
     if (ctx->scope.lost || (ctx->scope.depth == ctx->scope.mark_capacity && !grow_marks(ctx)))
         ctx->scope.lost++; /* objects go to the scope around it; the error is recorded */
     else
-        ctx->scope.mark[ctx->scope.depth++] = ctx->scope.count;
+        ctx->scope.mark[ctx->scope.depth++] = (gd_scope_mark){ctx->scope.count, ctx->scope.used};
+}
+
+bool gd__scope_room(gd_ctx *ctx, size_t bytes, void **out)
+{
+    *out = NULL;
+    /* without a pool every block is one of its own, for tools that look at memory */
+    if (!ctx->pool_on || !ctx->scope.depth || ctx->scope.lost || bytes > GD_SCOPE_ROOM) return true;
+    size_t size = (bytes + 15) & ~(size_t)15;
+    if (!ctx->scope.room && !(ctx->scope.room = gd__alloc(ctx, GD_SCOPE_ROOM))) return false;
+    if (size > GD_SCOPE_ROOM - ctx->scope.used) return true;
+    *out = ctx->scope.room + ctx->scope.used;
+    ctx->scope.used += size;
+    return true;
 }
 
 void gd_scope_end(gd_ctx *ctx)
@@ -164,7 +178,8 @@ void gd_scope_end(gd_ctx *ctx)
         return;
     }
     if (!ctx->scope.depth) return;
-    size_t mark = ctx->scope.mark[ctx->scope.depth - 1], end = ctx->scope.count, kept = mark;
+    size_t mark = ctx->scope.mark[ctx->scope.depth - 1].count, end = ctx->scope.count, kept = mark;
+    ctx->scope.used = ctx->scope.mark[ctx->scope.depth - 1].used;
     bool outer = ctx->scope.depth > 1;
     /* kept objects move to the front, then the rest is released: a destructor may release others of the scope */
     for (size_t i = mark; i < end; i++) {

@@ -146,7 +146,7 @@ gd_tensor *gd__another_handle(gd_tensor *t)
 gd_tensor *gd__local_end(gd_ctx *ctx, gd_tensor *result)
 {
     if (result) {
-        bool inside = result->head.slot > ctx->scope.mark[ctx->scope.depth - 1];
+        bool inside = result->head.slot > ctx->scope.mark[ctx->scope.depth - 1].count;
         if (!inside) result = gd__another_handle(result);
         gd__keep(result);
     }

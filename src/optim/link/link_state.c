@@ -561,6 +561,9 @@ void *gd_link_memory(gd_link *link, size_t bytes)
 {
     if (!link) return NULL;
     gd_ctx *ctx = link->head.ctx;
+    void *room;
+    if (!gd__scope_room(ctx, bytes, &room)) return NULL;
+    if (room) return memset(room, 0, bytes);
     scratch *s = gd__calloc(ctx, sizeof *s + bytes);
     if (!s) return NULL;
     s->bytes = bytes;
