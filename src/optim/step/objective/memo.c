@@ -30,11 +30,15 @@ struct gd_memo {
     bool stayed;       /* where it asked first, it was called */
     int count, points;
     gd_point at[POINTS];
-    int begin;    /* which of them the current step began with */
-    int latest;   /* which was asked for last */
+    int placed;     /* those from 0 on that there ever was something in */
+    int begin;      /* which of them the current step began with */
+    int latest;     /* which was asked for last */
+    int lowest;     /* of those evaluated since; -1: none */
+    uint64_t given; /* since graphs were last dropped, or with graphs: a bit each */
+    /* all of them in the order of their last use */
+    uint8_t older[POINTS], newer[POINTS], oldest, newest;
     int before;   /* the step before; of many parameters: this one */
     int64_t step; /* of the optimizer, when a gradient was last asked for; the one before the first: never */
-    uint64_t clock; /* counts uses of points */
     uint64_t mark[POINTS],
         now; /* of the numbers of points, and of those that the parameters have: different marks, different numbers */
     bool gradients; /* are asked for */
@@ -51,7 +55,13 @@ gd_memo *gd__memo_new(gd_ctx *ctx, gd_tensor *const *params, int count, int64_t 
     gd_memo *m = gd__calloc(ctx, sizeof *m);
     if (!m) return NULL;
     for (int i = 0; i < count; i++) bytes += bytes_of(params[i]);
-    *m = (gd_memo){.ctx = ctx, .count = count, .step = step - 1, .points = bytes <= FEW ? POINTS : LEAST};
+    m->ctx = ctx;
+    m->count = count;
+    m->step = step - 1;
+    m->points = bytes <= FEW ? POINTS : LEAST;
+    m->lowest = -1;
+    m->newest = (uint8_t)(m->points - 1);
+    for (int k = 0; k < m->points; k++) m->older[k] = (uint8_t)(k - 1), m->newer[k] = (uint8_t)(k + 1);
     m->params = gd__tensors_share(ctx, params, count);
     m->seen = gd__tensors_share(ctx, params, count);
     m->arrived = gd__calloc(ctx, (size_t)count * sizeof *m->arrived);
@@ -100,7 +110,7 @@ static void forget_point(gd_memo *m, gd_point *p)
 void gd__memo_free(gd_memo *m)
 {
     if (!m) return;
-    for (int k = 0; k < m->points; k++) {
+    for (int k = 0; k < m->placed; k++) {
         gd_point *p = &m->at[k];
         forget_point(m, p);
         gd__tensors_free(m->ctx, p->copy, m->count);
@@ -179,9 +189,10 @@ static uint64_t mark_of(const gd_memo *m)
     return mark;
 }
 
-static bool is_here(const gd_memo *m, const gd_point *p)
+static bool is_here(const gd_memo *m, int k)
 {
-    bool here = m->mark[p - m->at] == m->now && is_used(p);
+    const gd_point *p = &m->at[k];
+    bool here = m->mark[k] == m->now && is_used(p);
     for (int i = 0; i < m->count && here; i++) here = same_bits(p->copy[i], m->seen[i]);
     return here;
 }
@@ -198,17 +209,32 @@ static gd_status fetch_params(gd_memo *m)
     return GD_OK;
 }
 
+/* A point is given out: the newest, and it may get a graph. */
+static gd_point *give(gd_memo *m, int k)
+{
+    m->latest = k;
+    m->given |= (uint64_t)1 << k;
+    if (k == m->newest) return &m->at[k];
+    int older = m->older[k], newer = m->newer[k];
+    m->older[newer] = (uint8_t)older;
+    if (k == m->oldest)
+        m->oldest = (uint8_t)newer;
+    else
+        m->newer[older] = (uint8_t)newer;
+    m->older[k] = m->newest;
+    m->newer[m->newest] = (uint8_t)k;
+    m->newest = (uint8_t)k;
+    return &m->at[k];
+}
+
 gd_point *gd__memo_look(gd_memo *m)
 {
     int k = m->latest; /* mostly that one */
     if (fetch_params(m)) return NULL;
     m->now = mark_of(m);
-    if (!is_here(m, &m->at[k]))
-        for (k = 0; k < m->points && !is_here(m, &m->at[k]);) k++;
-    if (k == m->points) return NULL;
-    m->latest = k;
-    m->at[k].used = ++m->clock;
-    return &m->at[k];
+    if (!is_here(m, k))
+        for (k = 0; k < m->placed && !is_here(m, k);) k++;
+    return k < m->placed ? give(m, k) : NULL;
 }
 
 gd_point *gd__memo_find(gd_memo *m)
@@ -220,40 +246,27 @@ gd_point *gd__memo_find(gd_memo *m)
 
 /* ---- what is known there ---- */
 
-/* Among the points of this step. */
-static const gd_point *lowest(const gd_memo *m)
+/* One that is free, else the one that was not used for longest: neither where the step began nor the lowest since. */
+static int unused(const gd_memo *m)
 {
-    const gd_point *low = NULL;
-    for (int k = 0; k < m->points; k++) {
-        const gd_point *p = &m->at[k];
-        if (k != m->begin && p->step == m->step && p->loss && (!low || p->value < low->value)) low = p;
-    }
-    return low;
-}
-
-/* One that is free, else the one that was not used for longest. */
-static gd_point *oldest(gd_memo *m)
-{
-    gd_point *old = NULL;
-    const gd_point *low = lowest(m);
-    for (int k = 0; k < m->points; k++) {
-        gd_point *p = &m->at[k];
-        if (!is_used(p)) return p;
-        if (k != m->begin && p != low && (!old || p->used < old->used)) old = p;
-    }
-    return old;
+    int k = m->oldest;
+    while (is_used(&m->at[k]) && (k == m->begin || k == m->lowest)) k = m->newer[k];
+    return k;
 }
 
 /* Where steps began, and of the others those that are low enough: searches go to lower points.  Under constraints a lower loss
  * says little: of their graphs the latest stays. */
 static void drop_graphs(gd_memo *m, double low)
 {
-    for (int k = 0; k < m->points; k++) {
-        const gd_point *p = &m->at[k];
-        if (!p->graph && !p->residuals && !p->constraint_graph[0] && !p->constraint_graph[1]) continue;
-        if (k == m->begin || k == m->before) continue;
-        if (!(m->at[k].value < low)) gd__memo_drop_graphs(&m->at[k]);
-        if (k != m->latest) drop_constraint_graphs(&m->at[k]);
+    for (uint64_t left = m->given; left; left &= left - 1) {
+        int k = __builtin_ctzll(left);
+        gd_point *p = &m->at[k];
+        if (k != m->begin && k != m->before) {
+            if (!(p->value < low)) gd__memo_drop_graphs(p);
+            if (k != m->latest) drop_constraint_graphs(p);
+        }
+        if (!p->graph && !p->residuals && !p->constraint_graph[0] && !p->constraint_graph[1])
+            m->given &= ~((uint64_t)1 << k);
     }
 }
 
@@ -285,18 +298,18 @@ gd_point *gd__memo_place(gd_memo *m)
 {
     if (gd_error(m->ctx)) return NULL;
     drop_graphs(m, m->at[m->begin].value);
-    gd_point *p = oldest(m);
+    int k = unused(m);
+    gd_point *p = give(m, k);
     forget_point(m, p);
+    if (k >= m->placed) m->placed = k + 1;
     gd_status status = has_room(m, p) ? GD_OK : GD_NOMEM;
     for (int i = 0; i < m->count && !status; i++) {
         p->version[i] = gd__version(m->params[i]);
         status = copy_param(m, p, i);
     }
     if (status) gd_clear_error(m->ctx);
-    m->mark[p - m->at] = mark_of(m);
+    m->mark[k] = mark_of(m);
     p->step = m->step;
-    p->used = ++m->clock;
-    m->latest = (int)(p - m->at);
     return status ? NULL : p;
 }
 
@@ -326,8 +339,11 @@ void gd__memo_keep(gd_memo *m, gd_point *p, gd_tensor *loss, gd_tensor *const *g
     gd_tensor *value = p->loss ? NULL : plain_numbers(loss);
     bool whole = p->loss || value;
     if (value) {
+        int k = (int)(p - m->at);
         p->loss = value;
         p->value = gd_item(value);
+        bool since = k != m->begin && p->step == m->step;
+        if (since && (m->lowest < 0 || p->value < m->at[m->lowest].value)) m->lowest = k;
     }
     for (int i = 0; i < m->count && grads && whole; i++) {
         gd__release(p->grad[i]);
@@ -369,6 +385,7 @@ void gd__memo_note(gd_memo *m, const gd_point *p, const gd_var *var, bool graph)
         int begin = p ? (int)(p - m->at) : m->begin;
         m->before = m->points > LEAST ? m->begin : begin;
         m->begin = begin;
+        m->lowest = -1;
         drop_graphs(m, -INFINITY);
     }
     m->step = var->step;

@@ -20,7 +20,6 @@ typedef struct gd_point {
     bool constraints;               /* are those known? */
     double value;                   /* of the loss */
     int64_t step;                   /* of the memo, when it was first known */
-    uint64_t used;                  /* when it was last asked for */
 } gd_point;
 
 /* For these parameters, from a step of the optimizer on.  New; NULL on no memory. */
