@@ -33,6 +33,7 @@ typedef struct gd_param {
     int form;              /* at its last check, see optimizer_step.c */
     gd_tensor *low, *high; /* bounds, f64 on the host, of one element or as many; owned, NULL: none */
     int64_t bounded_in;    /* the attempt of the optimizer that said the bounds; 0: none has */
+    uint64_t inside;       /* 1 + its version when it was last seen inside them; 0: it was not */
     uint8_t *side;         /* of each element, see step/bounds.h; owned, NULL: it has no bounds */
     int64_t *
         cut; /* [ranks + 1] elements cut[r] ... cut[r + 1] - 1 are rank r's, see ranks/share.h; owned or NULL */

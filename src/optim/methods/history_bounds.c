@@ -16,6 +16,12 @@ typedef struct free_job {
 
 #define FREE_BYTES 4096 /* of a row: all of them stay in cache */
 
+/* The next row whose products with those of a pair are used: without products s s, later y and the update. */
+static int next_row(const gd_history *h, int row, int rows)
+{
+    return row + 1 >= rows || h->uses_ss ? row + 1 : row + 2;
+}
+
 static void free_piece(const free_job *j, const gd_span *span, double *sum, char *room)
 {
     const gd_history *h = j->h;
@@ -35,14 +41,16 @@ static void free_piece(const free_job *j, const gd_span *span, double *sum, char
     }
     for (int i = 0; i < rows; i += 2) {
         const void *list[2 * GD_SOME_PAIRS];
-        double two[4 * GD_SOME_PAIRS];
-        for (int at = i; at <= rows; at += 2 * GD_SOME_PAIRS) {
-            int n = rows + 1 - at < 2 * GD_SOME_PAIRS ? rows + 1 - at : 2 * GD_SOME_PAIRS;
-            const char *s = room + (size_t)i * FREE_BYTES, *y = s + FREE_BYTES;
-            double *of = sum + i * (rows + 1) + at;
-            for (int k = 0; k < n; k++) list[k] = room + (size_t)(at + k) * FREE_BYTES;
+        const char *s = room + (size_t)i * FREE_BYTES, *y = s + FREE_BYTES;
+        double two[4 * GD_SOME_PAIRS], *of = sum + i * (rows + 1);
+        for (int at = h->uses_ss ? i : i + 1; at <= rows;) {
+            int n = 0, row[2 * GD_SOME_PAIRS];
+            for (; n < 2 * GD_SOME_PAIRS && at <= rows; at = next_row(h, at, rows)) {
+                list[n] = room + (size_t)at * FREE_BYTES;
+                row[n++] = at;
+            }
             l->loops->dots(list, n, s, y, span->size, two);
-            for (int k = 0; k < n; k++) of[k] += two[2 * k], of[rows + 1 + k] += two[2 * k + 1];
+            for (int k = 0; k < n; k++) of[row[k]] += two[2 * k], of[rows + 1 + row[k]] += two[2 * k + 1];
         }
     }
 }
@@ -66,8 +74,9 @@ static gd_status free_plain(gd_history *h, gd_var *var, gd_tensor *const *update
     size_t rows = 2 * (size_t)h->pairs, size = rows * (rows + 1),
            each = size + (rows + 1) * FREE_BYTES / sizeof(double),
            bytes = (size_t)h->layout.spans * each * sizeof(double);
-    free_job j = {.h = h, .var = var, .update = update, .partial = gd__calloc(ctx, bytes)};
+    free_job j = {.h = h, .var = var, .update = update, .partial = gd__alloc(ctx, bytes)};
     if (!j.partial) return GD_NOMEM;
+    for (int i = 0; i < h->layout.spans; i++) memset(j.partial + (size_t)i * each, 0, size * sizeof(double));
     gd__each_span(&h->layout, free_span, &j);
     for (int i = 0; i < h->layout.spans; i++)
         for (size_t k = 0; k < size; k++) sum[k] += j.partial[(size_t)i * each + k];
@@ -144,19 +153,20 @@ static gd_status first_within(gd_history *h, gd_var *var, gd_tensor *const *upda
 gd_status gd__history_direction_within(gd_history *h, gd_var *var, const gd_limited_memory *m,
                                        gd_tensor *const *update, gd_tensor **out)
 {
-    int n = h->pairs, count = h->layout.count;
+    int n = h->pairs;
     gd_pairs p = {0};
     double c = 1, *coef = gd_link_memory(h->link, (4 * (size_t)n + 1) * sizeof *coef);
     int *which = gd_link_memory(h->link, ((size_t)n + 1) * sizeof *which);
-    gd_tensor **free_part = gd_link_scratch(h->link, 2 * count);
-    if (!coef || !which || !free_part) return gd_error(h->layout.ctx);
-    gd_status status = gd__bounds_mask(var, update, free_part);
+    gd_tensor **masked = gd_link_scratch(h->link, h->layout.count);
+    if (!coef || !which || !masked) return gd_error(h->layout.ctx);
+    bool is_masked = var->masked && update == var->update;
+    gd_status status = is_masked ? GD_OK : gd__bounds_mask(var, update, masked);
+    gd_tensor *const *free_part = is_masked ? update : masked;
     if (!status && n) status = free_pairs(h, var, free_part, &p, which);
     if (status || !p.count) return status ? status : first_within(h, var, free_part, out);
     double *cs = coef + 2 * n, *cy = cs + p.count;
     status = m->direction(h->link, &p, &c, cs, cy);
     for (int k = 0; k < p.count; k++) coef[which[k]] = cs[k], coef[n + which[k]] = cy[k];
-    gd_tensor **all = free_part + count;
-    if (!status) status = gd__history_combine(h, free_part, c, coef, coef + n, all);
-    return status ? status : gd__bounds_mask(var, all, out);
+    if (!status) status = gd__history_combine(h, free_part, c, coef, coef + n, out);
+    return status ? status : gd__bounds_mask_here(var, out);
 }

@@ -89,6 +89,12 @@ static strip strip_of(gd_optimizer *o, const gd_tensor *t)
     return s;
 }
 
+/* Known until its next change: every trial of a search is evaluated without another look. */
+static void note_inside(gd_param *p)
+{
+    if (p) p->inside = (uint64_t)gd__version(p->tensor) + 1;
+}
+
 static double low_at(const strip *s, int64_t i) { return s->low[i * s->low_step]; }
 static double high_at(const strip *s, int64_t i) { return s->high[i * s->high_step]; }
 
@@ -216,6 +222,7 @@ static gd_status set_one(gd_var *var, int index, gd_tensor *low, gd_tensor *high
         gd__release(p->high);
         p->low = both[0];
         p->high = both[1];
+        p->inside = 0;
     }
     if (!status) p->bounded_in = var->optimizer->attempts;
     return status;
@@ -282,13 +289,20 @@ static INLINED void hold_with(const strip of, bool alike, const double *x, const
     const double first_low = of.low[0], first_high = of.high[0];
     if (alike) r.boxed = r.boxed && first_low > -INFINITY && first_high < INFINITY;
     for (int64_t i = 0; i < of.n; i++) {
-        double low = alike ? first_low : low_at(s, i), high = alike ? first_high : high_at(s, i),
-               one = fabs(x[i] - clamp_to(x[i] - g[i], low, high));
+        double low = alike ? first_low : low_at(s, i), high = alike ? first_high : high_at(s, i);
+        double to = x[i] - g[i], near = NEAR * (1 + fabs(x[i])), below = x[i] - low, above = high - x[i];
+        /* further from both bounds than the gradient is long: neither clamped nor held */
+        bool clear = (below < above ? below : above) > fabs(g[i]) + near;
+        double one = fabs(x[i] - (clear ? to : clamp_to(to, low, high)));
         if (!(one <= r.kkt)) r.kkt = one;
         r.sum += one;
         r.square += one * one;
         if (!alike) r.boxed = r.boxed && low > -INFINITY && high < INFINITY;
-        double off = g[i] > 0 ? x[i] - low : high - x[i], near = NEAR * (1 + fabs(x[i]));
+        if (clear) {
+            if (side) side[i] = 0;
+            continue;
+        }
+        double off = g[i] > 0 ? below : above;
         bool held = (g[i] > 0 || g[i] < 0) && off <= (most < near ? most : near);
         if (held && off > r.furthest && low != high) r.furthest = off;
         if (side) side[i] = low == high ? 1 : !held ? 0 : g[i] > 0 ? 1 : 2;
@@ -384,23 +398,46 @@ gd_status gd__bounds_hold(gd_var *var, bool *any)
     return status;
 }
 
+/* to = from, 0 where held; they may be the same. */
+static gd_status mask_one(gd_tensor *from, const uint8_t *side, gd_tensor *to)
+{
+    gd_ctx *ctx = from->head.ctx;
+    numbers n;
+    bool plain = (from->dtype == GD_F64 || from->dtype == GD_F32) && from->storage->device == gd__cpu(ctx);
+    if (plain && gd__contiguous(from) && gd__contiguous(to)) {
+        gd__loops_for(ctx, from->dtype)->free_part(to->data, from->data, side, from->numel);
+        gd__touch(to);
+        return GD_OK;
+    }
+    gd_status status = to == from ? GD_OK : gd_assign(to, from);
+    if (!status) status = numbers_open(&n, to);
+    if (status) return status;
+    for (int64_t k = 0; k < to->numel; k++)
+        if (side[k]) n.v[k] = 0;
+    status = numbers_write(&n);
+    numbers_close(&n);
+    return status;
+}
+
 gd_status gd__bounds_mask(gd_var *var, gd_tensor *const *from, gd_tensor **out)
 {
     gd_status status = bounds_know(var);
     for (int i = 0; i < var->count && !status; i++) {
-        numbers to;
         const uint8_t *side = gd__bounds_sides(var, var->params[i]);
-        if (!any_held(side, var->params[i]->numel)) { /* nobody writes it: gd_var_update copies */
-            if (!(out[i] = gd_detach(from[i]))) status = gd_error(var->ctx);
-            continue;
-        }
-        out[i] = gd_copy(from[i]);
-        status = out[i] ? numbers_open(&to, out[i]) : gd_error(var->ctx);
-        if (status) break;
-        for (int64_t k = 0; side && k < out[i]->numel; k++)
-            if (side[k]) to.v[k] = 0;
-        status = numbers_write(&to);
-        numbers_close(&to);
+        bool any = any_held(side, var->params[i]->numel);
+        /* nobody writes an alias: gd_var_update copies */
+        out[i] = any ? gd__new_like(from[i], from[i]->dtype) : gd_detach(from[i]);
+        status = !out[i] ? gd_error(var->ctx) : any ? mask_one(from[i], side, out[i]) : GD_OK;
+    }
+    return status;
+}
+
+gd_status gd__bounds_mask_here(gd_var *var, gd_tensor *const *list)
+{
+    gd_status status = bounds_know(var);
+    for (int i = 0; i < var->count && !status; i++) {
+        const uint8_t *side = gd__bounds_sides(var, var->params[i]);
+        if (any_held(side, var->params[i]->numel)) status = mask_one(list[i], side, list[i]);
     }
     return status;
 }
@@ -444,14 +481,15 @@ static INLINED void bring_with(const strip of, bool alike, const double *x, cons
     for (int64_t i = 0; i < of.n; i++) {
         double low = alike ? first_low : low_at(s, i), high = alike ? first_high : high_at(s, i),
                v = side && side[i] ? 0 : u[i], to = x[i] - v;
-        int beyond = to < low ? 1 : to > high ? 2 : 0;
-        double room = beyond == 1 ? x[i] - low : high - x[i];
-        if (beyond && side && room <= fmin(NEAR * (1 + fabs(x[i])), kkt)) {
-            side[i] = (uint8_t)beyond;
-            all.joined++;
-            v = 0;
-        } else if (beyond && project)
-            v = beyond == 1 ? x[i] - low : x[i] - high;
+        if (to < low || to > high) { /* beyond */
+            double room = to < low ? x[i] - low : high - x[i];
+            if (side && room <= fmin(NEAR * (1 + fabs(x[i])), kkt)) {
+                side[i] = to < low ? 1 : 2;
+                all.joined++;
+                v = 0;
+            } else if (project)
+                v = to < low ? x[i] - low : x[i] - high;
+        }
         /* the largest multiple of v with which x - a v stays inside: divided only where it is the least so far */
         double left = v > 0 ? x[i] - low : high - x[i];
         if (v != 0 && left < all.most * fabs(v)) all.most = left == fabs(v) ? 1 : left / fabs(v);
@@ -505,6 +543,17 @@ static double settle(const strip *s, int64_t i, double x, double step)
     return clamp_to(to, low, high);
 }
 
+/* Elements from k on are free up to there: all, where nobody is held, else some times eight. */
+static int64_t free_until(const uint8_t *side, int64_t k, int64_t n)
+{
+    int64_t end = side ? k : n;
+    for (uint64_t eight; end + 8 <= n; end += 8) {
+        memcpy(&eight, side + end, sizeof eight);
+        if (eight) break;
+    }
+    return end;
+}
+
 /* Element by element where a bound is near, else with the vector loop: the same numbers.  Rounded as the scaled update is, so that a
  * search and the end of its step meet at the same bits. */
 static void move_strip(const strip *s, const uint8_t *side, bool narrow, const numbers *from, const double *u,
@@ -512,15 +561,16 @@ static void move_strip(const strip *s, const uint8_t *side, bool narrow, const n
 {
     const gd_vector_loops *loops = loops_of(from);
     const double *x = from->v;
-    for (int64_t k = 0; k < s->n;) {
+    for (int64_t k = 0, reach = 0; k < s->n;) {
         int64_t end = s->n;
-        if (!side && !narrow) {
+        if (!narrow && k >= reach) reach = free_until(side, k, s->n);
+        if (k < reach) {
             gd_edges edges = edges_of(s);
             edges.low = s->low + k * s->low_step;
             edges.high = s->high + k * s->high_step;
-            k += loops->move_inside(to + k, x + k, u + k, a, 4 * s->eps, &edges, s->n - k);
-            end = k + 8 < s->n ? k + 8 : s->n;
+            k += loops->move_inside(to + k, x + k, u + k, a, 4 * s->eps, &edges, reach - k);
         }
+        if (!narrow) end = k + 8 < s->n ? k + 8 : s->n;
         for (; k < end; k++) {
             double step = narrow ? (double)(float)(a * u[k]) : a * u[k];
             to[k] = !side || !side[k] ? settle(s, k, x[k], step)
@@ -545,6 +595,7 @@ gd_status gd__bounds_move(gd_var *var, gd_tensor *const *x, gd_tensor *const *u,
         if (!status) status = numbers_open(&to, var->params[i]);
         if (!status) move_strip(&s, side, narrow, &from, by.v, a, to.v);
         if (!status) status = numbers_write(&to);
+        if (!status) note_inside(param_of(var->optimizer, var->params[i]));
         numbers_close(&to);
         numbers_close(&by);
         numbers_close(&from);
@@ -578,6 +629,7 @@ gd_status gd__bounds_clamp(gd_optimizer *o, gd_tensor *const *params, gd_tensor 
         if (!status) any = loops_of(&v)->outside(v.v, &edges, s.n);
         for (int64_t k = 0; k < s.n && any; k++) v.v[k] = clamp_to(v.v[k], low_at(&s, k), high_at(&s, k));
         if (!status && any) status = numbers_write(&v);
+        if (!status && values[i] == params[i]) note_inside(param_of(o, params[i]));
         numbers_close(&v);
         if (moved) *moved = *moved || any;
     }
@@ -589,13 +641,16 @@ gd_status gd__bounds_outside(gd_var *var, bool *outside)
     gd_status status = GD_OK;
     *outside = false;
     for (int i = 0; i < var->count && !status && !*outside; i++) {
-        const gd_param *p = param_of(var->optimizer, var->params[i]);
+        gd_param *p = param_of(var->optimizer, var->params[i]);
         if (!p || (!p->low && !p->high)) continue;
+        bool known = p->inside == (uint64_t)gd__version(p->tensor) + 1;
+        if (known && !var->optimizer->test.always_look) continue;
         numbers x;
         strip s = strip_of(var->optimizer, var->params[i]);
         status = numbers_open(&x, var->params[i]);
         gd_edges edges = edges_of(&s);
         if (!status) *outside = loops_of(&x)->outside(x.v, &edges, s.n);
+        if (!status && !*outside) note_inside(p);
         numbers_close(&x);
     }
     return status;

@@ -19,6 +19,8 @@ const uint8_t *gd__bounds_sides(const gd_var *var, const gd_tensor *param);
 GD_NODISCARD gd_status gd__bounds_hold(gd_var *var, bool *any);
 /* out = from, 0 where held.  New, over the same memory where none is held. */
 GD_NODISCARD gd_status gd__bounds_mask(gd_var *var, gd_tensor *const *from, gd_tensor **out);
+/* The same in place. */
+GD_NODISCARD gd_status gd__bounds_mask_here(gd_var *var, gd_tensor *const *list);
 /* gd_var_free_mask of some of the parameters. */
 gd_tensor *gd__bounds_vector(gd_var *var, gd_tensor *const *params, int count);
 /* Gradients for curvature pairs: whole ones, with the held elements too. */
