@@ -209,6 +209,31 @@ static void a_fit_that_fails_does_not_end_the_others(void **state)
     }
 }
 
+/* Without noise a fit ends where rounding is all that is left, whatever the last digits of the data are. */
+static void fits_of_exact_data_converge(void **state)
+{
+    (void)state;
+    static data d;
+    double x[FITS * PARAMS];
+    gd_lsq_one out[FITS];
+    gd_lsq_many many = {
+        .fits = FITS, .params = PARAMS, .user = &d, .open = open_shown, .close = free, .problem = problem_of};
+    make_data(&d, false);
+    for (int round = 0; round < 20; round++) {
+        double end = 0.3 + 0.037 * round;
+        for (int f = 0; f < FITS; f++)
+            for (int64_t i = d.first[f]; i < d.first[f + 1]; i++)
+                d.y[i] = (2 + 0.05 * f) * exp(-(0.8 + 0.01 * f) * d.t[i]) + end;
+        memcpy(x, d.start, sizeof d.start);
+        assert_int_equal(gd_least_squares_many(ctx, &many, NULL, x, out), GD_OK);
+        for (int f = 0; f < FITS; f++) {
+            if (!out[f].converged || !(out[f].rss < 1e-26))
+                fail_msg("round %d, fit %d: %s, %g", round, f, gd_stop_name(out[f].reason), out[f].rss);
+            if (fabs(x[f * PARAMS + 2] - end) > 1e-13) fail_msg("fit %d: %.17g", f, x[f * PARAMS + 2]);
+        }
+    }
+}
+
 static void what_is_missing_is_said(void **state)
 {
     (void)state;
@@ -260,6 +285,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(rows_may_have_many_lengths, start_scope, stop_scope),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
         cmocka_unit_test_setup_teardown(a_fit_that_fails_does_not_end_the_others, start_scope, stop_scope),
+        cmocka_unit_test_setup_teardown(fits_of_exact_data_converge, start_scope, stop_scope),
         cmocka_unit_test_setup_teardown(what_is_missing_is_said, start_scope, stop_scope),
         cmocka_unit_test(failed_allocations_are_errors),
     };

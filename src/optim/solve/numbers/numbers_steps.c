@@ -14,6 +14,7 @@
 #define HITS          20   /* rounds in which bounds that a step meets are added */
 #define POLISHES      10
 #define ROUNDING      (16 * DBL_EPSILON) /* of the loss: what sums of squares differ by at the same place */
+#define SHORTEST      (2 * DBL_EPSILON)  /* step, by the parameters: it is mostly the rounding of x + d */
 
 static double norm(const double *v, const double *scale, int64_t n)
 {
@@ -225,7 +226,8 @@ static gd_status attempt(gd_numbers *p, bool *taken)
     if (status) return status;
     double foreseen = predicted(p), length = norm(p->d, p->scale, p->n), there = NAN, before = p->f;
     if (!(foreseen > 0)) { /* nothing is to be had along this step */
-        stop(p, foreseen >= -1e-14 * p->f ? GD_STOP_LOSS : GD_STOP_STUCK);
+        bool rounded = length <= fmax(p->options->solve.step_tol, SHORTEST) * norm(p->x, p->scale, p->n);
+        stop(p, foreseen >= -1e-14 * p->f ? GD_STOP_LOSS : rounded ? GD_STOP_STEP : GD_STOP_STUCK);
         return GD_OK;
     }
     status = gd__numbers_residuals(p, p->trial, p->there, &there);
