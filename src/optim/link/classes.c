@@ -34,10 +34,16 @@ const gd_link_class *const *gd_link_presets(int *count)
     return built_in + BUILT_IN - PRESETS;
 }
 
+/* Names differ in their first letters: few are compared. */
+static inline bool is_named(const gd_link_class *cls, const char *name)
+{
+    return cls->name[0] == name[0] && !strcmp(cls->name, name);
+}
+
 const gd_link_class *gd_link_class_find(const char *name)
 {
     for (int i = 0; name && i < BUILT_IN; i++)
-        if (!strcmp(built_in[i]->name, name)) return built_in[i];
+        if (is_named(built_in[i], name)) return built_in[i];
     return NULL;
 }
 
@@ -68,10 +74,10 @@ const gd_link_class *gd__class_at(gd_ctx *ctx, int index)
 
 const gd_link_class *gd__find_class(gd_ctx *ctx, const char *name)
 {
-    const gd_link_class *cls;
-    for (int i = 0; (cls = gd__class_at(ctx, i)); i++)
-        if (!strcmp(cls->name, name)) return cls;
-    return NULL;
+    const gd_link_class *cls = gd_link_class_find(name);
+    for (int i = BUILT_IN; name && !cls && (cls = gd__class_at(ctx, i)); i++)
+        if (!is_named(cls, name)) cls = NULL;
+    return cls;
 }
 
 /* A class that makes sense and has a name of its own, or is there already. */
