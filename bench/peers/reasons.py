@@ -13,7 +13,7 @@ MORE_THAN_A_FIT = ("It ends where MINPACK does. Of the instructions that gradus 
 SEARCHES = ("It is the same kind of method with another first step and another search along the line, which suits some of the problems better and others "
             "worse. A search that tries a longer first step where the gradient is small would save evaluations on the well-scaled ones.")
 AROUND = ("Both evaluate about as often; the rest of the time is work around the evaluations. When this row was measured, a step of `lbfgs` on 10 numbers "
-          "took 71 thousand instructions of callgrind; it takes 21 thousand now, liblbfgs 3.4 (`./dev bench small`). From 1000 numbers on gradus is ahead.")
+          "took 71 thousand instructions of callgrind; it takes 19 thousand now, liblbfgs 3.4 (`./dev bench small`). From 1000 numbers on gradus is ahead.")
 
 REASONS = {
     "gradient*": {"Optax": COMPILED},

@@ -13,4 +13,7 @@ void bench_small_start(double *x, long n);
 #define SMALL_POINTS 20
 void bench_small_points(double *t, double *y, long fit);
 
+/* Reports the 115 problems of bench/peers beside NLopt, where it is there. */
+void bench_small_set(void);
+
 #endif
