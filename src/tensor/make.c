@@ -57,13 +57,17 @@ static bool copy_small(gd_tensor *to, const gd_tensor *from)
     return true;
 }
 
+static inline gd_tensor *fill_new(gd_tensor *t, double v)
+{
+    if (t && fill_small(t, v)) return t;
+    return gd__run1(GD_OP_fill, NULL, 0, &(gd_attrs){.nf = 1, .f = {v}}, t);
+}
+
 static gd_tensor *filled(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *shape,
                          double v)
 {
     if (device && !gd__holds(device->ctx, what, dtype, v)) return NULL;
-    gd_tensor *t = gd__new_checked(device, what, dtype, ndim, shape);
-    if (t && fill_small(t, v)) return t;
-    return gd__run1(GD_OP_fill, NULL, 0, &(gd_attrs){.nf = 1, .f = {v}}, t);
+    return fill_new(gd__new_checked(device, what, dtype, ndim, shape), v);
 }
 
 gd_tensor *gd_zeros(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape)
@@ -84,7 +88,9 @@ gd_tensor *gd_full(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, 
 gd_tensor *gd_full_like(const gd_tensor *t, double value)
 {
     if (!t) return NULL;
-    gd_tensor *out = filled(t->storage->device, "full_like", t->dtype, t->ndim, t->size, value);
+    gd_device *device = t->storage->device;
+    if (!gd__holds(device->ctx, "full_like", t->dtype, value)) return NULL;
+    gd_tensor *out = fill_new(gd__new(device, t->dtype, t->ndim, t->size), value); /* a shape that there is */
     if (out) gd__axes_retain(out->axes = t->axes);
     return out;
 }
@@ -328,6 +334,13 @@ gd_tensor *gd_contiguous(gd_tensor *t) { return t && gd__contiguous(t) ? gd__sam
 gd_tensor *gd__own_copy(gd_tensor *t, gd_dtype dtype, gd_device *device)
 {
     gd_ctx *ctx = t->head.ctx;
+    bool alike = t->storage->device == device && t->dtype == dtype;
+    if (alike && is_small(t) && gd__contiguous(t)) {
+        gd_tensor *copy = gd__new_like(t, dtype);
+        if (copy) memcpy(copy->data, t->data, (size_t)t->numel * gd__item_size(t));
+        gd__own_made(copy);
+        return copy;
+    }
     gd__aside_begin(ctx);
     gd_tensor *made = t->storage->device == device ? t : gd_to_device(t, device);
     if (made && made->dtype != dtype) made = gd_cast(made, dtype);

@@ -89,7 +89,7 @@ struct gd_link {
     void *data;
     gd_optimizer *optimizer; /* borrowed; NULL outside one */
     int lr;                  /* its field of that name; -1: it has none */
-    uint8_t guess[32];       /* by the address of a name: the field that it may be of */
+    uint8_t guess[128];      /* by the address of a name: the field that it may be of */
 };
 
 /* gd_link_new, also of a preset: settings for the parser to fill in, never in a chain. */
@@ -97,7 +97,7 @@ gd_link *gd__link_new(gd_ctx *ctx, const gd_link_class *cls);
 int gd__field_index(const gd_link_class *cls, const char *name);
 /* The same, sooner for a name that the link was asked for before: names in code are the classes' own, as the linker joins equal texts. */
 int gd__link_field_new(gd_link *link, const char *name); /* one that the guess is not for */
-static inline size_t gd__name_place(const char *name) { return (uintptr_t)name * 0x9e3779b97f4a7c15u >> 59; }
+static inline size_t gd__name_place(const char *name) { return (uintptr_t)name * 0x9e3779b97f4a7c15u >> 57; }
 static inline int gd__link_field(gd_link *link, const char *name)
 {
     int guess = link->guess[gd__name_place(name)];

@@ -78,7 +78,7 @@ static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, gd_tens
     h->y = h->shared ? gd__history_columns(h, "y_history", &made)
                      : gd__history_held(h, "y_history", &h->layout, 2, size, &made);
     h->gram = gd__history_held(h, "gram", &host, 3, (int64_t[]){3, h->rows, h->rows}, &made);
-    h->s_dots = gd__alloc(ctx, room_bytes(h));
+    h->s_dots = gd_link_memory(link, room_bytes(h)); /* zeros */
     if (!h->s || !h->y || !h->gram || !h->s_dots) return gd_error(ctx);
     /* room for the counts now: they must not be kept apart later */
     h->kept_pairs = gd_link_global(link, "pairs", 0);
@@ -87,7 +87,6 @@ static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, gd_tens
     if (made) *h->kept_pairs = 0;
     h->y_dots = h->s_dots + h->rows;
     h->sums = h->y_dots + h->rows;
-    memset(h->s_dots, 0, 2 * (size_t)h->rows * sizeof *h->s_dots);
     h->ss = (double *)(void *)h->gram->data;
     h->sy = h->ss + h->rows * h->rows;
     h->yy = h->sy + h->rows * h->rows;
@@ -107,11 +106,7 @@ int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, i
            3 * rows * rows * (int64_t)sizeof(double);
 }
 
-static void history_close(gd_history *h)
-{
-    gd__free(h->layout.ctx, h->s_dots, room_bytes(h));
-    gd__layout_free(&h->layout);
-}
+static void history_close(gd_history *h) { gd__layout_free(&h->layout); }
 
 /* ---- products ---- */
 
@@ -663,12 +658,12 @@ static gd_status through_inner(gd_link *link, gd_var *var, gd_tensor *const *upd
                               count);
 }
 
-/* A row of the ring from its oldest number on. */
-static inline void in_order(const gd_history *h, const double *ring, int first, double *out)
+/* Numbers from..n of a row of the ring, in their order from its oldest, which is at `first`. */
+static inline void in_order(const gd_history *h, const double *ring, int first, int from, double *out)
 {
-    int n = h->pairs, left = h->rows - first < n ? h->rows - first : n;
-    for (int i = 0; i < left; i++) out[i] = ring[first + i];
-    for (int i = left; i < n; i++) out[i] = ring[i - left];
+    int n = h->pairs, end = h->rows - first < n ? h->rows - first : n, i = from;
+    for (; i < end; i++) out[i] = ring[first + i];
+    for (; i < n; i++) out[i] = ring[first + i - h->rows];
 }
 
 /* The products of the pairs in their order, in room of their own with `more` numbers behind them, which are 0. */
@@ -681,9 +676,10 @@ static double *pairs_of(const gd_history *h, bool with_dots, size_t more, gd_pai
     double *sy = room, *yy = sy + square, *su = yy + square, *yu = su + n, *ss = yu + n;
     int first = gd__history_row(h, 0), row = first;
     for (int i = 0; i < n; i++) {
-        in_order(h, h->sy + row * h->rows, first, sy + i * n);
-        in_order(h, h->yy + row * h->rows, first, yy + i * n);
-        if (h->uses_ss) in_order(h, h->ss + row * h->rows, first, ss + i * n);
+        in_order(h, h->sy + row * h->rows, first, h->uses_ss ? 0 : i, sy + i * n);
+        in_order(h, h->yy + row * h->rows, first, i, yy + i * n);
+        for (int k = 0; k < i; k++) yy[i * n + k] = yy[k * n + i];
+        if (h->uses_ss) in_order(h, h->ss + row * h->rows, first, 0, ss + i * n);
         if (with_dots) su[i] = h->s_dots[row], yu[i] = h->y_dots[row];
         row = row + 1 == h->rows ? 0 : row + 1;
     }

@@ -198,22 +198,21 @@ static inside *inside_of(gd_line *line) { return line && line->var ? (inside *)l
 
 /* ---- descent ---- */
 
-/* The update has changed: what is known of the line. */
-static gd_status look_again(inside *line, bool *downhill)
+/* Does the update point downhill?  known: its slope is. */
+static gd_status look_again(inside *line, bool known, bool *downhill)
 {
     const gd_layout *l = &line->layout;
     gd_tensor *const *grad = gd_var_grad(line->seen.var);
     double gg = 0, uu = 0;
     line->update = gd_var_read_update(line->seen.var);
     if (!grad || !line->update) return gd_error(l->ctx);
-    gd_status status = gd__list_dot(l, grad, line->update, &line->seen.slope);
+    double slope = -line->seen.slope;
+    gd_status status = known ? GD_OK : gd__list_dot(l, grad, line->update, &slope);
     if (!status) status = gd__list_dot(l, grad, grad, &gg);
     if (!status) status = gd__list_dot(l, line->update, line->update, &uu);
     /* not finite: searches have their own way with that; a gradient of 0 has no way down */
-    *downhill = !isfinite(gg) || isnan(line->seen.slope) || gg == 0 ||
-                line->seen.slope > DOWNHILL * sqrt(gg) * sqrt(uu);
-    line->seen.slope = -line->seen.slope;
-    line->seen.best.slope = line->seen.slope;
+    *downhill = !isfinite(gg) || isnan(slope) || gg == 0 || slope > DOWNHILL * sqrt(gg) * sqrt(uu);
+    line->seen.slope = line->seen.best.slope = -slope;
     return status;
 }
 
@@ -243,16 +242,16 @@ gd_status gd_line_descend(gd_line *of)
     if (!isfinite(line->seen.value)) return GD_OK;
     gd_status status = GD_OK;
     if (gd__bounded(line->seen.var)) {
-        if (steepest) status = stay_within(line, true);
-        return status ? status : look_again(line, &downhill);
+        if (steepest) status = stay_within(line, true); /* else it is so already */
+        return status || !steepest ? status : look_again(line, false, &downhill);
     }
-    status = look_again(line, &downhill);
+    status = look_again(line, true, &downhill);
     if (status || (downhill && !steepest)) return status;
     if (!steepest) status = by_curvature(line, &made);
-    if (!status && made) status = look_again(line, &downhill);
+    if (!status && made) status = look_again(line, false, &downhill);
     if (status || (made && downhill)) return status;
     status = by_gradient(line, steepest);
-    return status ? status : look_again(line, &downhill);
+    return status ? status : look_again(line, false, &downhill);
 }
 
 #define ENDLESS 1e12 /* a step of this many updates, still downhill, says that there may be no end */

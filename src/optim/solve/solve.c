@@ -295,17 +295,12 @@ static gd_status look_after(run *r)
 static gd_status measure(run *r, double *moved, double *size)
 {
     gd_layout l;
-    gd_tensor **change = gd__tensors_new(r->ctx, r->count);
-    gd_status status = change ? gd__layout_init(&l, r->ctx, r->params, r->count) : GD_NOMEM;
+    gd_status status = gd__layout_init(&l, r->ctx, r->params, r->count);
     if (!status) {
-        gd__aside_begin(r->ctx);
-        status = gd__list_combined(&l, r->params, 1, r->before.value, -1, change);
-        if (!status) status = gd__list_dot(&l, change, change, moved);
+        status = gd__list_apart(&l, r->params, r->before.value, moved);
         if (!status) status = gd__list_dot(&l, r->params, r->params, size);
-        gd__aside_end(r->ctx);
         gd__layout_free(&l);
     }
-    gd__free(r->ctx, change, (size_t)r->count * sizeof *change);
     *moved = sqrt(*moved);
     *size = sqrt(*size);
     return status;

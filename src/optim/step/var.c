@@ -5,6 +5,7 @@
 #include "optim/step/objective/bounds.h"
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
+#include "optim/vector/layout.h"
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
 
@@ -546,6 +547,23 @@ static gd_status flush(gd_var *var, gd_sink sink, bool keeps)
     return GD_OK;
 }
 
+/* An update that no rule waits for is subtracted by a plain loop: a program would be made first.  False: it takes one. */
+static gd_status subtract_update(gd_var *var, bool *done)
+{
+    gd_layout l;
+    bool here = !var->pendings && !var->update_is_grad && !var->own && !var->leaf_grad &&
+                !(var->optimizer && var->optimizer->shared.share);
+    gd_status status = here ? gd__layout_init(&l, var->ctx, var->params, var->count) : GD_OK;
+    if (!here || status) return status;
+    *done = gd__plain(&l, var->params) && gd__plain(&l, var->update);
+    if (*done) {
+        gd__not_recorded(var->ctx, "it runs a step of an optimizer");
+        status = gd__list_move(&l, var->params, var->params, var->update, 1);
+    }
+    gd__layout_free(&l);
+    return status;
+}
+
 gd_status gd__var_flush(gd_var *var, gd_sink sink) { return flush(var, sink, false); }
 
 gd_status gd_var_flush(gd_var *var) { return var ? gd__var_flush(var, GD_SINK_UPDATE) : GD_ARGUMENT; }
@@ -554,7 +572,9 @@ gd_status gd_var_finish(gd_var *var)
 {
     if (!var) return GD_ARGUMENT;
     if (var->bounded || (var->optimizer && var->optimizer->bounded)) return gd__bounds_finish(var);
-    return gd__var_flush(var, var->skip ? GD_SINK_NOTHING : GD_SINK_PARAMS);
+    bool done = false;
+    gd_status status = var->skip ? GD_OK : subtract_update(var, &done);
+    return done || status ? status : gd__var_flush(var, var->skip ? GD_SINK_NOTHING : GD_SINK_PARAMS);
 }
 
 gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode)

@@ -26,19 +26,6 @@ const gd_vector_loops *gd__loops_for(const gd_ctx *ctx, gd_dtype dtype)
 
 /* ---- layouts ---- */
 
-static inline bool plain_tensor(const gd_layout *l, const gd_tensor *t)
-{
-    return t->dtype == l->dtype && t->storage->device == l->device && (t->rows || gd__contiguous(t));
-}
-
-bool gd__plain(const gd_layout *l, gd_tensor *const *list)
-{
-    if (!l->plain) return false;
-    for (int i = 0; i < l->count; i++)
-        if (!plain_tensor(l, list[i]) || list[i]->numel != l->like[i]->numel) return false;
-    return true;
-}
-
 static gd_status make_spans(gd_layout *l)
 {
     int64_t spans = 0, at = 0;
@@ -95,7 +82,7 @@ gd_status gd__layout_init(gd_layout *l, gd_ctx *ctx, gd_tensor *const *like, int
     l->item = gd_dtype_size(l->dtype);
     l->plain = l->device == cpu;
     if (l->plain) l->loops = gd__loops_for(ctx, l->dtype);
-    for (int i = 0; i < count && l->plain; i++) l->plain = plain_tensor(l, like[i]);
+    for (int i = 0; i < count && l->plain; i++) l->plain = gd__plain_tensor(l, like[i]);
     l->own = ctx->own_lists;
     if (l->own && (!l->plain || count != l->own->count)) return gd__not_own(ctx);
     return l->plain ? make_spans(l) : GD_OK;
@@ -170,6 +157,10 @@ static gd_status reduce(const gd_layout *l, gd_tensor *const *x, gd_tensor *cons
 typedef gd_tensor *(*measure_fn)(gd_tensor *x, gd_tensor *y);
 
 static gd_tensor *dot_of(gd_tensor *x, gd_tensor *y) { return gd_sum(gd_mul(x, y), NULL, false); }
+static gd_tensor *apart_of(gd_tensor *x, gd_tensor *y)
+{
+    return gd_sum(gd_square(gd_sub(x, y)), NULL, false);
+}
 static gd_tensor *sum_of(gd_tensor *x, gd_tensor *y)
 {
     (void)y;
@@ -207,6 +198,12 @@ gd_status gd__list_dot(const gd_layout *l, gd_tensor *const *x, gd_tensor *const
 {
     if (gd__plain(l, x) && gd__plain(l, y)) return reduce(l, x, y, l->loops->dot, add, out);
     return measure(l, x, y, dot_of, add, out);
+}
+
+gd_status gd__list_apart(const gd_layout *l, gd_tensor *const *x, gd_tensor *const *y, double *out)
+{
+    if (gd__plain(l, x) && gd__plain(l, y)) return reduce(l, x, y, l->loops->apart, add, out);
+    return measure(l, x, y, apart_of, add, out);
 }
 
 gd_status gd__list_sum(const gd_layout *l, gd_tensor *const *x, double *out)

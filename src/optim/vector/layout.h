@@ -23,6 +23,7 @@ typedef struct gd_edges {
 
 typedef struct gd_vector_loops {
     double (*dot)(const void *x, const void *y, int64_t n);
+    double (*apart)(const void *x, const void *y, int64_t n);   /* sum of squares of x - y */
     double (*sum)(const void *x, const void *y, int64_t n);     /* of magnitudes; y is not used */
     double (*largest)(const void *x, const void *y, int64_t n); /* magnitude; NaN wins; y is not used */
     /* of every row with x and with y */
@@ -102,7 +103,17 @@ GD_NODISCARD gd_status gd__layout_init(gd_layout *layout, gd_ctx *ctx, gd_tensor
 gd_status gd__not_own(gd_ctx *ctx); /* a sum over a list that cannot be one of all processes */
 void gd__layout_free(gd_layout *layout);
 /* True when the list can be used with the plain loops of this layout. */
-bool gd__plain(const gd_layout *layout, gd_tensor *const *list);
+static inline bool gd__plain_tensor(const gd_layout *l, const gd_tensor *t)
+{
+    return t->dtype == l->dtype && t->storage->device == l->device && (t->rows || gd__contiguous(t));
+}
+static inline bool gd__plain(const gd_layout *l, gd_tensor *const *list)
+{
+    bool plain = l->plain;
+    for (int i = 0; i < l->count && plain; i++)
+        plain = gd__plain_tensor(l, list[i]) && list[i]->numel == l->like[i]->numel;
+    return plain;
+}
 /* Runs fn for every span, on all threads when the vector is long. */
 void gd__each_span(const gd_layout *layout, void (*fn)(void *arg, const gd_span *span, int64_t index),
                    void *arg);
@@ -121,6 +132,9 @@ static inline void *gd__in_vector(const gd_layout *l, void *vector, const gd_spa
 
 GD_NODISCARD gd_status gd__list_dot(const gd_layout *l, gd_tensor *const *x, gd_tensor *const *y,
                                     double *out);
+/* The square of the 2-norm of x - y. */
+GD_NODISCARD gd_status gd__list_apart(const gd_layout *l, gd_tensor *const *x, gd_tensor *const *y,
+                                      double *out);
 GD_NODISCARD gd_status gd__list_sum(const gd_layout *l, gd_tensor *const *x, double *out); /* of magnitudes */
 GD_NODISCARD gd_status gd__list_largest(const gd_layout *l, gd_tensor *const *x, double *out); /* magnitude */
 /* o = x - a u, into tensors that are there. */

@@ -282,9 +282,9 @@ static gd_status bracket(search *s, const gd_trial *zero, double a)
 /* The first trial (Nocedal & Wright 2006, 3.5). */
 static double first_step(gd_link *link, const gd_trial *zero, double scale)
 {
-    double init = gd_link_real(link, "init_value", NULL), a = NAN,
-           step = gd_link_kept(link, "previous_step", 0);
-    if (step > 0 && !gd_link_is(link, "a_init", "fixed")) {
+    double init = gd_link_real(link, "init_value", NULL), a = NAN;
+    double step = gd_link_is(link, "a_init", "fixed") ? 0 : gd_link_kept(link, "previous_step", 0);
+    if (step > 0) {
         double change = 2 * (zero->f - gd_link_kept(link, "previous_value", NAN)) / zero->slope;
         if (gd_link_is(link, "a_init", "previous")) a = step;
         if (gd_link_is(link, "a_init", "first-order"))

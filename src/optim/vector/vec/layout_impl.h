@@ -28,6 +28,27 @@ static double NAME(dot)(const void *x_, const void *y_, int64_t n)
     return add_lanes(&a);
 }
 
+static double NAME(apart)(const void *x_, const void *y_, int64_t n)
+{
+    const T *x = x_, *y = y_;
+    wide a = {0}, b = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        wide d = LOAD(x + i) - LOAD(y + i), e = LOAD(x + i + 8) - LOAD(y + i + 8);
+        a += d * d;
+        b += e * e;
+    }
+    if (i < n) {
+        TAIL(x, i, n - i);
+        TAIL(y, i, n - i);
+        wide d = LOAD(x_tail) - LOAD(y_tail), e = LOAD(x_tail + 8) - LOAD(y_tail + 8);
+        a += d * d;
+        b += e * e;
+    }
+    a += b;
+    return add_lanes(&a);
+}
+
 static double NAME(sum)(const void *x_, const void *y_, int64_t n)
 {
     const T *x = x_;

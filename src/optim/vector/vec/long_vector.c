@@ -141,11 +141,11 @@ typedef int64_t bits_f64 __attribute__((vector_size(64)));
 #define MAGNITUDE_MASK INT64_MAX
 #include "optim/vector/vec/layout_impl.h"
 
-#define TABLE(suffix)                                                                               \
-    {                                                                                               \
-        dot##suffix, sum##suffix, largest##suffix, dots##suffix, move##suffix, scale##suffix,       \
-            free_part##suffix, pair##suffix, combine##suffix, outside##suffix, move_inside##suffix, \
-            rank_two##suffix                                                                        \
+#define TABLE(suffix)                                                                                        \
+    {                                                                                                        \
+        dot##suffix, apart##suffix, sum##suffix, largest##suffix, dots##suffix, move##suffix, scale##suffix, \
+            free_part##suffix, pair##suffix, combine##suffix, outside##suffix, move_inside##suffix,          \
+            rank_two##suffix                                                                                 \
     }
 
 const gd_vector_loops JOIN(gd__vector_loops_, GD_ISA)[2] = {TABLE(_f32), TABLE(_f64)};
