@@ -61,6 +61,7 @@ void bench_check(gd_ctx *ctx);
 
 /* Seconds of a fit of a million rows with six parameters, the fastest of some (shell.c). */
 double bench_fit_rows(int threads, bool traced);
+double bench_scipy_rows(void); /* the same by SciPy's curve_fit; 0: it is not there */
 
 #define BENCH(name, help) void bench_##name(void);
 #include "benches.def"

@@ -22,6 +22,7 @@ static const bench_case *find(const bench_case *list, const char *name)
 void (*bench_count_find(const char *name))(long)
 {
     const bench_case *found = find(bench_trace_cases, name);
+    if (!found) found = find(bench_casadi_cases, name);
     if (!found) found = find(bench_small_cases, name);
     if (!found) found = find(bench_small_peers, name);
     return found ? found->run : NULL;

@@ -144,6 +144,12 @@ static bool scipy_times(other_times *t)
            sscanf(line, "%lf %lf %lf %lf", &t->rows, &t->few, &t->lmfit_rows, &t->lmfit_few) == 4;
 }
 
+double bench_scipy_rows(void)
+{
+    other_times t = {0};
+    return scipy_times(&t) ? t.rows : 0;
+}
+
 /* The default of gradus minimize beside L-BFGS-B on the problems of the tests, which a program of theirs evaluates. */
 static void compare_evaluations(void)
 {

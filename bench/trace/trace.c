@@ -1,6 +1,7 @@
 /* Traced functions: instructions by callgrind, where valgrind is installed, and times beside jax.jit, where Python has JAX
  * (GRADUS_TORCH_PYTHON).  "At most" is what the library promises. */
 #include "bench.h"
+#include "small/small_cases.h"
 #include "trace/trace_cases.h"
 #include "trace/trace_models.h"
 #include "trace/trace_work.h"
@@ -18,28 +19,33 @@ typedef struct counted {
     long repeats;
     double most;
     const char *peer, *against;
+    double steps; /* of a repeat of the peer; 0: one */
 } counted;
 
 static const counted counts[] = {
-    {"valley", "rosenbrock, value + gradient, compiled", 5000, 100 + AROUND, NULL, NULL},
-    {"valley-interpreted", "rosenbrock, value + gradient, interpreted", 5000, 300 + AROUND, NULL, NULL},
-    {"scan", "200 Runge-Kutta steps + gradient by scan, compiled", 20, 60e3, NULL, NULL},
-    {"scan-interpreted", "200 Runge-Kutta steps + gradient by scan, interpreted", 20, 350e3, NULL, NULL},
-    {"rollout-interpreted", "the same, unrolled, interpreted", 20, 350e3, NULL, NULL},
-    {"adam", "step of adam on rosenbrock, traced", 4000, 3e3, NULL, NULL},
-    {"lbfgs", "step of lbfgs | strong_wolfe, traced", 1000, 25e3, NULL, NULL},
-    {"fit-many", "fit, 20 x 3, errors, traced, of many", 100, 200e3, "gsl-fit", "GSL:"},
-    {"fit-callbacks", "fit, 20 x 3, errors, callbacks", 100, 200e3, "minpack-fit", "MINPACK, no errors:"},
+    {"valley", "rosenbrock, value + gradient, compiled", 20000, 100 + AROUND, "casadi-valley",
+     "CasADi's C:", 0},
+    {"valley-interpreted", "rosenbrock, value + gradient, interpreted", 5000, 300 + AROUND, NULL, NULL, 0},
+    {"scan", "200 Runge-Kutta steps + gradient by scan, compiled", 20, 60e3, "casadi-rollout",
+     "CasADi's C:", 0},
+    {"scan-interpreted", "200 Runge-Kutta steps + gradient by scan, interpreted", 20, 350e3, NULL, NULL, 0},
+    {"rollout-interpreted", "the same, unrolled, interpreted", 20, 350e3, NULL, NULL, 0},
+    {"adam", "step of adam on rosenbrock, traced", 4000, 3e3, NULL, NULL, 0},
+    {"lbfgs", "step of lbfgs | strong_wolfe, traced", 1000, 25e3, "liblbfgs-10",
+     "liblbfgs, n = 10:", SMALL_ITERATIONS},
+    {"fit-many", "fit, 20 x 3, errors, traced, of many", 100, 200e3, "gsl-fit", "GSL:", 0},
+    {"fit-callbacks", "fit, 20 x 3, errors, callbacks", 100, 200e3, "minpack-fit", "MINPACK, no errors:", 0},
 };
 
 static void report_counts(void)
 {
     if (!(bench_instructions("valley", 1000) > 0)) bench_note("instructions are not counted:", "no valgrind");
+    (void)bench_casadi_open();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         const counted *c = &counts[i];
         double count = bench_instructions(c->name, c->repeats);
         if (!(count > 0)) continue;
-        double other = c->peer ? bench_instructions(c->peer, c->repeats) : 0;
+        double other = c->peer ? bench_instructions(c->peer, c->repeats) / (c->steps > 0 ? c->steps : 1) : 0;
         bench_report((report){.name = c->text,
                               .value = count,
                               .unit = "instructions",
@@ -47,6 +53,7 @@ static void report_counts(void)
                               .against = other > 0 ? c->against : NULL,
                               .other = other});
     }
+    bench_casadi_close();
 }
 
 /* ---- times ---- */
@@ -233,10 +240,13 @@ static void report_logistic(gd_ctx *ctx, const peers *p)
 static void report_fits(void)
 {
     int threads = bench_threads();
+    double scipy = bench_scipy_rows();
     bench_report((report){.name = "fit, 1e6 rows, 6 parameters",
                           .value = 1e3 * bench_fit_rows(threads, true),
                           .unit = "ms",
-                          .limit = 150});
+                          .limit = 150,
+                          .against = scipy > 0 ? "SciPy's curve_fit:" : NULL,
+                          .other = 1e3 * scipy});
     double many, single;
     bench_lanes(&many, &single);
     bench_report((report){.name = "1e4 fits of 20 points",

@@ -15,4 +15,9 @@ gd_tensor *bench_ten(void *user, gd_tensor *const *in, int count);
 
 extern const bench_case bench_trace_cases[]; /* ended by a row without a name */
 
+/* The first two by CasADi's C, between open and close.  False, and said: Python does not have it. */
+extern const bench_case bench_casadi_cases[];
+bool bench_casadi_open(void);
+void bench_casadi_close(void);
+
 #endif
