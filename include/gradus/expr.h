@@ -75,7 +75,10 @@ void gd_expr_fix(gd_expr *e, int index);
 void gd_expr_forget(gd_expr *e);
 
 /* The value with values[i] for variable i (NULL if it is not used).  All values have the dtype given, and are on one device.  New; NULL
- * with ARGUMENT (a value is missing), DTYPE, or the operator's error recorded, its text prefixed with "expression: column N: ". */
+ * with ARGUMENT (a value is missing), DTYPE, or the operator's error recorded, its text prefixed with "expression: column N: ".
+ *
+ * Evaluations of values that need no gradients are recorded from the third on and replayed (gradus/trace.h) for values of the same
+ * shapes: the same bits, without operators.  The expression then keeps the memory of its last value. */
 gd_tensor *gd_expr_eval(gd_expr *e, gd_tensor *const *values, gd_dtype dtype);
 
 /* The name of the i-th function of the language, and in *help, unless NULL, a short description; NULL past the end. */

@@ -1,6 +1,7 @@
 /* Evaluating an expression: one loop over its nodes, each a recorded operator. */
 #include "expr/expr_program.h"
 #include "gradus/autograd.h"
+#include "trace/trace_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,8 +30,26 @@ static void mark_fixed(gd_expr *e)
     }
 }
 
+/* Evaluations of tensors that want no gradients are recorded and replayed. */
+typedef struct gd_expr_replays {
+    gd_trace_set set;
+    gd_tensor **input, **value; /* variables that are used, and all */
+} gd_expr_replays;
+
+static void forget_recordings(gd_expr *e)
+{
+    gd_expr_replays *again = e->again;
+    e->evaluations = 0;
+    e->again = NULL;
+    if (!again) return;
+    gd__trace_set_free(&again->set);
+    gd__free(e->ctx, again->input, 2 * (size_t)e->variables * sizeof *again->input);
+    gd__free(e->ctx, again, sizeof *again);
+}
+
 void gd_expr_forget(gd_expr *e)
 {
+    if (e) forget_recordings(e); /* they read values of fixed nodes */
     for (int i = 0; e && i < e->nodes && e->slot; i++) {
         if (e->node[i].fixed) gd_release(e->slot[i]);
         e->slot[i] = NULL;
@@ -312,11 +331,79 @@ static bool values_fit(const gd_expr *e, gd_tensor *const *values, gd_dtype dtyp
     return true;
 }
 
+static gd_tensor *evaluated(const run *r)
+{
+    gd_scope_begin(r->e->ctx);
+    return gd__scope_leave(r->e->ctx, run_nodes(r) ? result(r) : NULL);
+}
+
+/* ---- the same again ---- */
+
+#define EVALUATED_BEFORE 2 /* so often without a recording, which costs as much as some evaluations */
+#define MOST_SHAPES      8
+
+/* Values of fixed nodes must be there before a recording reads them: its inputs end with it. */
+static bool may_replay(const run *r)
+{
+    gd_expr *e = r->e;
+    bool grad = gd_grad_enabled(e->ctx), used = false;
+    if (e->ctx->recorder) return false;
+    for (int i = 0; i < e->variables; i++) {
+        const gd_tensor *t = r->values[i];
+        if (!e->used[i]) continue;
+        if (!t || gd_tensor_ctx(t) != e->ctx || (grad && gd_requires_grad(t))) return false;
+        used = true;
+    }
+    if (e->evaluations >= EVALUATED_BEFORE) return used;
+    e->evaluations++;
+    return false;
+}
+
+static bool make_replays(gd_expr *e)
+{
+    if (e->again) return true;
+    gd_expr_replays *again = gd__calloc(e->ctx, sizeof *again);
+    if (!again) return false;
+    gd__trace_set_init(&again->set, e->ctx, MOST_SHAPES, false);
+    again->input = gd__calloc(e->ctx, 2 * (size_t)e->variables * sizeof *again->input);
+    again->value = again->input + e->variables;
+    e->again = again;
+    if (again->input) return true;
+    forget_recordings(e);
+    return false;
+}
+
+static gd_status evaluate_inputs(void *user, gd_tensor *const *inputs, int count, gd_tensor **outputs)
+{
+    run r = *(const run *)user;
+    gd_expr *e = r.e;
+    (void)count;
+    for (int i = 0; i < e->variables; i++) e->again->value[i] = e->used[i] ? *inputs++ : NULL;
+    r.values = e->again->value;
+    gd_no_grad_begin(e->ctx);
+    *outputs = evaluated(&r);
+    gd_no_grad_end(e->ctx);
+    return *outputs ? GD_OK : gd_error(e->ctx);
+}
+
+/* A tensor of the caller's own over the memory of the result, which the next replay leaves alone while it is referenced. */
+static gd_tensor *replayed(run *r)
+{
+    gd_expr *e = r->e;
+    int count = 0;
+    if (!make_replays(e)) return NULL;
+    for (int i = 0; i < e->variables; i++)
+        if (e->used[i]) e->again->input[count++] = r->values[i];
+    const gd_evaluation what = {
+        .name = "value", .kind = (int)r->dtype, .body = evaluate_inputs, .user = r, .outputs = 1};
+    gd_tensor *const *outputs = gd__trace_call(&e->again->set, &what, e->again->input, count);
+    return outputs ? gd_detach(outputs[0]) : NULL;
+}
+
 gd_tensor *gd_expr_eval(gd_expr *e, gd_tensor *const *values, gd_dtype dtype)
 {
     if (!e || gd_error(e->ctx) || !values_fit(e, values, dtype)) return NULL;
     run r = {.e = e, .values = values, .dtype = dtype, .device = device_of(e, values)};
     begin_run(e, &r);
-    gd_scope_begin(e->ctx);
-    return gd__scope_leave(e->ctx, run_nodes(&r) ? result(&r) : NULL);
+    return may_replay(&r) ? replayed(&r) : evaluated(&r);
 }

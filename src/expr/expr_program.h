@@ -87,6 +87,8 @@ struct gd_expr {
     size_t slot_bytes;
     gd_dtype dtype; /* that the fixed slots were computed with */
     gd_device *device;
+    int evaluations;               /* without gradients, since values of fixed nodes were forgotten */
+    struct gd_expr_replays *again; /* recordings of such; NULL: none yet */
 };
 
 /* Functions by name. */
