@@ -31,7 +31,8 @@
 #include <cpuid.h>
 #endif
 
-#define PATIENCE 20 /* seconds for one compilation */
+#define PATIENCE 20            /* seconds for one compilation */
+#define NUMBERED "gd_kernel%d" /* functions of a library with several */
 #define MOST_FAILURES \
     4 /* sources that a compiler fails for, if it never did well, before it is not asked again */
 
@@ -356,6 +357,8 @@ typedef struct order {
     kernels *all;
     const gd_program *p; /* NULL: source of the caller, which compares results itself */
     const gd_pass *pass;
+    gd_kernel_wish **wish; /* several, numbered; NULL: one */
+    int wishes;
     bool stored;        /* only what is on disk */
     bool failed;        /* the compiler, for this source */
     const char *source; /* prelude included */
@@ -364,6 +367,30 @@ typedef struct order {
     void *handle;
     gd_kernel_fn fn;
 } order;
+
+/* All functions of a library with several, each compared with the interpreter. */
+static bool find_all(order *o)
+{
+    bool found = true;
+    for (int i = 0; i < o->wishes && found; i++) {
+        char name[24];
+        snprintf(name, sizeof name, NUMBERED, i);
+        void *symbol = dlsym(o->handle, name);
+        gd_kernel_fn fn;
+        memcpy(&fn, &symbol, sizeof fn);
+        found = symbol && agrees(o->wish[i]->p, o->wish[i]->pass, fn);
+        if (found) o->wish[i]->fn = fn;
+    }
+    for (int i = 0; i < o->wishes && !found; i++) o->wish[i]->fn = NULL;
+    return found;
+}
+
+static bool find_one(order *o)
+{
+    void *symbol = dlsym(o->handle, "gd_kernel");
+    memcpy(&o->fn, &symbol, sizeof symbol);
+    return symbol && (!o->p || agrees(o->p, o->pass, o->fn));
+}
 
 /* Loads the checked copy of a file; false when there is none, or none that is right. */
 static bool load(order *o, const gd_cache *cache, const char *name)
@@ -376,9 +403,7 @@ static bool load(order *o, const gd_cache *cache, const char *name)
         const char *why = dlerror();
         return note(o->all, "cannot load a compiled program: %s", why ? why : "?");
     }
-    void *symbol = dlsym(o->handle, "gd_kernel");
-    memcpy(&o->fn, &symbol, sizeof symbol);
-    if (symbol && (!o->p || agrees(o->p, o->pass, o->fn))) return true;
+    if (o->wish ? find_all(o) : find_one(o)) return true;
     dlclose(o->handle);
     o->handle = NULL;
     return note(o->all, "compiler '%s' does not keep to IEEE arithmetic: its program computes something else",
@@ -450,14 +475,15 @@ static bool obtain(order *o)
 static kernel *find_compiled(kernels *all, uint64_t hash, const char *source)
 {
     for (size_t i = 0; i < all->count; i++)
-        if (all->item[i].hash == hash && !strcmp(all->item[i].source, source)) return &all->item[i];
+        if (all->item[i].hash == hash && all->item[i].source && !strcmp(all->item[i].source, source))
+            return &all->item[i];
     return NULL;
 }
 
-static bool make_room(gd_ctx *ctx, kernels *all)
+static bool make_room(gd_ctx *ctx, kernels *all, size_t more)
 {
-    if (all->count < all->capacity) return true;
-    size_t capacity = all->capacity ? 2 * all->capacity : 8, size = sizeof *all->item;
+    if (all->count + more <= all->capacity) return true;
+    size_t capacity = 2 * all->capacity + more + 7, size = sizeof *all->item;
     kernel *item = gd__realloc(ctx, all->item, all->capacity * size, capacity * size);
     if (!item) return false;
     all->item = item;
@@ -490,11 +516,11 @@ static gd_kernel_fn compile(gd_ctx *ctx, kernels *all, const gd_program *p, cons
 {
     if (!find_compiler(ctx, all)) return NULL;
     gd_text source = {.ctx = ctx};
-    gd__emit_c_prelude(p, pass, &source);
+    gd__emit_c_prelude(&(gd_kernel_wish){p, pass, NULL}, 1, &source);
     gd__text_put(&source, "%s", body);
     char *copy = gd__strdup(ctx, body);
     order o = {.ctx = ctx, .all = all, .p = p, .pass = pass, .source = source.data, .stored = stored};
-    bool able = !source.failed && copy && make_room(ctx, all), done = false;
+    bool able = !source.failed && copy && make_room(ctx, all, 1), done = false;
     if (able) {
         name_file(&o);
         all->trouble[0] = 0;
@@ -534,7 +560,7 @@ static void *compile_text(gd_ctx *ctx, kernels *all, uint64_t hash, const char *
 {
     order o = {.ctx = ctx, .all = all, .source = source, .stored = stored};
     char *copy = find_compiler(ctx, all) ? gd__strdup(ctx, source) : NULL;
-    bool able = copy && make_room(ctx, all), done = false;
+    bool able = copy && make_room(ctx, all, 1), done = false;
     if (able) {
         name_file(&o);
         done = obtain(&o);
@@ -585,8 +611,79 @@ gd_kernel_fn gd__kernel_for(gd_ctx *ctx, const gd_program *p, const gd_pass *pas
     return kernel_of(ctx, p, pass, how, false);
 }
 
-gd_kernel_fn gd__kernel_kept(gd_ctx *ctx, const gd_program *p, const gd_pass *pass)
+/* ---- several together ---- */
+
+/* Is it there without a compiler? */
+static bool is_known(gd_ctx *ctx, kernels *all, gd_kernel_wish *w)
 {
+    uint64_t hash = gd__program_hash(w->p, w->pass);
+    gd_text body = {.ctx = ctx};
+    w->fn = find_builtin(ctx, hash);
+    if (w->fn && agrees(w->p, w->pass, w->fn)) return true;
+    gd__emit_c(w->p, w->pass, "gd_kernel", &body);
+    const kernel *found = body.failed ? NULL : find_compiled(all, hash, body.data);
+    w->fn = found ? found->fn : NULL;
+    gd__text_free(&body);
+    return found != NULL;
+}
+
+/* The same as if each had been compiled alone; the library is that of the first. */
+static void keep_all(order *o)
+{
+    for (int i = 0; i < o->wishes; i++) {
+        const gd_kernel_wish *w = o->wish[i];
+        gd_text body = {.ctx = o->ctx};
+        gd__emit_c(w->p, w->pass, "gd_kernel", &body);
+        char *copy = body.failed ? NULL : gd__strdup(o->ctx, body.data); /* NULL: it is not found again */
+        gd__text_free(&body);
+        o->all->item[o->all->count++] = (kernel){gd__program_hash(w->p, w->pass), copy, i ? NULL : o->handle,
+                                                 w->fn};
+    }
+}
+
+static bool compile_all(gd_ctx *ctx, kernels *all, gd_kernel_wish **wish, int count, bool stored)
+{
+    gd_kernel_wish list[GD_KERNELS_TOGETHER];
+    gd_text source = {.ctx = ctx};
+    for (int i = 0; i < count; i++) list[i] = *wish[i];
+    gd__emit_c_prelude(list, count, &source);
+    for (int i = 0; i < count; i++) {
+        char name[24];
+        snprintf(name, sizeof name, NUMBERED, i);
+        gd__emit_c(list[i].p, list[i].pass, name, &source);
+    }
+    order o = {
+        .ctx = ctx, .all = all, .wish = wish, .wishes = count, .source = source.data, .stored = stored};
+    bool done = false;
+    if (!source.failed && make_room(ctx, all, (size_t)count)) {
+        name_file(&o);
+        done = obtain(&o);
+    }
+    if (done) {
+        keep_all(&o);
+        all->failures = -1;
+        all->trouble[0] = 0;
+    }
+    gd__text_free(&source);
+    return done;
+}
+
+void gd__kernels_for(gd_ctx *ctx, gd_kernel_wish *wish, int count, bool stored)
+{
+    gd_status before = ctx->status;
+    kernels *all = ctx->compile ? gd__extension(ctx, &kernels_key, kernels_make, kernels_destroy) : NULL;
+    gd_kernel_wish *missing[GD_KERNELS_TOGETHER];
+    int missed = 0;
+    bool able = all && count <= GD_KERNELS_TOGETHER && find_compiler(ctx, all);
+    for (int i = 0; i < count; i++) {
+        wish[i].fn = NULL;
+        if (able && !is_known(ctx, all, &wish[i])) missing[missed++] = &wish[i];
+    }
+    bool done = missed > 1 && compile_all(ctx, all, missing, missed, stored);
     gd_executor how;
-    return kernel_of(ctx, p, pass, &how, true);
+    for (int i = 0; i < (able ? missed : count) && !done; i++) {
+        gd_kernel_wish *w = able ? missing[i] : &wish[i];
+        w->fn = kernel_of(ctx, w->p, w->pass, &how, stored);
+    }
+    if (!before && ctx->status) gd_clear_error(ctx);
 }

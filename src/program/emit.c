@@ -496,12 +496,17 @@ static bool needs_special(const gd_pass_walk *w)
     return false;
 }
 
-void gd__emit_c_prelude(const gd_program *p, const gd_pass *pass, gd_text *out)
+void gd__emit_c_prelude(const gd_kernel_wish *list, int count, gd_text *out)
 {
-    gd_pass_walk w = gd__walk_begin(p, pass, &c_dialect, out);
-    bool codes = gd__has_codes(&w, pass->loads | pass->stores);
+    bool codes = false, chances = false, special = false;
+    for (int i = 0; i < count; i++) {
+        gd_pass_walk w = gd__walk_begin(list[i].p, list[i].pass, &c_dialect, out);
+        codes = codes || gd__has_codes(&w, list[i].pass->loads | list[i].pass->stores);
+        chances = chances || list[i].pass->chances;
+        special = special || needs_special(&w);
+    }
     gd__put_lines(out, vmath_text);
-    if (needs_special(&w)) {
+    if (special) {
         gd__text_put(out, "#define GD_PROGRAM_TEXT\n");
         gd__put_lines(out, rng_text);
         gd__put_lines(out, special_text);
@@ -509,7 +514,7 @@ void gd__emit_c_prelude(const gd_program *p, const gd_pass *pass, gd_text *out)
         gd__put_lines(out, gamma_text);
     }
     if (!codes) gd__text_put(out, "#define GD_NO_CODES\n");
-    if (codes || pass->chances) gd__put_lines(out, narrow_text);
+    if (codes || chances) gd__put_lines(out, narrow_text);
     gd__emit_c_names(out);
 }
 

@@ -277,13 +277,22 @@ void gd__program_uniforms(const gd_uniform_list *list, int from, int level, cons
 void gd__interpret(const gd_program *p, const gd_pass *pass, int64_t start, int64_t n, char *const *array,
                    const double *scalar, double *out);
 
+#define GD_KERNELS_TOGETHER 32 /* at most, in one call of the compiler */
+
+/* A pass that is to have a kernel. */
+typedef struct gd_kernel_wish {
+    const gd_program *p;
+    const gd_pass *pass;
+    gd_kernel_fn fn; /* NULL: interpret */
+} gd_kernel_wish;
+
 /* Hash of the emitted text, which is equal for passes whose kernels are equal: links and settings do not enter. */
 uint64_t gd__program_hash(const gd_program *p, const gd_pass *pass);
 
 /* Text that grows.  A failure (no memory) sticks, and is recorded in the context. */
 void gd__emit_c(const gd_program *p, const gd_pass *pass, const char *name, gd_text *out);
-/* What the emitted C of a pass uses: the helper functions (base/vmath.h, narrow.h) and the names of functions. */
-void gd__emit_c_prelude(const gd_program *p, const gd_pass *pass, gd_text *out);
+/* What the emitted C of some passes uses: the helper functions (base/vmath.h, narrow.h) and the names of functions. */
+void gd__emit_c_prelude(const gd_kernel_wish *list, int count, gd_text *out);
 /* Only the names, for a file that includes base/vmath.h. */
 void gd__emit_c_names(gd_text *out);
 
@@ -309,8 +318,9 @@ typedef enum gd_executor { GD_EXEC_INTERPRETER, GD_EXEC_BUILT_IN, GD_EXEC_COMPIL
 /* The best kernel for a pass: built in, then compiled by the system compiler if the context allows it (cached in memory
  * and on disk), else NULL: interpret.  Never records an error. */
 gd_kernel_fn gd__kernel_for(gd_ctx *ctx, const gd_program *p, const gd_pass *pass, gd_executor *how);
-/* The same where that was done before and is in memory or on disk; else NULL: nothing is compiled. */
-gd_kernel_fn gd__kernel_kept(gd_ctx *ctx, const gd_program *p, const gd_pass *pass);
+/* The same for several passes at once: those that are neither built in nor in memory are compiled by one call of the compiler, and kept
+ * together on disk.  stored: only those that such a call left in memory or on disk. */
+void gd__kernels_for(gd_ctx *ctx, gd_kernel_wish *wish, int count, bool stored);
 /* The function gd_kernel of a C source of one's own, compiled and kept in the same way; stored: only if that was done before and is
  * in memory or on disk.  NULL: it is not, or cannot be.  Nobody compares what it computes.  Never records an error. */
 void *gd__compiled_text(gd_ctx *ctx, const char *source, bool stored);

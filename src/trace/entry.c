@@ -331,7 +331,7 @@ gd_tensor *const *gd__trace_run(gd_trace_entry *e, gd_tensor *const *inputs, boo
 
 gd_shortcut *gd__trace_shortcut(gd_trace_entry *e)
 {
-    if (e->what.direct || e->state != GD_TRACE_REPLAYS) return NULL;
+    if (e->state != GD_TRACE_REPLAYS) return NULL;
     for (int i = 0; i < e->inputs; i++) {
         const gd_signature *x = &e->signature[i];
         e->brief[i] = (gd_short_input){.dtype = x->dtype,
@@ -344,6 +344,7 @@ gd_shortcut *gd__trace_shortcut(gd_trace_entry *e)
     gd_shortcut *s = gd__replay_shortcut(e->replay, e->inputs, e->brief);
     if (!s) return NULL;
     s->structure = e->structure;
+    s->kind = e->what.kind;
     s->count = e->inputs;
     return s;
 }

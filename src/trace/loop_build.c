@@ -181,6 +181,7 @@ static gd_loop_array gathered(const gd_operand *o, const gd_operand *like, int64
             a.stride[a.ndim++] = stride;
         }
     }
+    if (a.ndim && a.stride[0] == 0) a.period = a.numel / a.size[0];
     return a;
 }
 
@@ -422,6 +423,9 @@ static void add_end(maker *m, const gd_loop_node *node, size_t *room)
     *e = (gd_loop_end){.room = *room,
                        .dtype = node->out->dtype,
                        .sums = node->sums,
+                       .fold = node->fold,
+                       .op = node->call->op,
+                       .scale = node->call->op == GD_OP_softmax ? node->call->attrs.f[0] : 1,
                        .buffer = node->out->buffer,
                        .offset = node->out->offset};
     *room += lined((size_t)(d->block * item_of(m)));
@@ -521,7 +525,6 @@ gd_loop *gd__loop_new(const gd_loop_group *g, const bool *later)
     memset(loop, 0, sizeof *loop);
     loop->ctx = ctx;
     loop->dtype = g->dtype;
-    loop->compile = g->p->compile;
     loop->region = gd__quiet_alloc(ctx, GD_LOOP_REGIONS * sizeof *loop->region);
     maker *m = loop->region ? gd__quiet_alloc(ctx, sizeof *m) : NULL;
     bool made = false;
@@ -557,7 +560,7 @@ gd_loop *gd__loop_share(const gd_loop *from, gd_ctx *ctx)
     if (!loop) return NULL;
     *loop = *from;
     loop->ctx = ctx;
-    loop->shares = loop->tried = true;
+    loop->shares = true;
     bool made = copy_partials(loop, from);
     loop->region = made ? gd__quiet_alloc(ctx, GD_LOOP_REGIONS * sizeof *loop->region) : NULL;
     loop->room = loop->region ? gd__quiet_alloc(ctx, loop->task_room * (size_t)loop->tasks) : NULL;

@@ -1,6 +1,6 @@
 /* Running loops: block by block, tasks side by side. */
 #include "program/element.h"
-#include "tensor/cpu/row_kernels.h"
+#include "tensor/cpu/reduce.h"
 #include "trace/trace_loop.h"
 
 #include <string.h>
@@ -12,26 +12,16 @@ static const gd_rows_table *rows_of(const gd_loop *loop)
     return &gd__vec(loop->ctx->cpu)->rows[loop->dtype == GD_F32 ? GD_AS_F32 : GD_AS_F64];
 }
 
-static void put_truth(const gd_loop *loop, char *to, const char *from, int64_t rows, int64_t apart, int64_t n,
-                      int64_t step)
+static void put_truth(const gd_loop *loop, char *to, const char *from, const gd_runs *u)
 {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t k = 0; k < n; k++) {
-            bool truth = from[r * apart + k * step] != 0;
-            if (loop->dtype == GD_F32)
-                ((float *)(void *)to)[r * n + k] = truth;
-            else
-                ((double *)(void *)to)[r * n + k] = truth;
+    float *single = (float *)(void *)to;
+    double *twice = (double *)(void *)to;
+    for (int64_t o = 0; o < u->outer; o++)
+        for (int64_t r = 0; r < u->rows; r++, single += u->n, twice += u->n) {
+            const char *row = from + o * u->far + r * u->apart;
+            for (int64_t k = 0; k < u->n && loop->dtype == GD_F32; k++) single[k] = row[k * u->step] != 0;
+            for (int64_t k = 0; k < u->n && loop->dtype != GD_F32; k++) twice[k] = row[k * u->step] != 0;
         }
-}
-
-static void put_runs(const gd_loop *loop, const gd_loop_array *a, char *to, const char *from, int64_t rows,
-                     int64_t apart, int64_t n, int64_t step)
-{
-    if (a->dtype == GD_BOOL)
-        put_truth(loop, to, from, rows, apart, n, step);
-    else
-        rows_of(loop)->runs(to, from, rows, apart, n, step);
 }
 
 /* Moves `by` elements on along axis d. */
@@ -80,33 +70,47 @@ static int64_t lies_at(const gd_loop_array *a, int64_t i)
     return at;
 }
 
+/* So many whole runs along axis d that are left and wanted, `inner` elements each. */
+static int64_t whole_runs(const gd_loop_array *a, const int64_t *index, int d, int64_t wanted, int64_t inner)
+{
+    int64_t left = a->size[d] - index[d];
+    return left < wanted / inner ? left : wanted / inner;
+}
+
 /* Elements first to first + n of an operand as it would lie if it had all axes of the result: runs along the last axis, and as many
- * of them at once as the axis before has. */
+ * of them at once as the two axes before have. */
 static char *spread_out(const gd_loop *loop, const gd_loop_array *a, const char *base, int64_t first,
                         int64_t n, char *to)
 {
     int64_t index[GD_MAX_DIMS + 1] = {0}, at = 0, rest = first;
     int64_t item = (int64_t)gd_dtype_size(a->dtype), wide = (int64_t)gd_dtype_size(loop->dtype);
     int last = a->ndim - 1;
-    if (last < 0) {
-        put_runs(loop, a, to, base + a->offset, 1, 0, n, 0);
-        return to;
-    }
     for (int d = a->ndim; d-- > 0; rest /= a->size[d]) {
         index[d] = rest % a->size[d];
         at += index[d] * a->stride[d];
     }
-    for (int64_t done = 0, run, rows; done < n; done += rows * run) {
-        run = a->size[last] - index[last];
-        rows = 1;
-        if (run > n - done) run = n - done;
-        if (last && !index[last] && run == a->size[last]) {
-            rows = a->size[last - 1] - index[last - 1];
-            if (rows > (n - done) / run) rows = (n - done) / run;
+    for (int64_t done = 0, count; done < n; done += count) {
+        gd_runs u = {.outer = 1, .rows = 1, .n = n - done};
+        int axis = last;
+        if (last >= 0) {
+            u.n = whole_runs(a, index, last, n - done, 1);
+            u.step = a->stride[last];
         }
-        put_runs(loop, a, to + done * wide, base + a->offset + at * item, rows,
-                 last ? a->stride[last - 1] : 0, run, a->stride[last]);
-        at += rows > 1 ? move_on(a, index, last - 1, rows) : move_on(a, index, last, run);
+        if (last > 0 && !index[last] && u.n == a->size[last]) {
+            u.rows = whole_runs(a, index, last - 1, n - done, u.n);
+            u.apart = a->stride[--axis];
+        }
+        if (axis > 0 && axis < last && !index[axis] && u.rows == a->size[axis]) {
+            u.outer = whole_runs(a, index, axis - 1, n - done, u.rows * u.n);
+            u.far = a->stride[--axis];
+        }
+        count = u.outer * u.rows * u.n;
+        if (a->dtype == GD_BOOL)
+            put_truth(loop, to + done * wide, base + a->offset + at * item, &u);
+        else
+            rows_of(loop)->runs(to + done * wide, base + a->offset + at * item, &u);
+        if (axis >= 0)
+            at += move_on(a, index, axis, axis == last ? u.n : axis == last - 1 ? u.rows : u.outer);
     }
     return to;
 }
@@ -140,9 +144,22 @@ static bool is_row(const gd_loop_region *r, const gd_loop_array *a, gd_dtype dty
     return r->row && last >= 0 && a->size[last] == r->row && a->stride[last] == 1 && a->dtype == dtype;
 }
 
+/* What a task has gathered last: elements first to first + n of a region. */
+typedef struct gd_loop_gathered {
+    const gd_loop_region *region;
+    int64_t first, n;
+} gd_loop_gathered;
+
+/* Are the elements of the room those that are wanted, as the operand repeats itself? */
+static bool is_there(const gd_loop_gathered *last, const gd_loop_region *r, const gd_loop_array *a,
+                     int64_t first, int64_t n)
+{
+    return a->period && last->region == r && n <= last->n && (first - last->first) % a->period == 0;
+}
+
 /* A piece of a region: elements first to first + n of the domain, in a block that begins at `start`. */
 static void run_piece(const gd_loop_job *j, const gd_loop_region *r, int64_t start, int64_t first, int64_t n,
-                      char *room)
+                      char *room, gd_loop_gathered *last)
 {
     char *array[GD_MAX_ARRAYS];
     double none[GD_MAX_REDUCTIONS];
@@ -152,14 +169,16 @@ static void run_piece(const gd_loop_job *j, const gd_loop_region *r, int64_t sta
         char *base = j->base[a->buffer];
         if (a->gathered) {
             array[k] = a->embed ? pad_out(j->loop, a, base, first + a->shift, n, room + a->room)
-                       : is_row(r, a, j->loop->dtype)
-                           ? base + a->offset + lies_at(a, first + a->shift) * item
+                       : is_row(r, a, j->loop->dtype) ? base + a->offset + lies_at(a, first + a->shift) * item
+                       : is_there(last, r, a, first, n)
+                           ? room + a->room
                            : spread_out(j->loop, a, base, first + a->shift, n, room + a->room);
         } else if (a->whole)
             array[k] = room + a->room + (first - start) * item;
         else
             array[k] = base + a->offset + first * item;
     }
+    *last = (gd_loop_gathered){r, first, n};
     if (r->kernel)
         r->kernel(first, n, array, r->number, none);
     else
@@ -167,17 +186,39 @@ static void run_piece(const gd_loop_job *j, const gd_loop_region *r, int64_t sta
 }
 
 /* Rows side by side, the last may be shorter; short ones in tiles, whose sums are added up in the same order. */
-static void sum_rows(const gd_rows_table *by, char *to, const char *from, int64_t row, int64_t n,
+static void sum_rows(const gd_rows_table *by, int fold, char *to, const char *from, int64_t row, int64_t n,
                      int64_t item)
 {
     int64_t tile = row > GD_TILE_LONG ? row : GD_TILE_ROWS * row;
     for (int64_t i = 0; i < n; i += tile, to += tile / row * item) {
         int64_t left = tile < n - i ? tile : n - i;
         if (row > GD_TILE_LONG)
-            by->row[GD_FOLD_SUM](to, from + i * item, 1, left);
+            by->row[fold](to, from + i * item, 1, left);
         else
-            by->short_rows[GD_FOLD_SUM](to, from + i * item, left / row, row);
+            by->short_rows[fold](to, from + i * item, left / row, row);
     }
+}
+
+/* Whole rows, as in cpu/normalise.c. */
+static void exponentials(const gd_loop *loop, const gd_loop_end *e, char *out, const char *from,
+                         int64_t start, int64_t n)
+{
+    size_t item = gd_dtype_size(loop->dtype);
+    gd_reduction v = {.vec = gd__vec(loop->ctx->cpu),
+                      .rows = rows_of(loop),
+                      .in = from,
+                      .out = out + e->offset +
+                             (e->op == GD_OP_logsumexp ? start / e->reduced : start) * (int64_t)item,
+                      .outer = n / e->reduced,
+                      .reduced = e->reduced,
+                      .inner = 1,
+                      .type = loop->dtype == GD_F32 ? GD_AS_F32 : GD_AS_F64,
+                      .dtype = loop->dtype,
+                      .item = item,
+                      .step = item,
+                      .f = e->scale,
+                      .op = e->op};
+    gd__exponentials_of_rows(&v);
 }
 
 /* Sums of a block, as in cpu/reduce.c: into the place of their chunk, or of the result where there is one chunk. */
@@ -187,14 +228,18 @@ static void sum_block(const gd_loop *loop, const gd_loop_end *e, char *out, cons
     const gd_rows_table *by = rows_of(loop);
     int64_t item = (int64_t)gd_dtype_size(loop->dtype);
     char *to = e->partial ? e->partial : out + e->offset;
+    if (e->fold == GD_LOOP_EXPONENTIALS) {
+        exponentials(loop, e, out, from, start, n);
+        return;
+    }
     if (e->inner == 1) {
         int64_t row = e->chunks > 1 ? GD_LOOP_PIECE : e->reduced;
-        sum_rows(by, to + start / row * item, from, row, n, item);
+        sum_rows(by, e->fold, to + start / row * item, from, row, n, item);
         return;
     }
     int64_t chunk = e->chunks > 1 ? 128 : e->reduced;
     to += start / (chunk * e->inner) * e->inner * item;
-    by->columns[GD_FOLD_SUM](to, from, e->inner, n / e->inner, e->inner);
+    by->columns[e->fold](to, from, e->inner, n / e->inner, e->inner);
 }
 
 static void store_truth(const gd_loop *loop, char *to, const char *from, int64_t n)
@@ -204,7 +249,8 @@ static void store_truth(const gd_loop *loop, char *to, const char *from, int64_t
                                       : ((const double *)(const void *)from)[i] != 0;
 }
 
-static void run_block(const gd_loop_job *j, const gd_loop_domain *d, int64_t block, char *room)
+static void run_block(const gd_loop_job *j, const gd_loop_domain *d, int64_t block, char *room,
+                      gd_loop_gathered *last_piece)
 {
     const gd_loop *loop = j->loop;
     int64_t start = block * d->block, end = start + d->block < d->numel ? start + d->block : d->numel;
@@ -215,7 +261,7 @@ static void run_block(const gd_loop_job *j, const gd_loop_domain *d, int64_t blo
             n = last - first < GD_LOOP_PIECE ? last - first : GD_LOOP_PIECE;
             if (r->row && r->row - (first + r->row_shift) % r->row < n)
                 n = r->row - (first + r->row_shift) % r->row;
-            run_piece(j, r, start, first, n, room);
+            run_piece(j, r, start, first, n, room, last_piece);
         }
     }
     for (int k = 0; k < d->ends; k++) {
@@ -234,6 +280,7 @@ static void run_task(void *arg, int64_t task)
     const gd_loop *loop = j->loop;
     char *room = (char *)(((uintptr_t)loop->room + loop->task_room * (size_t)task + 63) & ~(uintptr_t)63);
     int64_t at[GD_LOOP_DOMAINS], to[GD_LOOP_DOMAINS];
+    gd_loop_gathered gathered = {NULL, 0, 0};
     for (int i = 0; i < loop->domains; i++) {
         at[i] = loop->domain[i].blocks * task / loop->tasks;
         to[i] = loop->domain[i].blocks * (task + 1) / loop->tasks;
@@ -242,7 +289,7 @@ static void run_task(void *arg, int64_t task)
         more = false;
         for (int i = 0; i < loop->domains; i++) {
             if (at[i] == to[i]) continue;
-            run_block(j, &loop->domain[i], at[i]++, room);
+            run_block(j, &loop->domain[i], at[i]++, room, &gathered);
             more = true;
         }
     }
@@ -257,7 +304,7 @@ static void join_sums(const gd_loop *loop, const gd_loop_end *e, char *out)
         char *p = e->partial + row * e->chunks * bytes;
         for (int64_t width = 1; width < e->chunks; width *= 2)
             for (int64_t c = 0; c + width < e->chunks; c += 2 * width)
-                by->join[GD_FOLD_SUM](p + c * bytes, p + (c + width) * bytes, e->inner);
+                by->join[e->fold](p + c * bytes, p + (c + width) * bytes, e->inner);
         memcpy(out + e->offset + row * bytes, p, (size_t)bytes);
     }
 }
@@ -270,55 +317,51 @@ static void join_sums(const gd_loop *loop, const gd_loop_end *e, char *out)
 #define LEAST_COMPILED 512 /* elements of a region */
 #define LOOK_AFTER     1
 
-static double worth_of(const gd_loop *loop)
-{
-    double all = 0;
-    for (int i = 0; i < loop->regions; i++) {
-        const gd_loop_region *r = &loop->region[i];
-        all += (double)(r->last - r->first) * r->program->count * INTERPRETED;
-    }
-    return all * (double)loop->runs;
-}
+#define TOGETHER GD_KERNELS_TOGETHER
 
-static int compilable(const gd_loop *loop)
+/* The regions that are worth a kernel and have none, at most TOGETHER, and what interpreting all took in a run. */
+static int compilable(const gd_replay *p, gd_loop_region **region, double *time)
 {
     int count = 0;
-    for (int i = 0; i < loop->regions; i++)
-        count += loop->region[i].last - loop->region[i].first >= LEAST_COMPILED;
+    *time = 0;
+    for (int k = 0; k < p->units; k++)
+        for (int i = 0; p->unit[k].loop && i < p->unit[k].loop->regions; i++) {
+            gd_loop_region *r = &p->unit[k].loop->region[i];
+            if (r->kernel) continue;
+            *time += (double)(r->last - r->first) * r->program->count * INTERPRETED;
+            if (r->last - r->first >= LEAST_COMPILED && count < TOGETHER) region[count++] = r;
+        }
     return count;
 }
 
-static void compile(gd_loop *loop, bool stored)
+static void compile(const gd_replay *p, gd_loop_region *const *region, int count, bool stored)
 {
-    for (int i = 0; i < loop->regions; i++) {
-        gd_loop_region *r = &loop->region[i];
-        gd_executor how;
-        if (r->kernel || r->last - r->first < LEAST_COMPILED) continue;
-        r->kernel = stored ? gd__kernel_kept(loop->ctx, r->program, r->pass)
-                           : gd__kernel_for(loop->ctx, r->program, r->pass, &how);
-    }
+    gd_kernel_wish wish[TOGETHER];
+    for (int i = 0; i < count; i++) wish[i] = (gd_kernel_wish){region[i]->program, region[i]->pass, NULL};
+    gd__kernels_for(p->ctx, wish, count, stored);
+    for (int i = 0; i < count; i++) region[i]->kernel = wish[i].fn;
 }
 
-static void consider(gd_loop *loop)
+void gd__loops_consider(gd_replay *p)
 {
-    bool never = !loop->ctx->compile || loop->compile == GD_TRACE_INTERPRET;
-    if (never || loop->compile == GD_TRACE_AT_ONCE || worth_of(loop) > compilable(loop) * COMPILES) {
-        loop->tried = true;
-        if (!never) compile(loop, false);
-    } else if (!loop->looked && loop->runs >= LOOK_AFTER) {
-        loop->looked = true;
-        compile(loop, true);
+    gd_loop_region *region[TOGETHER];
+    double time;
+    int count = compilable(p, region, &time);
+    bool never = !count || !p->ctx->compile || p->compile == GD_TRACE_INTERPRET;
+    if (never || p->compile == GD_TRACE_AT_ONCE || time * (double)p->bodies_run > count * COMPILES) {
+        p->settled = true;
+        if (!never) compile(p, region, count, false);
+    } else if (!p->looked && p->bodies_run >= LOOK_AFTER) {
+        p->looked = true;
+        compile(p, region, count, true);
     }
+    p->bodies_run++;
 }
 
 void gd__loop_run(gd_loop *loop, char *const *base)
 {
     gd_loop_job j = {loop, base};
     int64_t elements = 0;
-    if (!loop->tried) {
-        loop->runs++;
-        consider(loop);
-    }
     for (int i = 0; i < loop->regions; i++) read_numbers(&loop->region[i], base);
     for (int i = 0; i < loop->domains; i++) elements += loop->domain[i].numel;
     gd__run_tasks(loop->ctx, elements, loop->tasks, run_task, &j);

@@ -29,10 +29,28 @@ static bool is_number(const gd_operand *o, gd_dtype dtype)
     return o->dtype == dtype && (dtype == GD_F32 || dtype == GD_F64);
 }
 
+/* How a reduction joins elements; -1: it is none that loops know. */
+static int fold_of(const gd_recorded *c)
+{
+    switch (c->op) {
+    case GD_OP_sum: return GD_FOLD_SUM;
+    case GD_OP_sum_squares: return GD_FOLD_SQUARES;
+    case GD_OP_prod: return GD_FOLD_PROD;
+    case GD_OP_highest: return GD_FOLD_MAX;
+    case GD_OP_lowest: return GD_FOLD_MIN;
+    case GD_OP_softmax: return c->attrs.i[5] ? -1 : GD_LOOP_EXPONENTIALS; /* of a triangle */
+    case GD_OP_logsumexp:
+    case GD_OP_log_softmax: return GD_LOOP_EXPONENTIALS;
+    default: return -1;
+    }
+}
+
 int64_t gd__loop_block(const gd_loop_node *node)
 {
     const int64_t *i = node->call->attrs.i;
     int64_t outer = i[0], reduced = i[1], inner = i[2];
+    if (node->fold == GD_LOOP_EXPONENTIALS)
+        return inner == 1 && reduced <= SUM_CHUNK ? reduced * (SUM_CHUNK / reduced) : -1;
     if (inner == 1 && outer == 1) return SUM_CHUNK;
     if (inner == 1 && reduced <= SUM_CHUNK) return reduced * (SUM_CHUNK / reduced);
     if (inner == 1) return reduced % SUM_CHUNK ? -1 : SUM_CHUNK;
@@ -130,8 +148,7 @@ static bool fits_types(const gd_loop_group *g, const gd_recorded *c, const gd_op
     if (c->op == GD_OP_cast)
         return is_number(out, g->dtype) && (in->dtype == GD_BOOL || in->dtype == out->dtype);
     if (c->op == GD_OP_copy) return in->dtype == out->dtype && is_number(out, g->dtype);
-    if (c->op == GD_OP_embed || c->op == GD_OP_sum)
-        return is_number(in, g->dtype) && is_number(out, g->dtype);
+    if (c->op == GD_OP_embed || fold_of(c) >= 0) return is_number(in, g->dtype) && is_number(out, g->dtype);
     if ((kind != GD_KIND_MAP && kind != GD_KIND_TEST) || gd__opcode_of(c->op) < 0) return false;
     bool chooses = c->op == GD_OP_where, tests = kind == GD_KIND_TEST;
     if (chooses && in[0].dtype != GD_BOOL) return false;
@@ -155,9 +172,10 @@ bool gd__loop_takes(const gd_loop_group *g, const gd_recorded *c, gd_loop_node *
 {
     const gd_operand *in = &g->p->r->operand[c->first], *out = in + c->nin;
     if (c->kind != GD_CALL_KERNEL || c->nout != 1 || c->nin < 1 || g->nodes == g->most) return false;
-    bool sums = c->op == GD_OP_sum;
+    int fold = fold_of(c);
+    bool sums = fold >= 0;
     *node = (gd_loop_node){
-        .call = c, .in = in, .out = out, .numel = sums ? in->numel : out->numel, .sums = sums};
+        .call = c, .in = in, .out = out, .numel = sums ? in->numel : out->numel, .sums = sums, .fold = fold};
     const gd_buffer *to = &g->p->r->buffer[out->buffer];
     bool whole = to->origin == GD_ORIGIN_MADE && !out->offset && gd__loop_dense(out) &&
                  (size_t)(out->numel * item_of(out)) == to->bytes;

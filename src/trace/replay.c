@@ -315,7 +315,12 @@ gd_replay *gd__replay_share(gd_replay *from, gd_ctx *ctx)
     gd_status before = gd_error(ctx);
     gd_replay *p = gd__cpu(ctx) ? gd__quiet_alloc(ctx, sizeof *p) : NULL;
     if (!p) return NULL;
-    *p = (gd_replay){.ctx = ctx, .r = from->r, .compile = from->compile, .shares = true, .device = ctx->cpu};
+    *p = (gd_replay){.ctx = ctx,
+                     .r = from->r,
+                     .compile = from->compile,
+                     .shares = true,
+                     .settled = true,
+                     .device = ctx->cpu};
     bool made = make_lists(p);
     if (made) {
         make_looks(p);
@@ -414,6 +419,7 @@ gd_status gd__replay_body(gd_replay *p)
 {
     gd_status status = GD_OK;
     if (p->on) return gd__on_device_body(p);
+    if (!p->settled) gd__loops_consider(p);
     for (int i = 0; i < p->units && !status; i++) {
         const gd_unit *u = &p->unit[i];
         if (u->tape)
@@ -457,7 +463,7 @@ static bool gives_shortly(const gd_replay *p, int output)
 
 static void see_vector(gd_shortcut *s, int inputs)
 {
-    s->vector = inputs == 1 && s->in->ndim == 1;
+    s->vector = inputs == 1 && s->in->ndim == 1 && s->outputs == 2;
     if (!s->vector) return;
     s->input = *s->in;
     s->extent = *s->in->size;
@@ -485,8 +491,9 @@ gd_shortcut *gd__replay_shortcut(gd_replay *p, int inputs, gd_short_input *in)
     }
     s->ctx = p->ctx;
     s->in = in;
-    s->end = in + inputs;
     s->out = p->brief_out;
+    s->outputs = p->r->outputs;
+    s->results = p->result;
     s->base = p->base;
     s->runs = 0;
     see_vector(s, inputs);

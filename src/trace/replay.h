@@ -47,9 +47,10 @@ typedef struct gd_short_output {
 typedef struct gd_shortcut {
     const gd_ctx *ctx;
     uint64_t structure;
-    int count;
-    gd_short_input *in, *end;
+    int kind, count, outputs;
+    gd_short_input *in;
     gd_short_output *out;
+    gd_tensor *const *results;
     bool vector; /* one input, which has one axis; then here, too: */
     gd_short_input input;
     int64_t extent, stride;
@@ -95,8 +96,11 @@ typedef struct gd_replay {
     gd_device *device;       /* where all of it is */
     struct gd_on_device *on; /* NULL: the device is the CPU */
     gd_trace_compile compile;
-    bool ready; /* the prologue has run, for the captured tensors as they are */
-    bool stale; /* what the host read while recording has changed: record again */
+    bool settled,
+        looked; /* loops: they are compiled or never will be; it was tried to find their kernels on disk */
+    int64_t bodies_run; /* until settled */
+    bool ready;         /* the prologue has run, for the captured tensors as they are */
+    bool stale;         /* what the host read while recording has changed: record again */
     int64_t runs;
     gd_shortcut brief;
     gd_short_output *brief_out; /* room for it, of each output */

@@ -135,7 +135,6 @@ void gd__scan_compile(gd_scan_call *s, gd_trace_compile compile)
         gd_tape *tape = p->unit[i].tape;
         if (tape) tape->compile = compile;
         if (tape && compile == GD_TRACE_INTERPRET) tape->compiled = NULL;
-        if (p->unit[i].loop) p->unit[i].loop->compile = compile;
     }
     for (int i = 0; i < p->r->calls; i++)
         if (p->r->call[i].scan) gd__scan_compile(p->r->call[i].scan, compile);

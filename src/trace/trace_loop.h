@@ -1,7 +1,7 @@
 /* Element-wise work over long arrays in one pass.
  *
  * A loop is a group of calls of the body: element-wise operators, broadcasts, copies, slices with unit step, their embedded
- * gradients, and the sums that end them.  Elements are counted as they lie in memory, so that a slice, or a row of a matrix, is
+ * gradients, and the reductions that end them: sums, products, extremes, and softmax and its relatives along rows.  Elements are counted as they lie in memory, so that a slice, or a row of a matrix, is
  * the same array with a different start, and reshaping is nothing.  Values used only inside the group are never stored:
  *
  *   domain   all stores and sums of one number of elements
@@ -13,13 +13,14 @@
  *   chained Rosenbrock: domain n - 1: sum f(x[i], x[i+1]);  domain n: store g(x[i], x[i+1]) + h(x[i-1], x[i]), whose first and
  *   last element are regions of their own
  *
- * A sum is made of a block that its program has just written: in the operator's order, by its loops.  Bits are those of
+ * A reduction is made of a block that its program has just written: in the operator's order, by its loops.  Bits are those of
  * operators. */
 #ifndef GD_TRACE_TRACE_LOOP_H
 #define GD_TRACE_TRACE_LOOP_H
 
 #include "program/program.h"
 #include "tensor/cpu/cpu.h"
+#include "tensor/cpu/row_kernels.h"
 #include "trace/replay.h"
 
 #define GD_LOOP_NODES   64
@@ -29,13 +30,17 @@
 #define GD_LOOP_TASKS   64
 #define GD_LOOP_PIECE   4096 /* elements that a program runs over at a time */
 
+/* How a reduction joins elements: GD_FOLD_*, or these: exponentials of whole rows. */
+#define GD_LOOP_EXPONENTIALS GD_FOLD_COUNT
+
 /* A call of the group. */
 typedef struct gd_loop_node {
     int place; /* in the body */
     const gd_recorded *call;
     const gd_operand *in, *out;
-    int64_t numel; /* of the result; of a sum: of its operand */
-    bool sums;
+    int64_t numel; /* of the result; of a reduction: of its operand */
+    bool sums;     /* a reduction, also below */
+    int fold;      /* of it */
     int64_t start; /* of an embedded operand: its first element in the result */
     bool padded;   /* an embedded operand that is no range of the result: gathered, with the fill around it */
     int views;     /* operands that are gathered */
@@ -60,6 +65,7 @@ typedef struct gd_loop_array {
     int64_t shift;  /* gathered: of the operand's elements */
     int ndim;
     int64_t size[GD_MAX_DIMS], stride[GD_MAX_DIMS]; /* gathered */
+    int64_t period; /* gathered: element i + period is element i; 0: it does not repeat */
     int64_t numel;
     const gd_recorded
         *embed; /* gathered into a longer tensor: the call, and what it reads and makes; else NULL */
@@ -93,6 +99,9 @@ typedef struct gd_loop_end {
     size_t room;    /* where its operand is, in the room of a task */
     gd_dtype dtype; /* bool: to be converted */
     bool sums;
+    int fold;
+    gd_op_id op;
+    double scale;                                 /* of exponentials */
     int64_t outer, reduced, inner, chunk, chunks; /* of a sum, as operators see it */
     int buffer;
     int64_t offset;
@@ -115,10 +124,7 @@ struct gd_loop {
     gd_loop_region *region;
     char *room; /* of all tasks */
     size_t task_room;
-    gd_trace_compile compile;
-    bool tried, looked;
-    bool shares; /* programs and kernels are those of a different loop */
-    int64_t runs;
+    bool shares;    /* programs and kernels are those of a different loop */
     int operations; /* instructions of all programs */
 };
 
@@ -132,6 +138,9 @@ void gd__loop_free(gd_loop *loop); /* NULL is fine */
  * is by now.  NULL: no memory. */
 gd_loop *gd__loop_share(const gd_loop *from, gd_ctx *ctx);
 void gd__loop_run(gd_loop *loop, char *const *base);
+/* Before a run of the body: compiles the programs of all its loops, in one call of the compiler, if interpreting them has taken as long;
+ * kernels of an earlier compilation are taken from disk after the first run. */
+void gd__loops_consider(gd_replay *p);
 /* Instructions that an operator is worth, roughly. */
 int gd__loop_cost(gd_op_id op);
 /* Does it lie row by row without gaps? */

@@ -229,6 +229,108 @@ static void kernels_loaded_one_after_the_other_are_not_mixed_up(void **state)
     end_context(ctx, NULL);
 }
 
+#define SEVERAL 5
+
+/* Programs that add 0, 1, ..., some of them to values of erf, in both dtypes. */
+static void make_several(gd_ctx *ctx, gd_program *list, gd_pass *pass, gd_kernel_wish *wish)
+{
+    for (int k = 0; k < SEVERAL; k++) {
+        gd_dtype dtype = k % 2 ? GD_F32 : GD_F64;
+        list[k] = (gd_program){.ctx = ctx, .compute = dtype, .eager = true};
+        int32_t from = add_array(&list[k], dtype), x = add_load(&list[k], from);
+        if (k > 2) x = add_op(&list[k], GD_I_erf, x, -1, -1);
+        list[k].array[from].store = add_op(&list[k], GD_I_add, x, add_const(&list[k], k), -1);
+        gd__program_pass(&list[k], 0, &pass[k]);
+        wish[k] = (gd_kernel_wish){&list[k], &pass[k], NULL};
+    }
+}
+
+/* How many kernels there are; each computes what the interpreter does. */
+static int good_kernels(const gd_kernel_wish *wish)
+{
+    int good = 0;
+    for (int k = 0; k < SEVERAL; k++) {
+        double twice[2] = {0.3, 0.3};
+        float single[2] = {0.3F, 0.3F};
+        for (int way = 0; way < 2 && wish[k].fn; way++) {
+            char *at[] = {k % 2 ? (char *)&single[way] : (char *)&twice[way]};
+            if (way)
+                wish[k].fn(0, 1, at, NULL, NULL);
+            else
+                gd__interpret(wish[k].p, wish[k].pass, 0, 1, at, NULL, NULL);
+        }
+        assert_int_equal(memcmp(&twice[0], &twice[1], sizeof *twice), 0);
+        assert_int_equal(memcmp(&single[0], &single[1], sizeof *single), 0);
+        good += wish[k].fn != NULL;
+    }
+    return good;
+}
+
+static void several_kernels_take_one_call_of_the_compiler(void **state)
+{
+    place *at = *state;
+    gd_program *list = calloc(SEVERAL, sizeof *list);
+    gd_pass *pass = calloc(SEVERAL, sizeof *pass);
+    gd_kernel_wish wish[SEVERAL];
+    for (int round = 0; round < 3;
+         round++) { /* compiled, then from disk, and again where the file is damaged */
+        gd_ctx *ctx = compiling_context(at, NULL);
+        char file[512];
+        make_several(ctx, list, pass, wish);
+        gd__kernels_for(ctx, wish, SEVERAL, round == 1);
+        assert_int_equal(good_kernels(wish), SEVERAL);
+        gd_kernel_fn before = wish[3].fn;
+        gd__kernels_for(ctx, wish, SEVERAL, false); /* in memory */
+        assert_true(wish[3].fn == before);
+        assert_int_equal(count_files(at->cache, "gd-", file, sizeof file), 1);
+        assert_int_equal(runs(at), round == 2 ? 2 : 1);
+        if (round == 1) flip_a_byte(file);
+        end_context(ctx, NULL);
+    }
+    free(list);
+    free(pass);
+}
+
+/* Then each is tried alone. */
+static void one_kernel_that_fails_takes_no_others_with_it(void **state)
+{
+    place *at = *state;
+    gd_program *list = calloc(SEVERAL, sizeof *list);
+    gd_pass *pass = calloc(SEVERAL, sizeof *pass);
+    gd_kernel_wish wish[SEVERAL];
+    set_compiler(
+        at, "for f; do case $f in *.c) grep -q gd_kernel1 \"$f\" && exit 1;; esac; done\nexec cc \"$@\"");
+    gd_ctx *ctx = compiling_context(at, NULL);
+    make_several(ctx, list, pass, wish);
+    gd__kernels_for(ctx, wish, SEVERAL, true);
+    assert_int_equal(good_kernels(wish), 0);
+    assert_int_equal(runs(at), 0);
+    gd__kernels_for(ctx, wish, SEVERAL, false);
+    assert_int_equal(good_kernels(wish), SEVERAL);
+    assert_int_equal(runs(at), 1 + SEVERAL);
+    end_context(ctx, NULL);
+    for (int64_t n = 1;; n++) { /* without memory they are interpreted */
+        memory m = {.fail_at = n};
+        gd_options options = gd_options_default();
+        options.cache_dir = at->cache;
+        options.compiler = at->compiler;
+        options.isa = "none";
+        options.threads = 1;
+        options.pool = false;
+        options.allocator = memory_allocator(&m);
+        if (!(ctx = gd_ctx_new(&options))) continue;
+        make_several(ctx, list, pass, wish);
+        gd__kernels_for(ctx, wish, SEVERAL, false);
+        assert_no_error(ctx);
+        (void)good_kernels(wish);
+        bool failed = m.failed;
+        end_context(ctx, &m);
+        if (!failed) break;
+    }
+    free(list);
+    free(pass);
+}
+
 static void folders_of_others_are_not_used(void **state)
 {
     place *at = *state;
@@ -514,6 +616,8 @@ int main(void)
         TEST(the_sealed_file_of_another_program_is_recognised),
         TEST(what_is_loaded_is_the_copy_that_was_checked),
         TEST(kernels_loaded_one_after_the_other_are_not_mixed_up),
+        TEST(several_kernels_take_one_call_of_the_compiler),
+        TEST(one_kernel_that_fails_takes_no_others_with_it),
         TEST(a_folder_that_somebody_could_put_another_in_place_of_is_not_used),
         TEST(damaged_files_are_compiled_again),
         TEST(a_file_that_computes_something_else_is_compiled_again),

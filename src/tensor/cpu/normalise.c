@@ -113,6 +113,17 @@ static void exp_strips(void *arg, int64_t task)
     }
 }
 
+static bool has_tiles(const view *v)
+{
+    return v->inner == 1 && v->reduced && v->reduced <= GD_TILE_LONG && !v->causal;
+}
+
+void gd__exponentials_of_rows(view *v)
+{
+    v->units = v->units_per_task = has_tiles(v) ? (v->outer + GD_TILE_ROWS - 1) / GD_TILE_ROWS : v->outer;
+    (has_tiles(v) ? exp_tiles : exp_rows)(v, 0);
+}
+
 /* ---- few columns that are long: chunks of rows, of which several make a wide one ---- */
 
 typedef struct tall {
@@ -215,7 +226,7 @@ static gd_status exponentials(gd_device *device, const gd_call *call)
     if (v.op == GD_OP_softmax_times) v.op = GD_OP_softmax;
     if (call->out[0]->numel == 0) return GD_OK;
     v.blocks = (v.inner + GD_STRIP - 1) / GD_STRIP;
-    if (v.inner == 1 && v.reduced && v.reduced <= GD_TILE_LONG && !v.causal)
+    if (has_tiles(&v))
         gd__spread(device, &v, (v.outer + GD_TILE_ROWS - 1) / GD_TILE_ROWS, 8 * GD_TILE_ROWS * v.reduced,
                    exp_tiles);
     else if (v.inner == 1 || v.reduced == 0)
@@ -304,7 +315,7 @@ static void less_rows(void *arg, int64_t task)
         (v->reduced <= GD_TILE_LONG ? v->rows->short_rows : v->rows->row)[GD_FOLD_SUM](sums, v->in + at, n,
                                                                                        v->reduced);
         if (n * v->reduced <= SHARES) {
-            v->rows->runs(shares, sums, n, 1, v->reduced, 0);
+            v->rows->runs(shares, sums, &(gd_runs){.outer = 1, .rows = n, .apart = 1, .n = v->reduced});
             v->rows->less_shares(v->out + at, v->in + at, v->other + at, shares, 1, n * v->reduced);
             continue;
         }

@@ -40,6 +40,9 @@ void gd__spread(gd_device *device, gd_reduction *v, int64_t units, int64_t size,
 /* Folds v->in of floats into v->out, both of the compute type: GD_FOLD_*. */
 gd_status gd__fold(gd_device *device, gd_reduction *v, int fold);
 
+/* softmax, log_softmax or logsumexp of v->outer rows of v->reduced elements, one after the other, in this thread. */
+void gd__exponentials_of_rows(gd_reduction *v);
+
 /* Rows of the tile that is unit u of `rows` short ones. */
 static inline int64_t gd__tile_rows(int64_t rows, int64_t u)
 {

@@ -13,6 +13,11 @@ enum { GD_FOLD_SUM, GD_FOLD_PROD, GD_FOLD_MAX, GD_FOLD_MIN, GD_FOLD_SQUARES, GD_
 #define GD_TILE_LONG 16  /* elements of the longest row that is short */
 #define GD_STRIP     128 /* columns that kernels with a sum per column take at most */
 
+/* Elements of an operand in the order of a result: `outer` times `rows` runs of n elements each. */
+typedef struct gd_runs {
+    int64_t outer, far, rows, apart, n, step; /* far, apart, step: how far the next is */
+} gd_runs;
+
 /* For f32 and f64.  x[r * apart + c] is element c of row r. */
 typedef struct gd_rows_table {
     /* acc[c] = row 0, then joined with the rows that follow, one after the other */
@@ -65,8 +70,8 @@ typedef struct gd_rows_table {
     void (*running)(void *to, const void *x, int64_t step, int64_t rows, int64_t columns);
     /* Sums along rows of n elements that follow one another. */
     void (*running_rows)(void *to, const void *x, int64_t rows, int64_t n, bool reverse);
-    /* to[r n + k] = from[r apart + k step], for `rows` runs of n elements */
-    void (*runs)(void *to, const void *from, int64_t rows, int64_t apart, int64_t n, int64_t step);
+    /* to[(o rows + r) n + k] = from[o far + r apart + k step] */
+    void (*runs)(void *to, const void *from, const gd_runs *runs);
     /* n elements: every `by`-th, the first at `begin` (which may be before 0), is one of the `size` elements of `from`, which are `step`
      * apart; the others are the fill */
     void (*padded)(void *to, int64_t n, double fill, const void *from, int64_t size, int64_t step,

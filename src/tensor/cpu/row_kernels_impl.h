@@ -532,31 +532,49 @@ static void NAME(running_rows)(void *to_, const void *x_, int64_t rows, int64_t 
 /* ---- copies ---- */
 
 /* Lengths and steps that the compiler knows make vectors of it. */
-static void NAME(runs)(void *to_, const void *from_, int64_t rows, int64_t apart, int64_t n, int64_t step)
+static inline __attribute__((always_inline)) void NAME(few_runs)(T *restrict to, const T *restrict from,
+                                                                 const gd_runs *u, int n)
+{
+    for (int64_t o = 0; o < u->outer; o++, from += u->far) {
+        const T *restrict row = from;
+        for (int64_t r = 0; r < u->rows; r++, row += u->apart, to += n)
+            for (int k = 0; k < n; k++) to[k] = row[k * u->step];
+    }
+}
+
+static void NAME(one_run)(T *restrict to, const T *restrict from, int64_t n, int64_t step)
+{
+    if (step == 0) {
+        const T value = *from;
+        for (int64_t k = 0; k < n; k++) to[k] = value;
+    } else if (step == 1)
+        memcpy(to, from, (size_t)n * sizeof *to);
+    else if (step == 2)
+        for (int64_t k = 0; k < n; k++) to[k] = from[k * 2];
+    else
+        for (int64_t k = 0; k < n; k++) to[k] = from[k * step];
+}
+
+static void NAME(runs)(void *to_, const void *from_, const gd_runs *u)
 {
     T *restrict to = to_;
     const T *restrict from = from_;
-#define RUNS_OF(length)                                                                       \
-    if (n == length) {                                                                        \
-        for (int64_t r = 0; r < rows; r++)                                                    \
-            for (int k = 0; k < length; k++) to[r * length + k] = from[r * apart + k * step]; \
-        return;                                                                               \
+    switch (u->n) {
+    case 1:
+        for (int64_t o = 0; o < u->outer; o++, to += u->rows, from += u->far)
+            NAME(one_run)(to, from, u->rows, u->apart);
+        return;
+    case 2: NAME(few_runs)(to, from, u, 2); return;
+    case 3: NAME(few_runs)(to, from, u, 3); return;
+    case 4: NAME(few_runs)(to, from, u, 4); return;
+    case 8: NAME(few_runs)(to, from, u, 8); return;
+    default: break;
     }
-    RUNS_OF(2)
-    RUNS_OF(3)
-    RUNS_OF(4)
-#undef RUNS_OF
-    if (n == 1) n = rows, rows = 1, step = apart;
-    for (int64_t r = 0; r < rows; r++, to += n, from += apart)
-        if (step == 0) {
-            const T value = *from;
-            for (int64_t k = 0; k < n; k++) to[k] = value;
-        } else if (step == 1)
-            memcpy(to, from, (size_t)n * sizeof *to);
-        else if (step == 2)
-            for (int64_t k = 0; k < n; k++) to[k] = from[k * 2];
-        else
-            for (int64_t k = 0; k < n; k++) to[k] = from[k * step];
+    for (int64_t o = 0; o < u->outer; o++, from += u->far) {
+        const T *restrict row = from;
+        for (int64_t r = 0; r < u->rows; r++, row += u->apart, to += u->n)
+            NAME(one_run)(to, row, u->n, u->step);
+    }
 }
 
 static void NAME(padded)(void *to_, int64_t n, double fill_, const void *from_, int64_t size, int64_t step,
