@@ -55,7 +55,8 @@ gd_trace_options gd_trace_defaults(void);
 /* Makes a traced function; `user` is passed to it; options NULL: the defaults.  Nothing runs yet.  New; freed by
  * gd_traced_free, before the context.  NULL with the error recorded: no function, shapes below 1, no memory. */
 gd_traced *gd_trace(gd_ctx *ctx, gd_function function, void *user, const gd_trace_options *options);
-/* Frees it with its recordings and results; NULL is fine. */
+/* Frees it with its recordings and results; NULL is fine.  If functions of gd_traced_share still replay it, nothing is freed and STATE
+ * is recorded. */
 void gd_traced_free(gd_traced *traced);
 
 /* The value of the function, without history.  Borrowed until the next call with this function: retain it to keep it (the

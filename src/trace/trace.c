@@ -66,9 +66,66 @@ static gd_trace_entry *entry_for(gd_trace_set *set, const gd_evaluation *what, g
     return to_front(set, set->count++);
 }
 
+/* ---- the short way ---- */
+
+static inline bool is_free(const gd_short_output *out)
+{
+    return out->tensor->head.refs == 1 && out->storage->refs == 2;
+}
+
+static inline bool is_quiet(const gd_shortcut *s)
+{
+    const gd_ctx *ctx = s->ctx;
+    return ctx->structure == s->structure && !ctx->recorder && !ctx->status;
+}
+
+static inline bool alike(const gd_short_input *s, const gd_tensor *t)
+{
+    return t && s->dtype == t->dtype && s->ndim == t->ndim && s->device == t->storage->device &&
+           s->axes == t->axes;
+}
+
+static inline int run_short(gd_shortcut *s)
+{
+    s->runs++;
+    return s->run(s->base, s->slot, s->kernel, s->setting);
+}
+
+/* May it be taken: inputs and context are as they were, results are nobody's?  Then the tape finds the inputs. */
+static inline bool is_short(const gd_shortcut *s, gd_tensor *const *inputs, int count)
+{
+    bool same = is_quiet(s);
+    for (int k = 0; k < s->outputs && same; k++) same = is_free(&s->out[k]);
+    for (int i = 0; i < count && same; i++) {
+        const gd_short_input *in = &s->in[i];
+        same = alike(in, inputs[i]);
+        for (int d = 0; d < in->ndim && same; d++)
+            same = in->size[d] == inputs[i]->size[d] && in->stride[d] == inputs[i]->stride[d];
+    }
+    for (int i = 0; i < count && same; i++) *s->in[i].base = inputs[i]->data - s->in[i].offset;
+    return same;
+}
+
+#define FEW_APART 4
+
+/* Of an evaluation that looks at its inputs where they are. */
+static inline bool are_apart(gd_tensor *const *inputs, int count)
+{
+    for (int i = 1; i < count; i++)
+        for (int j = 0; j < i; j++)
+            if (inputs[i]->storage == inputs[j]->storage) return false;
+    return count <= FEW_APART;
+}
+
 gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs,
                                  int count)
 {
+    gd_shortcut *s = set->brief;
+    if (what->direct && s->count == count && s->kind == what->kind && are_apart(inputs, count) &&
+        is_short(s, inputs, count)) {
+        (void)run_short(s);
+        return s->results;
+    }
     set->brief = without_shortcut(); /* it may be of the one that goes */
     bool last = set->count && gd__trace_fits(set->entry[0], what, inputs, count);
     gd_trace_entry *e = last ? set->entry[0] : entry_for(set, what, inputs, count);
@@ -82,7 +139,8 @@ gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, g
     set->depth++;
     gd_tensor *const *outputs = gd__trace_run(e, inputs, set->check);
     set->depth--;
-    gd_shortcut *brief = outputs && what->brief && !set->check ? gd__trace_shortcut(e) : NULL;
+    bool may = outputs && what->brief && !set->check && (!what->direct || are_apart(inputs, count));
+    gd_shortcut *brief = may ? gd__trace_shortcut(e) : NULL;
     if (brief) set->brief = brief;
     return outputs;
 }
@@ -112,7 +170,15 @@ void gd_traced_free(gd_traced *t)
 {
     if (!t) return;
     gd_ctx *ctx = t->set.ctx;
+    int others = atomic_load(&t->shared_by);
+    if (others) {
+        (void)gd_fail(ctx, GD_STATE,
+                      "traced_free: %d functions of gd_traced_share still replay it: free those first",
+                      others);
+        return;
+    }
     gd__trace_set_free(&t->set);
+    if (t->shares) atomic_fetch_sub(&t->shares->shared_by, 1); /* from here on that one may go */
     gd__free(ctx, t, sizeof *t);
 }
 
@@ -282,46 +348,13 @@ __attribute__((noinline)) static gd_status long_gradient(gd_traced *t, gd_tensor
     return outputs ? give_gradient(outputs, gd__traced_by(t, count), value, grads) : gd_error(ctx);
 }
 
-static inline bool is_free(const gd_short_output *out)
-{
-    return out->tensor->head.refs == 1 && out->storage->refs == 2;
-}
-
-static inline bool is_quiet(const gd_shortcut *s)
-{
-    const gd_ctx *ctx = s->ctx;
-    return ctx->structure == s->structure && !ctx->recorder && !ctx->status;
-}
-
-static inline bool alike(const gd_short_input *s, const gd_tensor *t)
-{
-    return t && s->dtype == t->dtype && s->ndim == t->ndim && s->device == t->storage->device &&
-           s->axes == t->axes;
-}
-
-static inline int run_short(gd_shortcut *s)
-{
-    s->runs++;
-    return s->run(s->base, s->slot, s->kernel, s->setting);
-}
-
 /* The short way where something is more than one vector. */
 __attribute__((noinline)) static gd_status wide_gradient(gd_traced *t, gd_tensor *const *inputs, int count,
                                                          gd_tensor **value, gd_tensor **grads)
 {
     gd_shortcut *s = t->set.brief;
-    bool same = is_quiet(s) && is_free(s->out);
-    for (int i = 0; i < count && same; i++) {
-        const gd_short_input *in = &s->in[i];
-        same = alike(in, inputs[i]) && is_free(&s->out[1 + i]);
-        for (int d = 0; d < in->ndim && same; d++)
-            same = in->size[d] == inputs[i]->size[d] && in->stride[d] == inputs[i]->stride[d];
-    }
-    if (!same) return long_gradient(t, inputs, count, value, grads);
-    for (int i = 0; i < count; i++) {
-        *s->in[i].base = inputs[i]->data - s->in[i].offset;
-        grads[i] = s->out[1 + i].tensor;
-    }
+    if (!is_short(s, inputs, count)) return long_gradient(t, inputs, count, value, grads);
+    for (int i = 0; i < count; i++) grads[i] = s->out[1 + i].tensor;
     if (value) *value = s->out->tensor;
     return (gd_status)run_short(s);
 }

@@ -4,6 +4,8 @@
 
 #include "gradus/trace.h"
 
+#include <stdatomic.h>
+
 /* One evaluation, with operators, in the innermost scope: fills the outputs, new. */
 typedef gd_status (*gd_trace_body)(void *user, gd_tensor *const *inputs, int count, gd_tensor **outputs);
 
@@ -42,6 +44,8 @@ struct gd_traced {
     void *user;
     int by; /* derivatives by so many inputs; 0: all */
     gd_trace_set set;
+    gd_traced *shares;    /* the one whose recordings it replays, or NULL */
+    atomic_int shared_by; /* so many replay its own, in any thread */
 };
 
 /* An evaluation of a function with so many inputs, vectors included. */

@@ -210,6 +210,34 @@ static void what_is_captured_may_change_between_runs(void **unused)
     gd_traced_free(f);
 }
 
+static void a_trace_is_freed_after_those_that_replay_it(void **unused)
+{
+    (void)unused;
+    state s = {.captured = VECTOR(ctx, 1, 2, 3)};
+    gd_traced *f = gd_trace(ctx, tape, &s, NULL);
+    record(f, 1);
+    gd_ctx *c = own_context(1);
+    gd_traced *first = gd_traced_share(f, c), *second = gd_traced_share(first, c);
+    assert_non_null(second);
+    gd_traced_free(f);
+    assert_error(ctx, GD_STATE, "traced_free: 1 functions of gd_traced_share still replay it");
+    gd_traced_free(first);
+    assert_error(c, GD_STATE, "traced_free: 1 functions of gd_traced_share still replay it");
+    for (int call = 0; call < 3; call++) { /* all of them still work */
+        gd_tensor *x = point(ctx, call), *y = point(c, call), *value, *grad, *got, *got_grad;
+        assert_int_equal(gd_traced_gradient(f, &x, 1, &value, &grad), GD_OK);
+        assert_int_equal(gd_traced_gradient(second, &y, 1, &got, &got_grad), GD_OK);
+        assert_true(same_bits(got, value) && same_bits(got_grad, grad));
+    }
+    gd_traced_free(second);
+    gd_traced_free(first);
+    assert_no_error(c);
+    gd_scope_end(c);
+    end_context(c, NULL);
+    gd_traced_free(f);
+    assert_no_error(ctx);
+}
+
 static gd_tensor *named(void *user, gd_tensor *const *in, int count)
 {
     (void)user, (void)count;
@@ -277,6 +305,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(threads_replay_one_trace),
         TEST(what_is_captured_may_change_between_runs),
+        TEST(a_trace_is_freed_after_those_that_replay_it),
         TEST(only_what_was_recorded_is_shared),
         TEST(sharing_may_fail_for_want_of_memory),
     };

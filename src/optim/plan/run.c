@@ -202,35 +202,24 @@ static gd_status fill_state(const gd_run_args *args, gd_plan *plan, gd_plan_grou
     return status;
 }
 
-static gd_tensor *const *list_of(const gd_run_args *args, const gd_array *a)
-{
-    switch (a->kind) {
-    case GD_ARRAY_INPUT: return args->input;
-    case GD_ARRAY_PARAM: return args->params;
-    case GD_ARRAY_GRAD: return args->grad;
-    case GD_ARRAY_HOLE: return args->hole[a->slot];
-    case GD_ARRAY_OUTPUT: return args->output;
-    case GD_ARRAY_SCRATCH:
-    case GD_ARRAY_RANDOM:
-    case GD_ARRAY_STATE: break;
-    }
-    return NULL;
-}
-
 /* Everything but state; the same. */
 static void fill_lists(const gd_run_args *args, gd_plan_group *g, bool *other)
 {
+    gd_tensor *const *const list_of[] = {[GD_ARRAY_INPUT] = args->input,
+                                         [GD_ARRAY_PARAM] = args->params,
+                                         [GD_ARRAY_GRAD] = args->grad,
+                                         [GD_ARRAY_OUTPUT] = args->output};
+    const bool shards_of[] = {[GD_ARRAY_INPUT] = args->shards,
+                              [GD_ARRAY_GRAD] = args->shards && args->input_is_grad,
+                              [GD_ARRAY_OUTPUT] = args->keeps};
     int arrays = g->run->p->arrays;
     for (int k = 0; k < arrays; k++) {
         const gd_array *a = &g->run->p->array[k];
-        gd_tensor *const *list = list_of(args, a);
-        bool shards = a->kind == GD_ARRAY_INPUT  ? args->shards
-                      : a->kind == GD_ARRAY_GRAD ? args->shards && args->input_is_grad
-                                                 : a->kind == GD_ARRAY_OUTPUT && args->keeps;
+        gd_tensor *const *list = a->kind == GD_ARRAY_HOLE ? args->hole[a->slot] : list_of[a->kind];
         char **place = g->run->pointer + k;
         for (int m = 0, n = list ? g->members : 0; m < n; m++, place += arrays) {
             char *data = list[g->position[m]]->data;
-            if (shards) data = where_whole_begins(data, g->run->own_from[m], a->dtype);
+            if (shards_of[a->kind]) data = where_whole_begins(data, g->run->own_from[m], a->dtype);
             *other |= put_pointer(place, data);
         }
     }

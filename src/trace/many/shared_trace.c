@@ -33,6 +33,8 @@ gd_traced *gd_traced_share(gd_traced *from, gd_ctx *ctx)
     t->set.compile = from->set.compile;
     t->set.shares = true;
     t->set.check = t->set.off = false; /* there is no function to compare with */
+    t->shares = from;
+    atomic_fetch_add(&from->shared_by, 1);
     if (share_entries(t, &from->set)) return t;
     gd_traced_free(t);
     return NULL;

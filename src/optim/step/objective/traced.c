@@ -64,6 +64,7 @@ gd_status gd__traced_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **los
                                 .body = evaluate_traced,
                                 .user = t,
                                 .outputs = t->flags ? 1 + var->count : 1,
+                                .brief = true,
                                 .direct = true};
     gd_tensor *const *outputs = gd__trace_call(&t->set, &what, var->params, var->count);
     if (!outputs) return gd_error(var->ctx);
