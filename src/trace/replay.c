@@ -463,8 +463,9 @@ static bool gives_shortly(const gd_replay *p, int output)
 
 static void see_vector(gd_shortcut *s, int inputs)
 {
-    s->vector = inputs == 1 && s->in->ndim == 1 && s->outputs == 2;
-    if (!s->vector) return;
+    bool vector = inputs == 1 && s->in->ndim == 1 && s->outputs == 2;
+    s->vectors = vector ? 1 : -1;
+    if (!vector) return;
     s->input = *s->in;
     s->extent = *s->in->size;
     s->stride = *s->in->stride;

@@ -51,7 +51,7 @@ typedef struct gd_shortcut {
     gd_short_input *in;
     gd_short_output *out;
     gd_tensor *const *results;
-    bool vector; /* one input, which has one axis; then here, too: */
+    int vectors; /* 1: one input, which has one axis; then here, too: */
     gd_short_input input;
     int64_t extent, stride;
     gd_short_output value, grad;

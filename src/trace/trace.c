@@ -10,7 +10,7 @@
 
 /* ---- sets of recordings ---- */
 
-static const gd_shortcut no_shortcut = {.count = -1};
+static const gd_shortcut no_shortcut = {.count = -1, .vectors = -1};
 
 static gd_shortcut *without_shortcut(void) { return (gd_shortcut *)(uintptr_t)&no_shortcut; }
 
@@ -106,6 +106,15 @@ static inline bool is_short(const gd_shortcut *s, gd_tensor *const *inputs, int 
     return same;
 }
 
+/* The same of one vector, without looking at results. */
+static inline bool is_short_vector(const gd_shortcut *s, const gd_tensor *x)
+{
+    if (!is_quiet(s) || !alike(&s->input, x) || s->extent != x->size[0] || s->stride != x->stride[0])
+        return false;
+    *s->input.base = x->data - s->input.offset;
+    return true;
+}
+
 #define FEW_APART 4
 
 /* Of an evaluation that looks at its inputs where they are. */
@@ -117,15 +126,20 @@ static inline bool are_apart(gd_tensor *const *inputs, int count)
     return count <= FEW_APART;
 }
 
+gd_tensor *const *gd__trace_briefly(gd_trace_set *set, int kind, gd_tensor *const *inputs, int count)
+{
+    gd_shortcut *s = set->brief;
+    if (s->kind != kind || s->count != count) return NULL;
+    bool same = s->vectors == 1 ? is_short_vector(s, inputs[0]) && is_free(&s->value) && is_free(&s->grad)
+                                : are_apart(inputs, count) && is_short(s, inputs, count);
+    if (!same) return NULL;
+    (void)run_short(s);
+    return s->results;
+}
+
 gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs,
                                  int count)
 {
-    gd_shortcut *s = set->brief;
-    if (what->direct && s->count == count && s->kind == what->kind && are_apart(inputs, count) &&
-        is_short(s, inputs, count)) {
-        (void)run_short(s);
-        return s->results;
-    }
     set->brief = without_shortcut(); /* it may be of the one that goes */
     bool last = set->count && gd__trace_fits(set->entry[0], what, inputs, count);
     gd_trace_entry *e = last ? set->entry[0] : entry_for(set, what, inputs, count);
@@ -364,17 +378,15 @@ __attribute__((noinline)) static gd_status wide_gradient(gd_traced *t, gd_tensor
 gd_status gd_traced_gradient(gd_traced *t, gd_tensor *const *inputs, int count, gd_tensor **value,
                              gd_tensor **grads)
 {
-    gd_shortcut *s = t ? t->set.brief : without_shortcut();
-    if (s->count != count || !inputs || !grads) return long_gradient(t, inputs, count, value, grads);
-    if (!s->vector) return wide_gradient(t, inputs, count, value, grads);
-    if (!is_quiet(s) || !is_free(&s->value) || !is_free(&s->grad))
+    if (!t || !inputs || !grads) return long_gradient(t, inputs, count, value, grads);
+    gd_shortcut *s = t->set.brief;
+    if (s->vectors != count)
+        return s->count == count ? wide_gradient(t, inputs, count, value, grads)
+                                 : long_gradient(t, inputs, count, value, grads);
+    if (!is_free(&s->value) || !is_free(&s->grad) || !is_short_vector(s, inputs[0]))
         return long_gradient(t, inputs, count, value, grads);
     if (value) *value = s->value.tensor;
     grads[0] = s->grad.tensor;
-    const gd_tensor *x = inputs[0];
-    if (!alike(&s->input, x) || s->extent != x->size[0] || s->stride != x->stride[0])
-        return long_gradient(t, inputs, count, value, grads);
-    *s->input.base = x->data - s->input.offset;
     return (gd_status)run_short(s);
 }
 

@@ -37,6 +37,10 @@ void gd__trace_set_free(gd_trace_set *set);
 gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs,
                                  int count);
 
+/* The same for an evaluation of that kind that is `direct`, where its replay is one tape and nothing but numbers has changed since; NULL: not
+ * now. */
+gd_tensor *const *gd__trace_briefly(gd_trace_set *set, int kind, gd_tensor *const *inputs, int count);
+
 /* ---- traced functions ---- */
 
 struct gd_traced {

@@ -93,6 +93,8 @@ typedef struct gd_asked {
     struct gd_traced_objective *traced; /* recordings of one that asks for them, or NULL */
     struct gd_evaluator *evaluator;     /* of one with a single callback, or NULL */
     gd_tensor *first_loss;              /* owned; what the step returns */
+    gd_tensor **spare;                  /* a list for gradients that no step has, of NULLs; NULL: none */
+    int spares;                         /* its length */
     struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
     bool exact, estimated; /* derivatives that links got, from the objective and from its values */
 } gd_asked;

@@ -94,6 +94,7 @@ void gd_optimizer_free(gd_optimizer *o)
     gd__traced_objective_free(o);
     gd__evaluator_free(o->asked.evaluator);
     gd__release(o->asked.first_loss);
+    gd__free(ctx, o->asked.spare, (size_t)o->asked.spares * sizeof *o->asked.spare);
     gd__release(o->model);
     ctx->live--;
     gd__free(ctx, o, sizeof *o);

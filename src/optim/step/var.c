@@ -30,9 +30,34 @@ void gd__var_init(gd_var *var, gd_optimizer *optimizer, gd_ctx *ctx, gd_tensor *
     var->step = optimizer ? optimizer->step : 0;
 }
 
+/* The list of gradients goes from step to step. */
+static void give_back_grads(gd_var *var)
+{
+    gd_asked *asked = var->optimizer ? &var->optimizer->asked : NULL;
+    if (!asked || asked->spare || !var->grad) {
+        gd__tensors_free(var->ctx, var->grad, var->count);
+        return;
+    }
+    for (int i = 0; i < var->count; i++) {
+        gd__release(var->grad[i]);
+        var->grad[i] = NULL;
+    }
+    asked->spare = var->grad;
+    asked->spares = var->count;
+}
+
+static gd_tensor **take_grads(gd_var *var)
+{
+    gd_asked *asked = var->optimizer ? &var->optimizer->asked : NULL;
+    if (!asked || !asked->spare || asked->spares != var->count) return gd__tensors_new(var->ctx, var->count);
+    gd_tensor **list = asked->spare;
+    asked->spare = NULL;
+    return list;
+}
+
 static void clear_lists(gd_var *var)
 {
-    gd__tensors_free(var->ctx, var->grad, var->count);
+    give_back_grads(var);
     gd__tensors_free(var->ctx, var->update, var->count);
     gd__tensors_free(var->ctx, var->given, var->count);
     gd__free(var->ctx, var->last_lrs, (size_t)var->count * sizeof *var->last_lrs);
@@ -339,7 +364,7 @@ static gd_status evaluate_here(gd_var *var, int flags)
 {
     if (!var->closure) return no_closure(var, "loss");
     gd_tensor *loss = NULL, **grads = NULL;
-    if (flags & GD_EVAL_BACKWARD && !(grads = gd__tensors_new(var->ctx, var->count))) return GD_NOMEM;
+    if (flags & GD_EVAL_BACKWARD && !(grads = take_grads(var))) return GD_NOMEM;
     gd_status status = gd__closure_eval(var->closure, var, flags, &loss, grads);
     if (status) {
         gd__tensors_free(var->ctx, grads, var->count);

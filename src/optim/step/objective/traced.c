@@ -53,22 +53,29 @@ static gd_status evaluate_traced(void *user, gd_tensor *const *params, int count
     return status;
 }
 
+/* Recorded, or evaluated. */
+static gd_tensor *const *evaluate(gd_traced_objective *t, gd_var *var, int kind)
+{
+    const gd_evaluation what = {.name = kind ? "gradient" : "value",
+                                .kind = kind,
+                                .body = evaluate_traced,
+                                .user = t,
+                                .outputs = kind ? 1 + var->count : 1,
+                                .brief = true,
+                                .direct = true};
+    t->var = var;
+    t->flags = kind;
+    return gd__trace_call(&t->set, &what, var->params, var->count);
+}
+
 gd_status gd__traced_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
     gd_traced_objective *t = recordings_of(var->optimizer, c->objective);
+    int kind = flags & GD_EVAL_BACKWARD;
     if (!t) return GD_NOMEM;
-    t->var = var;
-    t->flags = flags & GD_EVAL_BACKWARD;
-    const gd_evaluation what = {.name = t->flags ? "gradient" : "value",
-                                .kind = t->flags,
-                                .body = evaluate_traced,
-                                .user = t,
-                                .outputs = t->flags ? 1 + var->count : 1,
-                                .brief = true,
-                                .direct = true};
-    gd_tensor *const *outputs = gd__trace_call(&t->set, &what, var->params, var->count);
-    if (!outputs) return gd_error(var->ctx);
+    gd_tensor *const *outputs = gd__trace_briefly(&t->set, kind, var->params, var->count);
+    if (!outputs && !(outputs = evaluate(t, var, kind))) return gd_error(var->ctx);
     gd__retain(*loss = outputs[0]);
-    for (int i = 0; i < var->count && t->flags && grads; i++) gd__retain(grads[i] = outputs[1 + i]);
+    for (int i = 0; i < var->count && kind && grads; i++) gd__retain(grads[i] = outputs[1 + i]);
     return GD_OK;
 }
