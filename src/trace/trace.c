@@ -106,11 +106,10 @@ static inline bool is_short(const gd_shortcut *s, gd_tensor *const *inputs, int 
     return same;
 }
 
-/* The same of one vector, without looking at results. */
-static inline bool is_short_vector(const gd_shortcut *s, const gd_tensor *x)
+/* The same of one vector alone. */
+static inline bool fits_vector(const gd_shortcut *s, const gd_tensor *x)
 {
-    if (!is_quiet(s) || !alike(&s->input, x) || s->extent != x->size[0] || s->stride != x->stride[0])
-        return false;
+    if (!alike(&s->input, x) || s->extent != x->size[0] || s->stride != x->stride[0]) return false;
     *s->input.base = x->data - s->input.offset;
     return true;
 }
@@ -130,8 +129,9 @@ gd_tensor *const *gd__trace_briefly(gd_trace_set *set, int kind, gd_tensor *cons
 {
     gd_shortcut *s = set->brief;
     if (s->kind != kind || s->count != count) return NULL;
-    bool same = s->vectors == 1 ? is_short_vector(s, inputs[0]) && is_free(&s->value) && is_free(&s->grad)
-                                : are_apart(inputs, count) && is_short(s, inputs, count);
+    bool same = s->vectors == 1
+                    ? is_quiet(s) && is_free(&s->value) && is_free(&s->grad) && fits_vector(s, inputs[0])
+                    : are_apart(inputs, count) && is_short(s, inputs, count);
     if (!same) return NULL;
     (void)run_short(s);
     return s->results;
@@ -378,15 +378,16 @@ __attribute__((noinline)) static gd_status wide_gradient(gd_traced *t, gd_tensor
 gd_status gd_traced_gradient(gd_traced *t, gd_tensor *const *inputs, int count, gd_tensor **value,
                              gd_tensor **grads)
 {
-    if (!t || !inputs || !grads) return long_gradient(t, inputs, count, value, grads);
+    if (!t || !inputs) return long_gradient(t, inputs, count, value, grads);
     gd_shortcut *s = t->set.brief;
-    if (s->vectors != count)
-        return s->count == count ? wide_gradient(t, inputs, count, value, grads)
-                                 : long_gradient(t, inputs, count, value, grads);
-    if (!is_free(&s->value) || !is_free(&s->grad) || !is_short_vector(s, inputs[0]))
+    if (s->vectors != count || !grads)
+        return s->count == count && grads ? wide_gradient(t, inputs, count, value, grads)
+                                          : long_gradient(t, inputs, count, value, grads);
+    if (!is_quiet(s) || !is_free(&s->value) || !is_free(&s->grad))
         return long_gradient(t, inputs, count, value, grads);
     if (value) *value = s->value.tensor;
     grads[0] = s->grad.tensor;
+    if (!fits_vector(s, inputs[0])) return long_gradient(t, inputs, count, value, grads);
     return (gd_status)run_short(s);
 }
 

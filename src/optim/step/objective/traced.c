@@ -54,7 +54,7 @@ static gd_status evaluate_traced(void *user, gd_tensor *const *params, int count
 }
 
 /* Recorded, or evaluated. */
-static gd_tensor *const *evaluate(gd_traced_objective *t, gd_var *var, int kind)
+static gd_tensor *const *called_at_length(gd_traced_objective *t, gd_var *var, int kind)
 {
     const gd_evaluation what = {.name = kind ? "gradient" : "value",
                                 .kind = kind,
@@ -74,7 +74,7 @@ gd_status gd__traced_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **los
     int kind = flags & GD_EVAL_BACKWARD;
     if (!t) return GD_NOMEM;
     gd_tensor *const *outputs = gd__trace_briefly(&t->set, kind, var->params, var->count);
-    if (!outputs && !(outputs = evaluate(t, var, kind))) return gd_error(var->ctx);
+    if (!outputs && !(outputs = called_at_length(t, var, kind))) return gd_error(var->ctx);
     gd__retain(*loss = outputs[0]);
     for (int i = 0; i < var->count && kind && grads; i++) gd__retain(grads[i] = outputs[1 + i]);
     return GD_OK;
