@@ -6,6 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Bytes of a register of the instruction set that a file is compiled for. */
+#if defined __AVX512F__
+#define GD_REGISTER 64
+#elif defined __AVX2__
+#define GD_REGISTER 32
+#else
+#define GD_REGISTER 16
+#endif
+
 /* What a fold joins elements by; SQUARES: the sum of their squares. */
 enum { GD_FOLD_SUM, GD_FOLD_PROD, GD_FOLD_MAX, GD_FOLD_MIN, GD_FOLD_SQUARES, GD_FOLD_COUNT };
 

@@ -61,10 +61,10 @@
     }
 
 /* Rows in sixteen lanes; some rows together, as one alone would wait for its own sums.  The lanes are joined pairwise. */
-typedef T NAME(vector) __attribute__((vector_size(VECTOR)));
-typedef T NAME(loose) __attribute__((vector_size(VECTOR), aligned(sizeof(T)), may_alias));
+typedef T NAME(vector) __attribute__((vector_size(GD_REGISTER)));
+typedef T NAME(loose) __attribute__((vector_size(GD_REGISTER), aligned(sizeof(T)), may_alias));
 enum {
-    NAME(PARTS) = LANES * sizeof(T) / VECTOR, /* vectors of a row's lanes */
+    NAME(PARTS) = LANES * sizeof(T) / GD_REGISTER, /* vectors of a row's lanes */
     NAME(TOGETHER) = NAME(PARTS) < 8 ? 8 / NAME(PARTS) : 1
 };
 
@@ -72,7 +72,7 @@ enum {
     static inline __attribute__((always_inline)) void NAME(lanes_##name)(const int rows, T *out, const T *x, \
                                                                          int64_t n)                          \
     {                                                                                                        \
-        enum { V = NAME(PARTS), W = VECTOR / sizeof(T) };                                                    \
+        enum { V = NAME(PARTS), W = GD_REGISTER / sizeof(T) };                                               \
         NAME(vector) sum[8 * V] = {{0}};                                                                     \
         int64_t i = 0;                                                                                       \
         for (; i + LANES <= n; i += LANES)                                                                   \
@@ -120,7 +120,7 @@ static void NAME(row_prod)(void *out_, const void *x_, int64_t rows, int64_t n)
 
 /* The order changes no extreme, nor does an element that is seen twice: the last ones of a row.  NaNs, which no comparison sees, are
  * noted apart. */
-typedef BITS NAME(mask) __attribute__((vector_size(VECTOR)));
+typedef BITS NAME(mask) __attribute__((vector_size(GD_REGISTER)));
 
 #define ROW_EXTREME(name, beyond)                                                                            \
     static inline __attribute__((always_inline)) void NAME(look_##name)(NAME(mask) * best, NAME(mask) * nan, \
@@ -132,7 +132,7 @@ typedef BITS NAME(mask) __attribute__((vector_size(VECTOR)));
     }                                                                                                        \
     static void NAME(row_##name)(void *out_, const void *x_, int64_t rows, int64_t n)                        \
     {                                                                                                        \
-        enum { W = VECTOR / sizeof(T), ALL = 4 * W };                                                        \
+        enum { W = GD_REGISTER / sizeof(T), ALL = 4 * W };                                                   \
         const T *x = x_;                                                                                     \
         T *out = out_;                                                                                       \
         for (int64_t r = 0; r < rows; r++, x += n) {                                                         \

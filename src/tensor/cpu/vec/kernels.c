@@ -389,13 +389,6 @@ BOTH_SPACED(div, /)
 /* ---- sums: sixteen lanes, then the lanes pairwise; the same order for every vector width ---- */
 
 #define LANES 16
-#if defined __AVX512F__
-#define VECTOR 64 /* bytes of a register */
-#elif defined __AVX2__
-#define VECTOR 32
-#else
-#define VECTOR 16
-#endif
 #define JOIN_LANES(type)                                                \
     static inline type type##_of_lanes(type *lane)                      \
     {                                                                   \
@@ -446,12 +439,12 @@ static void sum_rows_f16(float *out, const uint16_t *x, int64_t rows, int64_t n)
 }
 
 /* Four rows together: one alone would wait for its own sums. */
-typedef uint16_t halves __attribute__((vector_size(VECTOR / 2), aligned(2), may_alias));
-typedef uint32_t words __attribute__((vector_size(VECTOR)));
-typedef float floats __attribute__((vector_size(VECTOR)));
+typedef uint16_t halves __attribute__((vector_size(GD_REGISTER / 2), aligned(2), may_alias));
+typedef uint32_t words __attribute__((vector_size(GD_REGISTER)));
+typedef float floats __attribute__((vector_size(GD_REGISTER)));
 static void sum_rows_bf16(float *out, const uint16_t *x, int64_t rows, int64_t n)
 {
-    enum { V = LANES * 4 / VECTOR, ROWS = V < 4 ? 4 / V : 1 };
+    enum { V = LANES * 4 / GD_REGISTER, ROWS = V < 4 ? 4 / V : 1 };
     int64_t r = 0;
     for (; r + ROWS <= rows; r += ROWS, x += ROWS * n) {
         floats sum[ROWS * V] = {{0}};
@@ -461,7 +454,7 @@ static void sum_rows_bf16(float *out, const uint16_t *x, int64_t rows, int64_t n
             for (int k = 0; k < ROWS; k++)
 #pragma GCC unroll 4
                 for (int v = 0; v < V; v++) {
-                    const halves h = *(const halves *)(const void *)(x + k * n + i + v * (VECTOR / 4));
+                    const halves h = *(const halves *)(const void *)(x + k * n + i + v * (GD_REGISTER / 4));
                     sum[k * V + v] += (floats)(__builtin_convertvector(h, words) << 16);
                 }
         for (int k = 0; k < ROWS; k++) {

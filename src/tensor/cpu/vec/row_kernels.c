@@ -11,14 +11,6 @@
 #define JOIN(a, b)  JOIN2(a, b)
 #define NAME(name)  JOIN(name, SUFFIX)
 
-#if defined __AVX512F__
-#define VECTOR 64 /* bytes of a register */
-#elif defined __AVX2__
-#define VECTOR 32
-#else
-#define VECTOR 16
-#endif
-
 #define LANES 16
 #define WIDE  64  /* columns whose results stay in registers */
 #define ADDED 128 /* terms that are added in the type itself before the sum continues in f64 */
