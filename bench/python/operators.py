@@ -50,6 +50,7 @@ REASONS = [
     ("sigmoid", "*", False, 2.3, "without fused multiply-adds, which not every instruction set has: the same bits on all"),
     ("log1p", "f64", None, 2.3, "without fused multiply-adds, as sigmoid; within 1 ULP"),
     ("x**-2", "f32", False, 2, "rounded once: 1 / x^2 is a division of f64"),
+    ("index_select", "f32", False, 1.8, "indices are checked before an element is read"),
     ("gather 0", "*", True, 2.5, "sums into places keep the order of the indices, on one thread"),
     ("scatter_add", "*", None, 2.5, "sums into places keep the order of the indices, on one thread"),
     ("product", "bf16", False, 5, "PyTorch has the processor's instructions for bf16, whose sums are rounded in a way of their own"),
