@@ -52,6 +52,41 @@ static inline double gd__cut_f64(double x, double low, double high)
 }
 #endif
 
+/* The polynomial of x with these coefficients, the highest first, by Horner's rule: ((a x + b) x + c) x + ...  A macro, so that it stays
+ * straight-line where no compiler would unroll a loop. */
+#define GD_HORNER_2(x, p, c)       ((p) * (x) + (c))
+#define GD_HORNER_3(x, p, c, ...)  GD_HORNER_2(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_4(x, p, c, ...)  GD_HORNER_3(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_5(x, p, c, ...)  GD_HORNER_4(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_6(x, p, c, ...)  GD_HORNER_5(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_7(x, p, c, ...)  GD_HORNER_6(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_8(x, p, c, ...)  GD_HORNER_7(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_9(x, p, c, ...)  GD_HORNER_8(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_10(x, p, c, ...) GD_HORNER_9(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_11(x, p, c, ...) GD_HORNER_10(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_12(x, p, c, ...) GD_HORNER_11(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_13(x, p, c, ...) GD_HORNER_12(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_14(x, p, c, ...) GD_HORNER_13(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_15(x, p, c, ...) GD_HORNER_14(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_16(x, p, c, ...) GD_HORNER_15(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_17(x, p, c, ...) GD_HORNER_16(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_18(x, p, c, ...) GD_HORNER_17(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_19(x, p, c, ...) GD_HORNER_18(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_20(x, p, c, ...) GD_HORNER_19(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_21(x, p, c, ...) GD_HORNER_20(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_22(x, p, c, ...) GD_HORNER_21(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_23(x, p, c, ...) GD_HORNER_22(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_24(x, p, c, ...) GD_HORNER_23(x, (p) * (x) + (c), __VA_ARGS__)
+#define GD_HORNER_OF(c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17, c18, c19, \
+                     c20, c21, c22, c23, c24, name, ...)                                                   \
+    name
+#define GD_HORNER(x, ...)                                                                            \
+    GD_HORNER_OF(__VA_ARGS__, GD_HORNER_24, GD_HORNER_23, GD_HORNER_22, GD_HORNER_21, GD_HORNER_20,  \
+                 GD_HORNER_19, GD_HORNER_18, GD_HORNER_17, GD_HORNER_16, GD_HORNER_15, GD_HORNER_14, \
+                 GD_HORNER_13, GD_HORNER_12, GD_HORNER_11, GD_HORNER_10, GD_HORNER_9, GD_HORNER_8,   \
+                 GD_HORNER_7, GD_HORNER_6, GD_HORNER_5, GD_HORNER_4, GD_HORNER_3, GD_HORNER_2, 0, 0) \
+    (x, __VA_ARGS__)
+
 /* What every processor has, by the names that rows of tensor/ops.def use. */
 static inline float gd__abs_f32(float x) { return __builtin_fabsf(x); }
 static inline double gd__abs_f64(double x) { return __builtin_fabs(x); }
@@ -76,12 +111,7 @@ static inline float gd__exp_f32(float x)
 {
     float c = gd__cut_f32(x, -104.0f, 89.0f), t = c * 1.44269504f + 12583166.0f, n = t - 12583166.0f;
     float r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
-    float p = 1.0f / 5040;
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
+    float p = GD_HORNER(r, 1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f);
     p = (p * r * r + r) + 1.0f;
     uint32_t k = gd__f32_bits(t), half = k >> 1;
     float e = p * gd__bits_f32(half << 23) * gd__bits_f32((k - half) << 23);
@@ -118,17 +148,10 @@ static inline double gd__split_f64(double c, double *r, double *lost)
 /* exp(r + lost) - 1 - r: r^2 q(r), q interpolating at Chebyshev's points of |r| <= 0.34665; off by 2^-62. */
 static inline double gd__exp_rest(double r, double lost)
 {
-    double q = 2.0914696114722443e-09;
-    q = q * r + 2.510522981321569e-08;
-    q = q * r + 2.755727362113095e-07;
-    q = q * r + 2.7557255369427714e-06;
-    q = q * r + 2.4801587325565073e-05;
-    q = q * r + 1.9841269874844894e-04;
-    q = q * r + 1.3888888888883744e-03;
-    q = q * r + 8.333333333326129e-03;
-    q = q * r + 4.166666666666667e-02;
-    q = q * r + 0.1666666666666667;
-    q = q * r + 0.5;
+    double q = GD_HORNER(r, 2.0914696114722443e-09, 2.510522981321569e-08, 2.755727362113095e-07,
+                         2.7557255369427714e-06, 2.4801587325565073e-05, 1.9841269874844894e-04,
+                         1.3888888888883744e-03, 8.333333333326129e-03, 4.166666666666667e-02,
+                         0.1666666666666667, 0.5);
     return r * r * q + lost;
 }
 
@@ -156,11 +179,7 @@ static inline double gd__tanh_f64(double x)
 static inline float gd__tanh_f32(float x)
 {
     float a = fabsf(x), z = a * a, e = gd__exp_f32(2.0f * gd__cut_f32(a, 0, 10.0f));
-    float p = -0.0060962995f;
-    p = p * z + 0.020996894f;
-    p = p * z - 0.0538508495f;
-    p = p * z + 0.133327693f;
-    p = p * z - 0.333333289f;
+    float p = GD_HORNER(z, -0.0060962995f, 0.020996894f, -0.0538508495f, 0.133327693f, -0.333333289f);
     float low = p * z * a + a, high = 1.0f - 2.0f / (e + 1.0f);
     return copysignf(gd__f32_bits(a) - 0x3F200000u < 0x40600000u ? high : low, x); /* 5/8 <= a, no NaN */
 }

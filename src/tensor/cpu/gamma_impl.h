@@ -51,21 +51,11 @@ static void gamma_shift_f64(gamma_block *b, bool squares)
 /* psi(root + d) */
 static inline double digamma_at_root_f64(double d)
 {
-    double p = 0.002369246466194002;
-    p = p * d + -0.0034637491819986257;
-    p = p * d + 0.00492527446510519;
-    p = p * d + -0.007202320402493014;
-    p = p * d + 0.010538809590645392;
-    p = p * d + -0.015424792401594301;
-    p = p * d + 0.02259764811766434;
-    p = p * d + -0.03316112630521734;
-    p = p * d + 0.04880428816451682;
-    p = p * d + -0.07219956125701184;
-    p = p * d + 0.10782405069126183;
-    p = p * d + -0.16394270544240572;
-    p = p * d + 0.258499760955651;
-    p = p * d + -0.4427631689835921;
-    p = p * d + 0.9676722454476212;
+    double p = GD_HORNER(d, 0.002369246466194002, -0.0034637491819986257, 0.00492527446510519,
+                         -0.007202320402493014, 0.010538809590645392, -0.015424792401594301,
+                         0.02259764811766434, -0.03316112630521734, 0.04880428816451682, -0.07219956125701184,
+                         0.10782405069126183, -0.16394270544240572, 0.258499760955651, -0.4427631689835921,
+                         0.9676722454476212);
     return p * d;
 }
 
@@ -75,14 +65,10 @@ static void digamma_block_f64(double *restrict o, gamma_block *b)
     for (int i = 0; i < GAMMA_BLOCK; i++) {
         double at = b->at[i], log_low, lost, y = 1.0 / at, z = y * y;
         double log_high = gd__log_pair_f64(at < INFINITY ? at : 1.0, 0.0, &log_low);
-        double tail = -0.4432598039215686; /* Bernoulli's numbers B_2k / 2k */
-        tail = tail * z + 0.08333333333333333;
-        tail = tail * z + -0.021092796092796094;
-        tail = tail * z + 0.007575757575757576;
-        tail = tail * z + -0.004166666666666667;
-        tail = tail * z + 0.003968253968253968;
-        tail = tail * z + -0.008333333333333333;
-        tail = tail * z + 0.08333333333333333;
+        double tail = GD_HORNER(z, -0.4432598039215686, 0.08333333333333333, -0.021092796092796094,
+                                0.007575757575757576, -0.004166666666666667, 0.003968253968253968,
+                                -0.008333333333333333,
+                                0.08333333333333333); /* Bernoulli's numbers B_2k / 2k */
         double high = gd__two_sum_f64(log_high, -b->sum[i], &lost);
         double far = high + (lost + (((log_low + b->at_low[i] * y) - b->rest[i]) - (0.5 * y + tail * z)));
         double d = ((b->x[i] - GAMMA_ROOT) - GAMMA_ROOT_REST) + b->low[i], near = digamma_at_root_f64(d);
@@ -98,13 +84,9 @@ static void trigamma_block_f64(double *restrict o, gamma_block *b)
     for (int i = 0; i < GAMMA_BLOCK; i++) {
         double at = b->at[i], lost, y = 1.0 / at, p = y * at, z = y * y;
         double y_low = (((1.0 - p) - gd__lost_f64(p, y, at)) - y * b->at_low[i]) * y;
-        double tail = 1.1666666666666667; /* Bernoulli's numbers B_2k */
-        tail = tail * z + -0.2531135531135531;
-        tail = tail * z + 0.07575757575757576;
-        tail = tail * z + -0.03333333333333333;
-        tail = tail * z + 0.023809523809523808;
-        tail = tail * z + -0.03333333333333333;
-        tail = tail * z + 0.16666666666666666;
+        double tail = GD_HORNER(z, 1.1666666666666667, -0.2531135531135531, 0.07575757575757576,
+                                -0.03333333333333333, 0.023809523809523808, -0.03333333333333333,
+                                0.16666666666666666); /* Bernoulli's numbers B_2k */
         double high = gd__two_sum_f64(b->sum[i], y, &lost);
         double value = high + (lost + (b->rest[i] + (y_low + z * (0.5 + y * tail))));
         value = b->sum[i] < 1e280 ? value : b->sum[i];
@@ -132,20 +114,14 @@ static void digamma_block_f32(double *restrict o, gamma_block *b)
 {
     gamma_shift_f32(b, false);
     for (int i = 0; i < GAMMA_BLOCK; i++) {
-        double at = b->at[i], y = 1.0 / at, z = y * y, tail = 0.007575757575757576;
-        tail = tail * z + -0.004166666666666667;
-        tail = tail * z + 0.003968253968253968;
-        tail = tail * z + -0.008333333333333333;
-        tail = tail * z + 0.08333333333333333;
+        double at = b->at[i], y = 1.0 / at, z = y * y,
+               tail = GD_HORNER(z, 0.007575757575757576, -0.004166666666666667, 0.003968253968253968,
+                                -0.008333333333333333, 0.08333333333333333);
         double far = gd__log_normal(at < INFINITY ? at : 1.0, 0.0) - b->sum[i] - (0.5 * y + tail * z);
-        double d = (b->x[i] - GAMMA_ROOT) + b->low[i], p = -0.03328138002169518;
-        p = p * d + 0.048981292452919975;
-        p = p * d + -0.07219926934985132;
-        p = p * d + 0.1078236181756673;
-        p = p * d + -0.16394270566773908;
-        p = p * d + 0.25849976129369007;
-        p = p * d + -0.44276316898356605;
-        p = p * d + 0.9676722454475799;
+        double d = (b->x[i] - GAMMA_ROOT) + b->low[i],
+               p = GD_HORNER(d, -0.03328138002169518, 0.048981292452919975, -0.07219926934985132,
+                             0.1078236181756673, -0.16394270566773908, 0.25849976129369007,
+                             -0.44276316898356605, 0.9676722454475799);
         double value = fabs(d) < 0.0625 ? p * d : far;
         o[i] = at < INFINITY ? value : at;
     }
@@ -155,11 +131,9 @@ static void trigamma_block_f32(double *restrict o, gamma_block *b)
 {
     gamma_shift_f32(b, true);
     for (int i = 0; i < GAMMA_BLOCK; i++) {
-        double at = b->at[i], y = 1.0 / at, z = y * y, tail = 0.07575757575757576;
-        tail = tail * z + -0.03333333333333333;
-        tail = tail * z + 0.023809523809523808;
-        tail = tail * z + -0.03333333333333333;
-        tail = tail * z + 0.16666666666666666;
+        double at = b->at[i], y = 1.0 / at, z = y * y,
+               tail = GD_HORNER(z, 0.07575757575757576, -0.03333333333333333, 0.023809523809523808,
+                                -0.03333333333333333, 0.16666666666666666);
         double value = b->sum[i] + (y + z * (0.5 + y * tail));
         o[i] = at < INFINITY ? value : at > 0 ? 0.0 : at;
     }
