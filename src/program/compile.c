@@ -155,16 +155,7 @@ static bool agrees(const gd_program *p, const gd_pass *pass, gd_kernel_fn fn)
 
 static const gd_builtin_table *builtins_for(const gd_ctx *ctx)
 {
-    if (ctx->isa && !strcmp(ctx->isa, "none")) return NULL;
-    switch (gd__isa(ctx)) {
-#ifdef GD_HAVE_AVX512
-    case GD_ISA_AVX512: return &gd__builtin_avx512;
-#endif
-#ifdef GD_HAVE_AVX2
-    case GD_ISA_AVX2: return &gd__builtin_avx2;
-#endif
-    default: return &gd__builtin_base;
-    }
+    return ctx->isa && !strcmp(ctx->isa, "none") ? NULL : GD_BY_ISA(ctx, gd__builtin);
 }
 
 static gd_kernel_fn find_builtin(const gd_ctx *ctx, uint64_t hash)

@@ -57,18 +57,8 @@ typedef struct gd_block_table {
     gd_block_spread_fn spread[3]; /* of 2, 4 and 8 bytes */
 } gd_block_table;
 
-extern const gd_block_table gd__blocks_base;
-#ifdef GD_HAVE_AVX2
-extern const gd_block_table gd__blocks_avx2;
-#endif
-#ifdef GD_HAVE_AVX512
-extern const gd_block_table gd__blocks_avx512;
-#endif
+extern const gd_block_table gd__blocks_base, gd__blocks_avx2, gd__blocks_avx512;
 
-/* The best instruction set of this CPU that the library has code for, unless the context sets a different one.  A context
- * that asks for "none" gets the best for the interpreter, but no built-in programs: for tests. */
-typedef enum gd_isa { GD_ISA_BASE, GD_ISA_AVX2, GD_ISA_AVX512 } gd_isa;
-gd_isa gd__isa(const gd_ctx *ctx);
 const gd_block_table *gd__blocks(const gd_ctx *ctx);
 
 /* The interpreter's loop of an element instruction; eager: as gd_program.eager. */

@@ -32,35 +32,7 @@ typedef struct machine {
     float coded[GD_MAX_ARRAYS][GD_CODED_BLOCK]; /* numbers of a block that become codes when it is full */
 } machine;
 
-gd_isa gd__isa(const gd_ctx *ctx)
-{
-    const char *isa = ctx->isa && strcmp(ctx->isa, "none") ? ctx->isa : NULL;
-#ifdef GD_HAVE_AVX512
-    if ((!isa || !strcmp(isa, "avx512")) && __builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw"))
-        return GD_ISA_AVX512;
-#endif
-#ifdef GD_HAVE_AVX2
-    if ((!isa || strcmp(isa, "base")) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return GD_ISA_AVX2;
-#endif
-    (void)isa;
-    return GD_ISA_BASE;
-}
-
-const gd_block_table *gd__blocks(const gd_ctx *ctx)
-{
-    switch (gd__isa(ctx)) {
-#ifdef GD_HAVE_AVX512
-    case GD_ISA_AVX512: return &gd__blocks_avx512;
-#endif
-#ifdef GD_HAVE_AVX2
-    case GD_ISA_AVX2: return &gd__blocks_avx2;
-#endif
-    default: return &gd__blocks_base;
-    }
-}
+const gd_block_table *gd__blocks(const gd_ctx *ctx) { return GD_BY_ISA(ctx, gd__blocks); }
 
 gd_block_fn gd__block_op(const gd_block_table *table, int type, unsigned op, bool eager)
 {

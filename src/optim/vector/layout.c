@@ -12,16 +12,7 @@
 
 const gd_vector_loops *gd__loops_for(const gd_ctx *ctx, gd_dtype dtype)
 {
-    int index = dtype == GD_F64;
-    switch (gd__isa(ctx)) {
-#ifdef GD_HAVE_AVX512
-    case GD_ISA_AVX512: return &gd__vector_loops_avx512[index];
-#endif
-#ifdef GD_HAVE_AVX2
-    case GD_ISA_AVX2: return &gd__vector_loops_avx2[index];
-#endif
-    default: return &gd__vector_loops_base[index];
-    }
+    return &(*GD_BY_ISA(ctx, gd__vector_loops))[dtype == GD_F64];
 }
 
 /* ---- layouts ---- */

@@ -51,13 +51,7 @@ typedef struct gd_vector_loops {
 /* The loops for a context's instruction set. */
 const gd_vector_loops *gd__loops_for(const gd_ctx *ctx, gd_dtype dtype);
 /* For f32 and f64, one table an instruction set. */
-extern const gd_vector_loops gd__vector_loops_base[2];
-#ifdef GD_HAVE_AVX2
-extern const gd_vector_loops gd__vector_loops_avx2[2];
-#endif
-#ifdef GD_HAVE_AVX512
-extern const gd_vector_loops gd__vector_loops_avx512[2];
-#endif
+extern const gd_vector_loops gd__vector_loops_base[2], gd__vector_loops_avx2[2], gd__vector_loops_avx512[2];
 
 /* A piece of the vector. */
 typedef struct gd_span {

@@ -51,16 +51,24 @@ typedef struct gd_vec_table {
     void (*add_f64)(double *acc, const double *x, int64_t n);
 } gd_vec_table;
 
-extern const gd_vec_table gd__vec_base;
-extern const gd_vec_fn gd__slopes_base[GD_OP_COUNT][2];
-#ifdef GD_HAVE_AVX2
-extern const gd_vec_table gd__vec_avx2;
-extern const gd_vec_fn gd__slopes_avx2[GD_OP_COUNT][2];
-#endif
+/* The best instruction set of this CPU that the library has code for, unless the context sets a different one.  A context
+ * that asks for "none" gets the best, but no built-in programs: for tests. */
+typedef enum gd_isa { GD_ISA_BASE, GD_ISA_AVX2, GD_ISA_AVX512 } gd_isa;
+gd_isa gd__isa(const gd_ctx *ctx);
+
+/* The address of a table that is compiled for each instruction set as NAME_base, NAME_avx2, NAME_avx512: the one for the context. */
 #ifdef GD_HAVE_AVX512
-extern const gd_vec_table gd__vec_avx512;
-extern const gd_vec_fn gd__slopes_avx512[GD_OP_COUNT][2];
+#define GD_BY_ISA(ctx, name)                        \
+    (gd__isa(ctx) == GD_ISA_AVX512 ? &name##_avx512 \
+     : gd__isa(ctx) == GD_ISA_AVX2 ? &name##_avx2   \
+                                   : &name##_base)
+#else
+#define GD_BY_ISA(ctx, name) (&name##_base)
 #endif
+
+extern const gd_vec_table gd__vec_base, gd__vec_avx2, gd__vec_avx512;
+extern const gd_vec_fn gd__slopes_base[GD_OP_COUNT][2], gd__slopes_avx2[GD_OP_COUNT][2],
+    gd__slopes_avx512[GD_OP_COUNT][2];
 
 static inline const gd_vec_table *gd__vec(const gd_device *device) { return device->state; }
 

@@ -57,26 +57,26 @@ const gd_backend gd__cpu_backend = {
     .close = cpu_close,
 };
 
-/* The best table this CPU can run, unless the context sets a different one. */
-static const gd_vec_table *choose_table(const char *isa)
+gd_isa gd__isa(const gd_ctx *ctx)
 {
+    const char *isa = ctx->isa && strcmp(ctx->isa, "none") ? ctx->isa : NULL;
 #ifdef GD_HAVE_AVX512
     if ((!isa || !strcmp(isa, "avx512")) && __builtin_cpu_supports("avx512f") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bw"))
-        return &gd__vec_avx512;
+        return GD_ISA_AVX512;
 #endif
 #ifdef GD_HAVE_AVX2
     if ((!isa || strcmp(isa, "base")) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return &gd__vec_avx2;
+        return GD_ISA_AVX2;
 #endif
     (void)isa;
-    return &gd__vec_base;
+    return GD_ISA_BASE;
 }
 
 void gd__cpu_open(gd_ctx *ctx, gd_device *device)
 {
     *device = (gd_device){.backend = &gd__cpu_backend, .ctx = ctx, .name = "cpu"};
-    const void *table = choose_table(ctx->isa);
+    const void *table = GD_BY_ISA(ctx, gd__vec);
     memcpy(&device->state, &table, sizeof table);
 }

@@ -88,12 +88,6 @@ typedef struct gd_rows_table {
 } gd_rows_table;
 
 /* f32, f64 */
-extern const gd_rows_table gd__rows_base[2];
-#ifdef GD_HAVE_AVX2
-extern const gd_rows_table gd__rows_avx2[2];
-#endif
-#ifdef GD_HAVE_AVX512
-extern const gd_rows_table gd__rows_avx512[2];
-#endif
+extern const gd_rows_table gd__rows_base[2], gd__rows_avx2[2], gd__rows_avx512[2];
 
 #endif

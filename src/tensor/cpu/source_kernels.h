@@ -16,12 +16,6 @@ typedef struct gd_sources_table {
     void (*steps_f64)(double *to, double first, double step, int64_t start, int64_t n);
 } gd_sources_table;
 
-extern const gd_sources_table gd__sources_base;
-#ifdef GD_HAVE_AVX2
-extern const gd_sources_table gd__sources_avx2;
-#endif
-#ifdef GD_HAVE_AVX512
-extern const gd_sources_table gd__sources_avx512;
-#endif
+extern const gd_sources_table gd__sources_base, gd__sources_avx2, gd__sources_avx512;
 
 #endif

@@ -110,12 +110,6 @@ static inline int64_t gd__conv_copy_size(const gd_conv_copy *c, int64_t rows)
 }
 
 /* f32 and f64 */
-extern const gd_conv_table gd__conv_base[2];
-#ifdef GD_HAVE_AVX2
-extern const gd_conv_table gd__conv_avx2[2];
-#endif
-#ifdef GD_HAVE_AVX512
-extern const gd_conv_table gd__conv_avx512[2];
-#endif
+extern const gd_conv_table gd__conv_base[2], gd__conv_avx2[2], gd__conv_avx512[2];
 
 #endif

@@ -22,12 +22,6 @@ typedef struct gd_pool_table {
 } gd_pool_table;
 
 /* f32 and f64 */
-extern const gd_pool_table gd__pool_base[2];
-#ifdef GD_HAVE_AVX2
-extern const gd_pool_table gd__pool_avx2[2];
-#endif
-#ifdef GD_HAVE_AVX512
-extern const gd_pool_table gd__pool_avx512[2];
-#endif
+extern const gd_pool_table gd__pool_base[2], gd__pool_avx2[2], gd__pool_avx512[2];
 
 #endif
