@@ -1,4 +1,4 @@
-# bash completion for gradus.  Made by: gradus help --completions bash
+# bash completion for gradus.  Printed by: gradus help --completions bash
 _gradus()
 {
     local line word=${COMP_WORDS[COMP_CWORD]} name

@@ -1,4 +1,4 @@
-# fish completion for gradus.  Made by: gradus help --completions fish
+# fish completion for gradus.  Printed by: gradus help --completions fish
 function __gradus_complete
     set -l before (commandline -opc)
     set -l word (commandline -ct)

@@ -1,5 +1,5 @@
 #compdef gradus
-# zsh completion for gradus.  Made by: gradus help --completions zsh
+# zsh completion for gradus.  Printed by: gradus help --completions zsh
 _gradus()
 {
     local line files= tab=$'\t'

@@ -1,6 +1,10 @@
 /* Help texts, the manual page and shell completions from the tables of the commands. */
 #include "cli/args.h"
+#include "program/emit.h"
 
+#include "completions_bash.h"
+#include "completions_fish.h"
+#include "completions_zsh.h"
 #include <string.h>
 
 #define WIDTH  79
@@ -162,71 +166,15 @@ void gd__help_manual(gd_text *out, const gd_command *const *commands)
 
 /* ---- completions ---- */
 
-/* The scripts ask the program, so that they know the links, columns and files of the moment.  ":files" in its answer asks for
- * names of files; a word such as X=@da is completed behind the '@'. */
-static const char *const scripts[] = {
-    "# bash completion for gradus.  Made by: gradus help --completions bash\n"
-    "_gradus()\n{\n"
-    "    local line word=${COMP_WORDS[COMP_CWORD]} name\n"
-    "    COMPREPLY=()\n"
-    "    compopt -o nosort 2>/dev/null\n"
-    "    while IFS= read -r line; do\n"
-    "        if [[ $line != :files ]]; then\n"
-    "            line=${line%%$'\\t'*}\n"
-    "            [[ $line == *= || $line == *'(' ]] && compopt -o nospace 2>/dev/null\n"
-    "            COMPREPLY+=(\"$line\")\n"
-    "            continue\n"
-    "        fi\n"
-    "        [[ $word == = ]] && word=\n"
-    "        name= && [[ $word == *@* ]] && name=${word%%@*}@\n"
-    "        compopt -o filenames 2>/dev/null\n"
-    "        while IFS= read -r line; do COMPREPLY+=(\"$name$line\"); done < <(compgen -f -- \"${word#\"$name\"}\")\n"
-    "    done < <(\"${COMP_WORDS[0]/#\\~/$HOME}\" complete bash \"$COMP_CWORD\" -- \"${COMP_WORDS[@]}\" 2>/dev/null)\n"
-    "}\n"
-    "complete -F _gradus gradus\n",
-    "#compdef gradus\n"
-    "# zsh completion for gradus.  Made by: gradus help --completions zsh\n"
-    "_gradus()\n{\n"
-    "    local line files= tab=$'\\t'\n"
-    "    local -a names shown open\n"
-    "    for line in \"${(@f)$(${~words[1]} complete zsh $((CURRENT - 1)) -- \"${(@Q)words[1,CURRENT]}\" 2>/dev/null)}\"; do\n"
-    "        if [[ $line == :files ]]; then\n"
-    "            files=1\n"
-    "        elif [[ -n $line ]]; then\n"
-    "            names+=(\"${line%%$tab*}\")\n"
-    "            shown+=(\"${line/$tab/  -- }\")\n"
-    "        fi\n"
-    "    done\n"
-    "    if [[ -n $files ]]; then\n"
-    "        [[ $PREFIX == *@* ]] && compset -P '*@'\n"
-    "        _files\n"
-    "    fi\n"
-    "    (( $#names )) && compadd -l -S '' -d shown -- \"${names[@]}\"\n"
-    "}\n"
-    "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _gradus \"$@\"; else compdef _gradus gradus; fi\n",
-    "# fish completion for gradus.  Made by: gradus help --completions fish\n"
-    "function __gradus_complete\n"
-    "    set -l before (commandline -opc)\n"
-    "    set -l word (commandline -ct)\n"
-    "    for line in ($before[1] complete fish (count $before) -- $before \"$word\" 2>/dev/null)\n"
-    "        if test \"$line\" = :files\n"
-    "            set -l name (string match -r '^[^@]*@' -- $word)\n"
-    "            __fish_complete_path (string replace -r '^[^@]*@' '' -- $word) | string replace -r '^' -- \"$name\"\n"
-    "        else\n"
-    "            echo $line\n"
-    "        end\n"
-    "    end\n"
-    "end\n"
-    "complete -c gradus -f -a '(__gradus_complete)'\n",
-};
-
-#define SHELLS (sizeof scripts / sizeof *scripts)
+/* The scripts of docs/completions ask the program (cli/commands/cmd_complete.c), so that they know the links, columns and files of
+ * the moment.  ":files" in its answer asks for names of files; a word such as X=@da is completed behind the '@'. */
+static const char *const *const scripts[] = {completions_bash, completions_zsh, completions_fish};
 
 const char *const gd__shells[] = {"bash", "zsh", "fish", NULL};
 
 void gd__help_completions(gd_text *out, int shell)
 {
-    if (shell >= 0 && shell < (int)SHELLS) gd__text_add(out, scripts[shell]);
+    if (shell >= 0 && shell < (int)(sizeof scripts / sizeof *scripts)) gd__put_lines(out, scripts[shell]);
 }
 
 /* ---- the start ---- */
