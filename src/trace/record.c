@@ -355,45 +355,38 @@ static gd_status run_on_host(gd_recording *r, gd_device *cpu, const gd_call *cal
     return status;
 }
 
+/* A kernel (device) or a loop (scan), noted. */
+static gd_status run_noted(gd_recording *r, gd_device *device, const gd_call *call, struct gd_scan_call *scan)
+{
+    gd_operand few[MOST_DIRECT], *look = few;
+    size_t bytes = (size_t)(call->nin + call->nout) * sizeof *look;
+    if (call->nin + call->nout > MOST_DIRECT) look = gd__quiet_alloc(r->ctx, bytes);
+    r->no_memory = r->no_memory || !look;
+    bool seen = look && note_inputs(r, call, look) && !writes_elsewhere(r, call, look);
+    r->depth++;
+    gd_status status = scan ? gd__scan_run(scan, call->in, call->out) : run_real(r, device, call);
+    r->depth--;
+    if (seen && !status) note_call(r, call, look, scan);
+    if (status) say_why_not(r, "%s fails", scan ? "a loop" : gd__ops[call->op].name);
+    if (look != few) gd__free(r->ctx, look, bytes);
+    return status;
+}
+
+static bool hears(const gd_recording *r) { return !r->depth && !r->refused && !r->no_memory; }
+
 static gd_status run(gd_device *device, const gd_call *call)
 {
     gd_recording *r = (gd_recording *)device->ctx->recorder;
-    if (r->depth || r->refused || r->no_memory) return run_real(r, device, call);
-    if (device != r->device) return run_on_host(r, device, call);
-    gd_operand few[MOST_DIRECT], *look = few;
-    size_t bytes = (size_t)(call->nin + call->nout) * sizeof *look;
-    if (call->nin + call->nout > MOST_DIRECT && !(look = gd__quiet_alloc(r->ctx, bytes))) {
-        r->no_memory = true;
-        return run_real(r, device, call);
-    }
-    bool seen = note_inputs(r, call, look) && !writes_elsewhere(r, call, look);
-    r->depth++;
-    gd_status status = run_real(r, device, call);
-    r->depth--;
-    if (seen && !status) note_call(r, call, look, NULL);
-    if (status) say_why_not(r, "%s fails", gd__ops[call->op].name);
-    if (look != few) gd__free(r->ctx, look, bytes);
-    return status;
+    if (!hears(r)) return run_real(r, device, call);
+    return device == r->device ? run_noted(r, device, call, NULL) : run_on_host(r, device, call);
 }
 
 gd_status gd__record_scan(struct gd_scan_call *scan, gd_tensor *const *in, int nin, gd_tensor *const *out,
                           int nout)
 {
-    gd_ctx *ctx = out[0]->head.ctx;
-    gd_recording *r = (gd_recording *)ctx->recorder;
-    if (!r || r->depth || r->refused || r->no_memory) return gd__scan_run(scan, in, out);
-    gd_call call = {.nin = nin, .nout = nout, .in = in, .out = out};
-    size_t bytes = (size_t)(nin + nout) * sizeof(gd_operand);
-    gd_operand *look = gd__quiet_alloc(ctx, bytes);
-    bool seen = look && note_inputs(r, &call, look) && !writes_elsewhere(r, &call, look);
-    r->no_memory = r->no_memory || !look;
-    r->depth++;
-    gd_status status = gd__scan_run(scan, in, out);
-    r->depth--;
-    if (seen && !status) note_call(r, &call, look, scan);
-    if (status) say_why_not(r, "%s fails", "a loop");
-    gd__free(ctx, look, bytes);
-    return status;
+    gd_recording *r = (gd_recording *)out[0]->head.ctx->recorder;
+    if (!r || !hears(r)) return gd__scan_run(scan, in, out);
+    return run_noted(r, NULL, &(gd_call){.nin = nin, .nout = nout, .in = in, .out = out}, scan);
 }
 
 /* ---- what the host does ---- */
@@ -402,7 +395,7 @@ static void host_reads(gd_recorder *hooks, const gd_tensor *t, const char *what)
 {
     gd_recording *r = (gd_recording *)hooks;
     if (r->outer && !r->depth) host_reads(&r->outer->hooks, t, what);
-    if (r->depth || r->refused || r->no_memory || !t->storage || !t->numel) return;
+    if (!hears(r) || !t->storage || !t->numel) return;
     gd_storage *storage = looked_at(r, t->storage);
     int buffer = storage->serial > r->serial ? find_buffer(r, storage) : buffer_of(r, storage);
     if (buffer < 0) return; /* made by the host, and no kernel has seen it */
@@ -425,7 +418,7 @@ static void host_writes(gd_recorder *hooks, const gd_tensor *t, const char *what
 {
     gd_recording *r = (gd_recording *)hooks;
     if (r->outer && !r->depth) host_writes(&r->outer->hooks, t, what);
-    if (r->depth || r->refused || r->no_memory || !t->storage) return;
+    if (!hears(r) || !t->storage) return;
     int buffer = buffer_of(r, t->storage);
     if (buffer < 0) return;
     gd_buffer *b = &r->buffer[buffer];
@@ -481,7 +474,7 @@ static void host_moves(gd_recorder *hooks, const gd_tensor *from, const gd_tenso
 {
     gd_recording *r = (gd_recording *)hooks;
     if (r->outer && !r->depth) host_moves(&r->outer->hooks, from, to);
-    if (r->depth || r->refused || r->no_memory || !from->numel) return;
+    if (!hears(r) || !from->numel) return;
     const gd_device *cpu = r->ctx->cpu, *there = to->storage->device;
     char what[64];
     (void)snprintf(what, sizeof what, "from %s to %s", from->storage->device->name, there->name);
@@ -621,24 +614,30 @@ static gd_operand dense_like(const gd_operand *o, int buffer)
     return dense;
 }
 
+/* At the end of a run an output is copied into memory of its own, without gaps.  False: no memory. */
+static bool copy_output(gd_recording *r, int output, bool moving)
+{
+    gd_operand from = r->output[output];
+    gd_buffer b = {.origin = GD_ORIGIN_MADE,
+                   .moving = moving,
+                   .written = true,
+                   .bytes = (size_t)from.numel * gd_dtype_size(from.dtype)};
+    if (!gd__record_reserve(r, &r->buffer, r->buffers, &r->buffer_room, sizeof b)) return false;
+    r->buffer[r->buffers] = b;
+    gd_operand to = dense_like(&from, r->buffers++);
+    gd_recorded *call = add_call(r);
+    if (!call || !add_operand(r, &from) || !add_operand(r, &to)) return false;
+    call->op = GD_OP_copy;
+    call->nin = call->nout = 1;
+    r->output[output] = to;
+    return true;
+}
+
 bool gd__record_copies(gd_recording *r)
 {
     for (int i = 0; i < r->outputs && !r->no_memory; i++) {
-        gd_operand from = r->output[i];
-        if (r->buffer[from.buffer].origin == GD_ORIGIN_MADE) continue;
-        size_t bytes = (size_t)from.numel * gd_dtype_size(from.dtype);
-        gd_buffer b = {.origin = GD_ORIGIN_MADE,
-                       .moving = r->buffer[from.buffer].moving,
-                       .written = true,
-                       .bytes = bytes};
-        if (!gd__record_reserve(r, &r->buffer, r->buffers, &r->buffer_room, sizeof b)) break;
-        r->buffer[r->buffers] = b;
-        gd_operand to = dense_like(&from, r->buffers++);
-        gd_recorded *call = add_call(r);
-        if (!call || !add_operand(r, &from) || !add_operand(r, &to)) break;
-        call->op = GD_OP_copy;
-        call->nin = call->nout = 1;
-        r->output[i] = to;
+        const gd_buffer *b = &r->buffer[r->output[i].buffer];
+        if (b->origin != GD_ORIGIN_MADE && !copy_output(r, i, b->moving)) break;
     }
     return !r->no_memory;
 }
@@ -659,22 +658,8 @@ static bool is_apart(const gd_recording *r, int output)
 
 bool gd__record_apart(gd_recording *r)
 {
-    for (int i = 0; i < r->outputs && !r->no_memory; i++) {
-        if (is_apart(r, i)) continue;
-        gd_operand from = r->output[i];
-        gd_buffer b = {.origin = GD_ORIGIN_MADE,
-                       .moving = true,
-                       .written = true,
-                       .bytes = (size_t)from.numel * gd_dtype_size(from.dtype)};
-        if (!gd__record_reserve(r, &r->buffer, r->buffers, &r->buffer_room, sizeof b)) break;
-        r->buffer[r->buffers] = b;
-        gd_operand to = dense_like(&from, r->buffers++);
-        gd_recorded *call = add_call(r);
-        if (!call || !add_operand(r, &from) || !add_operand(r, &to)) break;
-        call->op = GD_OP_copy;
-        call->nin = call->nout = 1;
-        r->output[i] = to;
-    }
+    for (int i = 0; i < r->outputs && !r->no_memory; i++)
+        if (!is_apart(r, i) && !copy_output(r, i, true)) break;
     return !r->no_memory;
 }
 

@@ -16,11 +16,6 @@ static gd_status no_state(const gd_scan_core *core, gd_tensor *const *next, gd_t
     return GD_OK;
 }
 
-static int64_t place_of(const gd_scan_core *core, int list, int64_t step)
-{
-    return core->back[list] ? core->steps - 1 - step : step;
-}
-
 /* list: results by their place, then by number. */
 static gd_status run_rest(gd_scan_core *core, gd_scan_outcome *how, gd_tensor *const *xs, gd_tensor **list)
 {
@@ -29,13 +24,14 @@ static gd_status run_rest(gd_scan_core *core, gd_scan_outcome *how, gd_tensor *c
     for (int s = 0; s < how->steps && !status; s++) {
         status = no_state(core, how->next, how->y[s]);
         for (int j = 0; j < core->ys; j++)
-            list[j * core->steps + place_of(core, core->xs + j, s)] = how->y[s][j];
+            list[j * core->steps + gd__scan_place(core, core->xs + j, s)] = how->y[s][j];
     }
     for (int64_t t = how->steps; t < core->steps && !status; t++) {
         status = gd__scan_step(core, t, how->next, xs, next, y);
         if (!status) status = no_state(core, next, y);
         memcpy(how->next, next, sizeof next);
-        for (int j = 0; j < core->ys; j++) list[j * core->steps + place_of(core, core->xs + j, t)] = y[j];
+        for (int j = 0; j < core->ys; j++)
+            list[j * core->steps + gd__scan_place(core, core->xs + j, t)] = y[j];
     }
     return status;
 }

@@ -43,7 +43,7 @@ static bool stops(attempt *a, const char *why)
     return false;
 }
 
-static int64_t place_of(const gd_scan_core *core, int list, int64_t step)
+int64_t gd__scan_place(const gd_scan_core *core, int list, int64_t step)
 {
     return core->back[list] ? core->steps - 1 - step : step;
 }
@@ -51,7 +51,7 @@ static int64_t place_of(const gd_scan_core *core, int list, int64_t step)
 static gd_status take_slices(const gd_scan_core *core, gd_tensor *const *xs, int64_t step, gd_tensor **x)
 {
     for (int i = 0; i < core->xs; i++)
-        if (!(x[i] = gd_index(xs[i], "0", place_of(core, i, step)))) return gd_error(core->ctx);
+        if (!(x[i] = gd_index(xs[i], "0", gd__scan_place(core, i, step)))) return gd_error(core->ctx);
     return GD_OK;
 }
 

@@ -78,6 +78,8 @@ typedef struct gd_scan_outcome {
     char reason[240];
 } gd_scan_outcome;
 
+/* The slice of a list that a step takes or gives: backwards from the end for some. */
+int64_t gd__scan_place(const gd_scan_core *core, int list, int64_t step);
 /* One step with operators, x at its place; results that are not there are NULL.  A step without its first state stops the attempt. */
 GD_NODISCARD gd_status gd__scan_step(gd_scan_core *core, int64_t step, gd_tensor *const *state,
                                      gd_tensor *const *xs, gd_tensor **next, gd_tensor **y);

@@ -6,7 +6,6 @@
 #include "gradus/autograd.h"
 #include "gradus/dlpack.h"
 #include "optim/vector/jacobian.h"
-#include "optim/vector/linear_model.h"
 #include "optim/vector/triangle.h"
 #include "tensor/shape.h"
 #include "tensor/tensor_internal.h"
@@ -61,18 +60,23 @@ typedef gd_status (*derive_fn)(const gd_blocks *b, gd_tensor *r, gd_tensor *cons
 /* Something that is added up over all rows. */
 typedef struct pass {
     gd_blocks *b;
-    const char *name;
     int kind;
-    derive_fn derive;
-    int outputs; /* that it makes: at most count + 2 */
-    gd_status (*take)(const struct pass *p, member *w, gd_tensor *const *out, double *sum);
-    const double *v;
-    bool graph;
-    size_t room;  /* numbers of a sum */
-    double *sums; /* [shards, room + 1]; the last: how many residuals it is of */
+    const double *v; /* the direction of second derivatives, or NULL */
+    size_t room;     /* numbers of a sum */
+    double *sums;    /* [shards, room + 1]; the last: how many residuals it is of */
     _Atomic int64_t next;
     _Atomic bool stop;
 } pass;
+
+typedef struct pass_kind {
+    const char *name;
+    derive_fn derive;
+    gd_status (*take)(const pass *p, member *w, gd_tensor *const *out, double *sum); /* adds to a sum */
+    int outputs; /* of derive; 0: one per parameter */
+    bool graph;  /* of the residuals */
+} pass_kind;
+
+static const pass_kind kinds[KINDS];
 
 /* ---- members ---- */
 
@@ -288,11 +292,11 @@ static gd_status evaluate_block(const pass *p, member *w, gd_tensor *const *para
 {
     gd_ctx *ctx = w->ctx;
     int previous = gd_enable_grad_begin(ctx);
-    if (!p->graph) gd_no_grad_begin(ctx);
+    if (!kinds[p->kind].graph) gd_no_grad_begin(ctx);
     gd_tensor *r = residuals_of(p->b, w, params, data);
     gd_enable_grad_end(ctx, previous);
     gd_no_grad_begin(ctx);
-    gd_status status = r ? p->derive(p->b, r, params, v, out) : gd_error(ctx);
+    gd_status status = r ? kinds[p->kind].derive(p->b, r, params, v, out) : gd_error(ctx);
     gd_no_grad_end(ctx);
     return status;
 }
@@ -324,8 +328,12 @@ static gd_tensor *const *replay_block(const pass *p, member *w)
     if (gd__is_interrupted(w->ctx->observer))
         return gd__refuse(w->ctx, GD_INTERRUPTED, "least squares: interrupted");
     block_call call = {p, w};
-    const gd_evaluation what = {
-        .name = p->name, .kind = p->kind, .body = evaluate_inputs, .user = &call, .outputs = p->outputs};
+    const pass_kind *kind = &kinds[p->kind];
+    const gd_evaluation what = {.name = kind->name,
+                                .kind = p->kind,
+                                .body = evaluate_inputs,
+                                .user = &call,
+                                .outputs = kind->outputs ? kind->outputs : b->count};
     return gd__trace_call(&w->recorded, &what, w->param, b->count + b->rows->columns + (p->v ? b->count : 0));
 }
 
@@ -344,7 +352,7 @@ static gd_status run_block(const pass *p, member *w, int64_t block, double *sum)
         status = evaluate_block(p, w, w->param, w->data, w->v, w->out);
     if (!status) {
         sum[p->room] += (double)(w->per_row[w->rows < GD_BLOCK_ROWS] * w->rows);
-        status = p->take(p, w, out, sum);
+        status = kinds[p->kind].take(p, w, out, sum);
     }
     gd_scope_end(w->ctx);
     return status;
@@ -578,71 +586,39 @@ static gd_status take_curvature(const pass *p, member *w, gd_tensor *const *out,
 
 /* ---- passes ---- */
 
+static const pass_kind kinds[KINDS] = {
+    [LOSS] = {"residuals", derive_loss, take_loss, 1, false},
+    [TRIANGLE] = {"Jacobian", derive_triangle, take_triangle, 2, true},
+    [SECOND] = {"second derivatives", derive_second, take_list, 0, true},
+    [CURVATURE] = {"curvature", derive_curvature, take_curvature, 1, true},
+    [PRODUCT] = {"Hessian product", derive_product, take_list, 0, true},
+};
+
 gd_status gd__blocks_loss(gd_blocks *b, double *loss)
 {
-    pass p = {.b = b,
-              .name = "residuals",
-              .kind = LOSS,
-              .derive = derive_loss,
-              .outputs = 1,
-              .take = take_loss,
-              .room = 1};
-    return add_up(&p, loss);
+    return add_up(&(pass){.b = b, .kind = LOSS, .room = 1}, loss);
 }
 
 gd_status gd__blocks_second(gd_blocks *b, const double *v, double *out)
 {
-    pass p = {.b = b,
-              .name = "second derivatives",
-              .kind = SECOND,
-              .derive = derive_second,
-              .outputs = b->count,
-              .take = take_list,
-              .v = v,
-              .graph = true,
-              .room = (size_t)b->n};
-    return add_up(&p, out);
+    return add_up(&(pass){.b = b, .kind = SECOND, .v = v, .room = (size_t)b->n}, out);
 }
 
 gd_status gd__blocks_curvature(gd_blocks *b, double *out)
 {
-    pass p = {.b = b,
-              .name = "curvature",
-              .kind = CURVATURE,
-              .derive = derive_curvature,
-              .outputs = 1,
-              .take = take_curvature,
-              .graph = true,
-              .room = (size_t)(b->n * b->n)};
-    return add_up(&p, out);
+    return add_up(&(pass){.b = b, .kind = CURVATURE, .room = (size_t)(b->n * b->n)}, out);
 }
 
 gd_status gd__blocks_product(gd_blocks *b, const double *v, double *out)
 {
-    pass p = {.b = b,
-              .name = "Hessian product",
-              .kind = PRODUCT,
-              .derive = derive_product,
-              .outputs = b->count,
-              .take = take_list,
-              .v = v,
-              .graph = true,
-              .room = (size_t)b->n};
-    return add_up(&p, out);
+    return add_up(&(pass){.b = b, .kind = PRODUCT, .v = v, .room = (size_t)b->n}, out);
 }
 
 gd_status gd__blocks_triangle(gd_blocks *b, gd_tensor **triangle, double *loss)
 {
     gd_ctx *ctx = b->ctx;
     int64_t wide = b->n + 1;
-    pass p = {.b = b,
-              .name = "Jacobian",
-              .kind = TRIANGLE,
-              .derive = derive_triangle,
-              .outputs = 2,
-              .take = take_triangle,
-              .graph = true,
-              .room = (size_t)(wide * wide + 1)};
+    pass p = {.b = b, .kind = TRIANGLE, .room = (size_t)(wide * wide + 1)};
     *triangle = NULL;
     *loss = NAN;
     gd_status status = run_pass(&p);
