@@ -605,18 +605,24 @@ static gd_status no_such_key(gd_optimizer *o, int group, const char *what, const
     return gd_fail(o->ctx, GD_ATTRIBUTE, "group: group %d has no %s '%.80s'", group, what, key);
 }
 
-gd_status gd_optimizer_unset(gd_optimizer *o, int group, const char *key)
+/* Takes something of a setting back in a group, or in all (group < 0) and what holds for all. */
+static gd_status take_back(gd_optimizer *o, int group, const char *key,
+                           bool (*fn)(gd_optimizer *o, gd_group *g, const char *key), const char *what)
 {
     if (!o || !key) return gd__null(gd_optimizer_ctx(o), "optimizer: the name of a setting is NULL");
-    bool found = false;
     gd_status status = check_group(o, group);
     if (status) return status;
-    if (group < 0) found = drop_key(o, &o->grouping.all, key);
+    bool found = group < 0 && fn(o, &o->grouping.all, key);
     for (int g = 0; g < o->grouping.count; g++)
-        if (group < 0 || g == group) found = drop_key(o, &o->grouping.list[g], key) || found;
-    if (!found) return no_such_key(o, group, "setting", key);
-    gd__optimizer_changed(o, true);
-    return GD_OK;
+        if (group < 0 || g == group) found = fn(o, &o->grouping.list[g], key) || found;
+    return found ? GD_OK : no_such_key(o, group, what, key);
+}
+
+gd_status gd_optimizer_unset(gd_optimizer *o, int group, const char *key)
+{
+    gd_status status = take_back(o, group, key, drop_key, "setting");
+    if (!status) gd__optimizer_changed(o, true);
+    return status;
 }
 
 static bool stop_schedule(gd_optimizer *o, gd_group *g, const char *key)
@@ -631,12 +637,5 @@ static bool stop_schedule(gd_optimizer *o, gd_group *g, const char *key)
 
 gd_status gd_optimizer_unschedule(gd_optimizer *o, int group, const char *key)
 {
-    if (!o || !key) return gd__null(gd_optimizer_ctx(o), "optimizer: the name of a setting is NULL");
-    bool found = false;
-    gd_status status = check_group(o, group);
-    if (status) return status;
-    if (group < 0) found = stop_schedule(o, &o->grouping.all, key);
-    for (int g = 0; g < o->grouping.count; g++)
-        if (group < 0 || g == group) found = stop_schedule(o, &o->grouping.list[g], key) || found;
-    return found ? GD_OK : no_such_key(o, group, "schedule of", key);
+    return take_back(o, group, key, stop_schedule, "schedule of");
 }

@@ -183,15 +183,33 @@ static int64_t read_short_runs(const operand *o, const char *from, int64_t at, i
     return rows;
 }
 
+/* The offset of linear position `start`, and its place on every axis. */
+static inline int64_t place_at(const operand *o, int64_t start, int64_t *index)
+{
+    int64_t offset = 0;
+    for (int i = o->ndim; i-- > 0; start /= o->size[i]) {
+        index[i] = start % o->size[i];
+        offset += index[i] * o->stride[i];
+    }
+    return offset;
+}
+
+/* Where a place is at the end of an axis it moves to the next one of the axis before: what that adds to the offset. */
+static inline int64_t carried(const operand *o, int64_t *index, int axis)
+{
+    int64_t offset = 0;
+    for (int i = axis; i > 0 && index[i] == o->size[i]; i--) {
+        index[i] = 0;
+        index[i - 1]++;
+        offset += o->stride[i - 1] - o->size[i] * o->stride[i];
+    }
+    return offset;
+}
+
 /* Reads n elements from linear position `start` into out, as the compute type (or raw). */
 static void read_block(const operand *o, int64_t start, int64_t n, char *out, size_t out_item)
 {
-    int64_t index[GD_MAX_DIMS], offset = 0, rest = start;
-    for (int i = o->ndim; i-- > 0;) {
-        index[i] = rest % o->size[i];
-        rest /= o->size[i];
-        offset += index[i] * o->stride[i];
-    }
+    int64_t index[GD_MAX_DIMS], offset = place_at(o, start, index);
     int last = o->ndim - 1;
     char dense[BLOCK * 8];
     while (n > 0) {
@@ -207,11 +225,7 @@ static void read_block(const operand *o, int64_t start, int64_t n, char *out, si
             if (n == 0) return;
             offset += rows * o->stride[last - 1];
             index[last - 1] += rows;
-            for (int i = last - 1; i > 0 && index[i] == o->size[i]; i--) {
-                index[i] = 0;
-                index[i - 1]++;
-                offset += o->stride[i - 1] - o->size[i] * o->stride[i];
-            }
+            offset += carried(o, index, last - 1);
             continue;
         }
         if (!o->load) {
@@ -232,11 +246,7 @@ static void read_block(const operand *o, int64_t start, int64_t n, char *out, si
         /* carry to the next run */
         offset += run * step;
         index[last] += run;
-        for (int i = last; i > 0 && index[i] == o->size[i]; i--) {
-            index[i] = 0;
-            index[i - 1]++;
-            offset += o->stride[i - 1] - o->size[i] * o->stride[i];
-        }
+        offset += carried(o, index, last);
     }
 }
 
@@ -465,12 +475,7 @@ typedef struct copy_job {
 /* Writes n elements of the memory dtype at linear position `start` of a strided destination. */
 static void write_block(const operand *o, int64_t start, int64_t n, const char *data)
 {
-    int64_t index[GD_MAX_DIMS], offset = 0, rest = start;
-    for (int i = o->ndim; i-- > 0;) {
-        index[i] = rest % o->size[i];
-        rest /= o->size[i];
-        offset += index[i] * o->stride[i];
-    }
+    int64_t index[GD_MAX_DIMS], offset = place_at(o, start, index);
     int last = o->ndim - 1;
     while (n > 0) {
         int64_t run = last < 0 ? n : o->size[last] - index[last], step = last < 0 ? 1 : o->stride[last];
@@ -485,11 +490,7 @@ static void write_block(const operand *o, int64_t start, int64_t n, const char *
         if (last < 0 || n == 0) return;
         offset += run * step;
         index[last] += run;
-        for (int i = last; i > 0 && index[i] == o->size[i]; i--) {
-            index[i] = 0;
-            index[i - 1]++;
-            offset += o->stride[i - 1] - o->size[i] * o->stride[i];
-        }
+        offset += carried(o, index, last);
     }
 }
 

@@ -30,25 +30,12 @@
 #define FACTORED      "the matrix is factored once per step, never inverted"
 #define INNER         GD_INNER("links whose update takes the place of the gradient")
 
-static const gd_field fields[] = {
-    DAMPING,
-    LSTSQ,
-    GD_UPDATE_FREQ("steps between new Hessians"),
-    GD_HESSIAN_METHOD,
-    GD_FIXED_FLAG("vectorize", true, "rows of derivatives are always made together"),
-    INNER,
-    SPECTRUM,
-    DIFFERENCE(1e-3),
-};
+#define WHOLE_HESSIAN                                                                \
+    DAMPING, LSTSQ, GD_UPDATE_FREQ("steps between new Hessians"), GD_HESSIAN_METHOD, \
+        GD_FIXED_FLAG("vectorize", true, "rows of derivatives are always made together"), INNER
 
-static const gd_field inm_fields[] = {
-    DAMPING,
-    LSTSQ,
-    GD_UPDATE_FREQ("steps between new Hessians"),
-    GD_HESSIAN_METHOD,
-    GD_FIXED_FLAG("vectorize", true, "rows of derivatives are always made together"),
-    INNER,
-};
+static const gd_field fields[] = {WHOLE_HESSIAN, SPECTRUM, DIFFERENCE(1e-3)};
+static const gd_field inm_fields[] = {WHOLE_HESSIAN};
 
 static const gd_slot inm_slots[] = {GD_CHANGE_SLOTS};
 

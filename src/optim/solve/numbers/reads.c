@@ -349,69 +349,25 @@ typedef struct manner {
     void (*follow)(reader *r, const gd_node *node, const gd_tensor *out);
 } manner;
 
-#define READS_ALL       \
-    {                   \
-        .rows = NO_ROWS \
-    }
-#define READS_EACH                \
-    {                             \
-        .follow = follow_elements \
-    }
-#define READS_SAME          \
-    {                       \
-        .place = same_place \
-    }
-#define READS_PERMUTED          \
-    {                           \
-        .place = permuted_place \
-    }
-#define READS_EXPANDED          \
-    {                           \
-        .place = expanded_place \
-    }
-#define READS_SLICED          \
-    {                         \
-        .place = sliced_place \
-    }
-#define READS_SPLIT          \
-    {                        \
-        .place = split_place \
-    }
-#define READS_EMBEDDED          \
-    {                           \
-        .place = embedded_place \
-    }
-#define READS_SELECTED                           \
-    {                                            \
-        .place = selected_place, .indexed = true \
-    }
-#define READS_GATHERED                           \
-    {                                            \
-        .place = gathered_place, .indexed = true \
-    }
-#define READS_ROW          \
-    {                      \
-        .rows = ROW_TO_ONE \
-    }
-#define READS_ROWS         \
-    {                      \
-        .rows = ROW_TO_ROW \
-    }
-#define READS_JOINED         \
-    {                        \
-        .follow = follow_cat \
-    }
-#define READS_PRODUCT           \
-    {                           \
-        .follow = follow_matmul \
-    }
+#define READS_ALL      .rows = NO_ROWS
+#define READS_EACH     .follow = follow_elements
+#define READS_SAME     .place = same_place
+#define READS_PERMUTED .place = permuted_place
+#define READS_EXPANDED .place = expanded_place
+#define READS_SLICED   .place = sliced_place
+#define READS_SPLIT    .place = split_place
+#define READS_EMBEDDED .place = embedded_place
+#define READS_SELECTED .place = selected_place, .indexed = true
+#define READS_GATHERED .place = gathered_place, .indexed = true
+#define READS_ROW      .rows = ROW_TO_ONE
+#define READS_ROWS     .rows = ROW_TO_ROW
+#define READS_JOINED   .follow = follow_cat
+#define READS_PRODUCT  .follow = follow_matmul
 
 static const manner manners[GD_OP_COUNT] = {
-#define OP(name, nin, nout, kind, needs, takes, batch, reads) [GD_OP_##name] = READS_##reads,
+#define OP(name, nin, nout, kind, needs, takes, batch, reads) [GD_OP_##name] = {READS_##reads},
 #define OP0(...)
 #include "tensor/ops.def"
-#undef OP
-#undef OP0
 };
 
 static void follow_node(reader *r, const gd_node *node, int output, const gd_tensor *out, sets *made)
