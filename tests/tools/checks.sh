@@ -82,6 +82,12 @@ rm -r "$copy/bench"
 mkdir "$copy/tools" && touch "$copy"/tools/gen_{a..z} "$copy/tools/more"
 "$root/tools/check_layers" "$copy" | grep -q '^tools: 27 files' || { echo "check_layers accepts 27 tools"; failures=$((failures + 1)); }
 rm -r "$copy/tools"
+# check_layers --lines counts code, not blanks and comments
+total() { "$root/tools/check_layers" "$copy" --lines | awk '$2 == "src" {print $1}'; }
+before=$(total)
+printf '\n/* a comment\n   of two lines */\nconst char *text = "/* no comment */"; // one\n' >>"$copy/src/base/text/number.c"
+[[ $(total) -eq $((before + 1)) ]] || { echo "check_layers --lines counts $(($(total) - before)) lines for 1"; failures=$((failures + 1)); }
+cp "$root/src/base/text/number.c" "$copy/src/base/text/number.c"
 # check_names refuses a second file of the same name
 mkdir "$copy/src/base/double" && : >"$copy/src/base/double/shape.c"
 "$root/tools/check_names" "$copy" | grep -q '2 files are called shape.c' ||
