@@ -10,6 +10,14 @@
 #include "base/math/gamma.h"
 #include "program/element.h"
 
+/* An empty one, to be freed. */
+static inline gd_program *new_program(void)
+{
+    gd_program *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    return p;
+}
+
 /* ---- random numbers ---- */
 
 static inline int pick(uint64_t *state, int n) { return (int)random_below(state, n); }

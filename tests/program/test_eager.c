@@ -2,13 +2,6 @@
 #include "program/random_program.h"
 #include "tensor/device.h"
 
-static gd_program *new_program(void)
-{
-    gd_program *p = malloc(sizeof *p);
-    assert_non_null(p);
-    return p;
-}
-
 /* One instruction on n elements of the compute type, as a program with eager's functions. */
 static void run_eagerly(gd_ctx *ctx, gd_dtype dtype, unsigned op, int operands, int64_t n,
                         gd_tensor *const *in, double *result)
