@@ -2,7 +2,6 @@
 #include "cli/keep.h"
 #include "cli/table_options.h"
 
-#include <math.h>
 #include <string.h>
 
 static gd_status find_kept(const gd_words *names, const char *taken, gd_kept_columns *out)

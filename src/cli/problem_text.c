@@ -1,5 +1,4 @@
 /* Constraints and bounds as text and JSON; see problem_options.h. */
-#include "base/text/json.h"
 #include "cli/problem_options.h"
 #include "optim/vector/layout.h"
 

@@ -4,8 +4,6 @@
  * number a - b here, and a value that is true or false is no number where a loss or a constraint is wanted. */
 #include "expr/expr_parser.h"
 
-#include <stdio.h>
-
 /* ---- true or false ---- */
 
 bool gd__expr_truth(const gd_expr *e, const gd_expr_node *n, const int *operand, int operands)

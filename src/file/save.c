@@ -3,7 +3,6 @@
 #include "file/file_internal.h"
 #include "file/safetensors.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- elements as bytes ---- */

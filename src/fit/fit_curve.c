@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define FIRST     240  /* even steps to begin with */
 #define ROUNDS    8    /* of halving steps */

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 #define MOST_WORKERS 64
 #define WORTH        64 /* resamples a worker */

@@ -3,7 +3,6 @@
 #include "fit/fit_job.h"
 
 #include <math.h>
-#include <string.h>
 
 /* A column as a vector; missing cells are NaN where they may be. */
 static gd_tensor *column(gd_fit *j, int index)

@@ -4,7 +4,6 @@
 #include "fit/fit_job.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 gd_fit_spec gd_fit_defaults(void)

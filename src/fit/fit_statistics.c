@@ -3,7 +3,6 @@
 #include "fit/fit_job.h"
 
 #include <math.h>
-#include <string.h>
 
 /* The logarithm of the likelihood of normal errors.  With --absolute-sigma their standard deviations are the given ones, and
  * rss is chi-square; else one more is estimated, rss / n, and for weighted rows this is the number that R's logLik gives. */

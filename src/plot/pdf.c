@@ -3,7 +3,6 @@
 #include "plot/picture.h"
 
 #include <math.h>
-#include <string.h>
 
 #define UNIT   0.75
 #define ARC    0.5522847498 /* of a quarter circle by a cubic curve */

@@ -12,7 +12,6 @@
 #include "plot/plot_layout.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WIDTH       800.0

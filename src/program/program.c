@@ -5,8 +5,6 @@
 #include "program/element.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 /* A row for every instruction, by name: ROW(name, operands). */

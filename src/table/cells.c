@@ -7,7 +7,6 @@
 #include "table/csv_inside.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 int64_t gd__csv_rows(const gd_csv *csv) { return (int64_t)csv->lines; }

@@ -9,7 +9,6 @@
 #include "table/csv_inside.h"
 #include "table/frame.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

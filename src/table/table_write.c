@@ -3,7 +3,6 @@
 #include "base/text/date.h"
 #include "file/output.h"
 #include "table/csv_inside.h"
-#include "table/frame.h"
 
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include "file/idx.h"
 #include "gradus/autograd.h"
 #include "gradus/file.h"
-#include "file/file_internal.h"
 #include "file/npy.h"
 #include "file/safetensors.h"
 #include "base/text/suggest.h"

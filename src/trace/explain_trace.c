@@ -7,7 +7,6 @@
 #include "trace/trace_loop.h"
 
 #include <stdio.h>
-#include <string.h>
 
 typedef struct page {
     char *out;

@@ -2,7 +2,6 @@
 #include "trace/trace_internal.h"
 #include "autograd/walk.h"
 #include "base/system.h"
-#include "tensor/shape.h"
 #include "trace/entry.h"
 
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* Worlds by name: this process alone, and what plugins bring. */
 #include "world/world_internal.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

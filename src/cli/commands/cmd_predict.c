@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 static const gd_option options[] = {
     GD_OUTPUT("out", "the predictions, as .csv (standard output)"),

@@ -1,12 +1,10 @@
 /* gradus fit --by: a fit per group of rows, as a table. */
 #include "cli/fit/fit_by_groups.h"
 #include "base/text/compose.h"
-#include "cli/outcome.h"
 #include "file/output.h"
 #include "fit/groups/fit_groups.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define MOST_COLUMNS 9 /* of --by, and the NULL behind them */

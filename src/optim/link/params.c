@@ -1,7 +1,6 @@
 /* Parameters and attributes of an optimizer; see owner.h. */
 #include "optim/link/owner.h"
 #include "gradus/dlpack.h"
-#include "tensor/elementwise.h"
 
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include "gradus/link/quasi_newton.h"
 #include "gradus/link/hessian.h"
 #include "optim/step/objective/bounds.h"
-#include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 #include "tensor/linalg.h"
 #include "tensor/op.h"

@@ -9,9 +9,7 @@
  * newest, and a parameter's previous_params and previous_update. */
 #include "optim/methods/history.h"
 
-#include "optim/ranks/share.h"
 #include "optim/step/objective/bounds.h"
-#include "optim/step/optimizer.h"
 
 #include <math.h>
 #include <string.h>

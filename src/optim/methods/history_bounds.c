@@ -1,7 +1,6 @@
 /* The history of L-BFGS and L-SR1 inside bounds: products and directions over the elements that no bound holds. */
 #include "optim/methods/history.h"
 #include "optim/step/objective/bounds.h"
-#include "optim/step/optimizer.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include "optim/vector/origin.h"
 #include "optim/methods/hessian_internal.h"
 #include "optim/step/objective/bounds.h"
-#include "optim/step/optimizer.h"
 
 #include <float.h>
 #include <math.h>

@@ -3,7 +3,6 @@
 
 #include "base/ctx.h"
 #include "optim/step/objective/bounds.h"
-#include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 
 #include <math.h>

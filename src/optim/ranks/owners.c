@@ -1,9 +1,7 @@
 /* Which rank owns what of each parameter, and state of shards. */
 #include "base/narrow.h"
 #include "optim/ranks/share.h"
-#include "tensor/elementwise.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- who owns what ---- */

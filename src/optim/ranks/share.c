@@ -1,7 +1,6 @@
 /* Messages between the ranks of a step. */
 #include "optim/ranks/share.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

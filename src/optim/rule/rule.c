@@ -8,7 +8,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 #define GD_DRAWS 64 /* streams of random numbers in a half of a link's rule */

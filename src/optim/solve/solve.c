@@ -6,7 +6,6 @@
 #include "optim/step/objective/bounds.h"
 #include "optim/step/objective/evaluator.h"
 #include "optim/step/objective/memo.h"
-#include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 
 #include <float.h>

@@ -7,11 +7,9 @@
 #include "gradus/link/list.h"
 #include "gradus/link/matrices.h"
 #include "optim/step/microbatch_loss.h"
-#include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 
 #include <math.h>
-#include <string.h>
 
 #define ROOM ((int64_t)8 << 20) /* numbers of all vectors together */
 #define FEW  16                 /* numbers: their whole Hessian costs nothing */

@@ -20,7 +20,6 @@
 #include "gradus/solve.h"
 #include "tensor/tensor_internal.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
  * fit take turns there until the scale no longer changes. */
 #include "base/ctx.h"
 #include "optim/solve/solve_robust.h"
-#include "tensor/shape.h"
 #include "tensor/tensor_internal.h"
 
 #include <math.h>

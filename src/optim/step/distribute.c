@@ -1,6 +1,5 @@
 /* An optimizer over a world: do all ranks mean the same, and the gradients of all. */
 #include "optim/step/distribute.h"
-#include "base/text/text.h"
 #include "file/safetensors.h"
 #include "optim/text/setting.h"
 

@@ -10,13 +10,11 @@
 #include "optim/ranks/accumulation.h"
 #include "optim/ranks/share.h"
 #include "optim/step/objective/memo.h"
-#include "optim/step/optimizer.h"
 #include "optim/step/objective/residuals.h"
 
 #include "base/rng.h"
 #include "file/safetensors.h"
 #include "gradus/autograd.h"
-#include "optim/vector/linear_model.h"
 #include "tensor/shape.h"
 #include "tensor/tensor_internal.h"
 

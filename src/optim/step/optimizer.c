@@ -3,15 +3,11 @@
 #include "optim/step/objective/evaluator.h"
 #include "optim/step/objective/traced.h"
 #include "optim/step/optimizer.h"
-#include "optim/step/objective/bounds.h"
 #include "optim/step/distribute.h"
 #include "gradus/autograd.h"
-#include "optim/plan/plan.h"
 #include "optim/text/setting.h"
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
-
-#include <string.h>
 
 /* ---- life ---- */
 

@@ -1,11 +1,8 @@
 /* The step of an optimizer, with and without an objective. */
-#include "optim/step/optimizer.h"
 #include "optim/step/microbatch_loss.h"
-#include "optim/step/objective/bounds.h"
 #include "optim/step/objective/evaluator.h"
 #include "optim/step/distribute.h"
 #include "gradus/autograd.h"
-#include "optim/plan/plan.h"
 #include "optim/step/transform.h"
 #include "tensor/device.h"
 #include "tensor/elementwise.h"

@@ -12,11 +12,9 @@
  *   svd               in a [m, n]              out u [m, k], s [k], vt [k, n] */
 #include "tensor/cpu/blas.h"
 #include "tensor/cpu/cpu.h"
-#include "tensor/cpu/dense.h"
 
 #include <limits.h>
 #include <math.h>
-#include <string.h>
 
 #ifdef GD_HAVE_BLAS
 #include <cblas.h>

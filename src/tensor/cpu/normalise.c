@@ -4,7 +4,6 @@
  *   inner  > 1: strips of at most 128 columns; where there are few and long ones, chunks of rows of all of them */
 #include "tensor/cpu/reduce.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef gd_reduction view;

@@ -6,7 +6,6 @@
  * Rows of at most 16 elements are turned in tiles of 64, so that a vector has an element of each. */
 #include "tensor/cpu/reduce.h"
 
-#include <math.h>
 #include <string.h>
 
 #define CHUNK         4096

@@ -5,8 +5,6 @@
 #include "trace/entry.h"
 #include "trace/many/lanes.h"
 
-#include <string.h>
-
 #define MOST_BYTES ((size_t)256 << 20) /* of all sets */
 
 /* Numbers at places of a buffer. */

@@ -1,7 +1,6 @@
 /* Columns as numbers; see learnt_columns.h. */
 #include "train/data/learnt_columns.h"
 #include "train/data/median.h"
-#include "base/text/json.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* Rows to judge by that come later, or belong to other groups, than those learnt from; see row_split.h. */
 #include "train/data/row_split.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define GRID   201 /* points of a curve */
 #define CURVES 8   /* more classes: their mean */

@@ -1,8 +1,6 @@
 /* Gradient accumulation: sums (or averages) n updates, then lets them through; until then nothing moves. */
 #include "gradus/link.h"
 
-#include <math.h>
-
 static const gd_field fields[] = {
     GD_INT_NEEDED("n", 1, 1e15, "updates to gather"),
     GD_FLAG("mean", true, "divide by n"),

@@ -4,8 +4,6 @@
  *     y = x - H^-1 g(x),    d = H^-1 (g(x) + g(y)) */
 #include "gradus/link/hessian.h"
 
-#include <math.h>
-
 static const gd_field fields[] = {
     GD_FLAG("lstsq", false, "solve by least squares at once"),
     GD_FIXED_FLAG("vectorize", true, "rows of derivatives are always made together"),

@@ -11,7 +11,6 @@
 #include "gradus/link.h"
 
 #include <math.h>
-#include <string.h>
 
 static const gd_field fields[] = {
     GD_REAL("h", 1e-3, 1e-300, INFINITY, "distance of the points, at first"),

@@ -10,7 +10,6 @@
 #include "optim/methods/nlp/sqp.h"
 #include "optim/step/objective/bounds.h"
 #include "optim/step/objective/lagrangian.h"
-#include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 
 #include <math.h>

@@ -3,7 +3,6 @@
 #include "optim/solve/numbers/many_fits.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct many {
     gd_ctx *ctx;

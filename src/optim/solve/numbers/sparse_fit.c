@@ -10,7 +10,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #define SMALL_PARAMS  100 /* below, a dense Jacobian is no burden */
 #define SMALL_NUMBERS 2e6

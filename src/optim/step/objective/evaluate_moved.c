@@ -1,6 +1,5 @@
 /* Evaluations at points beside the parameters, which come back; inside bounds those points are too. */
 #include "optim/step/objective/bounds.h"
-#include "optim/step/optimizer.h"
 #include "optim/vector/origin.h"
 
 #include <math.h>

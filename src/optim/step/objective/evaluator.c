@@ -10,7 +10,6 @@
 #include "optim/vector/layout.h"
 #include "tensor/shape.h"
 
-#include <math.h>
 #include <string.h>
 
 #define QUANTITIES 9

@@ -2,12 +2,8 @@
 #include "autograd/walk.h"
 #include "gradus/autograd.h"
 #include "optim/step/microbatch_loss.h"
-#include "optim/step/objective/bounds.h"
-#include "optim/step/optimizer.h"
 #include "optim/vector/jacobian.h"
 #include "optim/vector/layout.h"
-#include "optim/vector/linear_model.h"
-#include "tensor/shape.h"
 
 #include <math.h>
 

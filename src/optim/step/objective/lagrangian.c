@@ -6,10 +6,8 @@
 
 #include "gradus/autograd.h"
 #include "optim/step/objective/evaluator.h"
-#include "optim/step/optimizer.h"
 #include "optim/vector/jacobian.h"
 #include "optim/vector/layout.h"
-#include "tensor/shape.h"
 
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include "optim/step/objective/bounds.h"
 #include "optim/step/objective/evaluator.h"
 #include "optim/step/objective/memo.h"
-#include "optim/step/optimizer.h"
 #include "tensor/shape.h"
 
 #include <math.h>

@@ -6,7 +6,6 @@
 #include "optim/step/microbatch_loss.h"
 #include "optim/step/objective/evaluator.h"
 #include "optim/step/objective/memo.h"
-#include "optim/step/optimizer.h"
 #include "optim/vector/linear_model.h"
 #include "tensor/shape.h"
 

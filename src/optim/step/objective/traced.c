@@ -4,8 +4,6 @@
  * objective captures them. */
 #include "optim/step/objective/traced.h"
 #include "gradus/autograd.h"
-#include "optim/step/microbatch_loss.h"
-#include "optim/step/optimizer.h"
 #include "trace/trace_internal.h"
 
 #define MOST_SHAPES 8
