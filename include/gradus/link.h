@@ -6,7 +6,7 @@
  *     static gd_value lr_rule(gd_rule *r, gd_value update) { return gd_rule_mul(r, update, gd_rule_setting(r, "lr")); }
  *
  *     static const gd_field lr_fields[] = {GD_REAL("lr", 1e-3, -INFINITY, INFINITY, "step size")};
- *     const gd_link_class gd_link_lr = {.name = "lr", GD_FIELDS(lr_fields), .rule = lr_rule};
+ *     GD_LINK(step_size, lr, .summary = "multiplies by a step size", GD_FIELDS(lr_fields), .rule = lr_rule);
  *
  * To use links with typed options, see gradus/links.h.  Links that need numbers (norms of other tensors, line searches, factorisations) define step, or update and apply, and
  * ask the gd_var for loss, gradient and update.
@@ -117,6 +117,12 @@ typedef struct gd_field {
         .name = n, .kinds = GD_SET_REAL | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, .low = lo, \
         .high = hi, .help = h                                                                        \
     }
+/* A number; none switches off what it is for. */
+#define GD_REAL_OR_OFF(n, d, lo, hi, h)                                                              \
+    {                                                                                                \
+        .name = n, .kinds = GD_SET_REAL | GD_SET_NONE, .fallback = {.kind = GD_SET_REAL, .real = d}, \
+        .low = lo, .high = hi, .help = h                                                             \
+    }
 #define GD_INT(n, d, lo, hi, h)                                                                   \
     {                                                                                             \
         .name = n, .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = d}, .low = lo, \
@@ -150,6 +156,11 @@ typedef struct gd_field {
     {                                                                                                      \
         .name = n, .kinds = GD_SET_STRING, .fallback = {.kind = GD_SET_STRING, .string = d}, .choices = c, \
         .help = h                                                                                          \
+    }
+#define GD_CHOICE_OR_NONE(n, c, h)                                                                        \
+    {                                                                                                     \
+        .name = n, .kinds = GD_SET_STRING | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, .choices = c, \
+        .help = h                                                                                         \
     }
 #define GD_SELECTION(n, h)                                              \
     {                                                                   \
@@ -205,6 +216,11 @@ typedef struct gd_field {
     {                                                                                                   \
         .name = "pow", .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = 2}, .low = 1e-3, \
         .high = 100, .structural = true, .help = "power of the second moment"                           \
+    }
+#define GD_NORM_ORDER                                                                                   \
+    {                                                                                                   \
+        .name = "ord", .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = 2}, .low = 1e-3, \
+        .high = INFINITY, .structural = true, .help = "order of the norm"                               \
     }
 #define GD_UPDATE_FREQ(h)   GD_INT("update_freq", 1, 1, 1e9, h)
 #define GD_INNER(h)         GD_CHILD("inner", h)
@@ -268,7 +284,7 @@ typedef struct gd_transform {
     const struct gd_call_args *call; /* for the core */
 } gd_transform;
 
-/* Arrays of a class, counted by the compiler: {.name = "lr", GD_FIELDS(lr_fields), .rule = lr_rule}. */
+/* Arrays of a class, counted by the compiler: GD_LINK(step_size, lr, GD_FIELDS(lr_fields), .rule = lr_rule). */
 #define GD_FIELDS(array)  .fields = array, .field_count = (int)(sizeof(array) / sizeof *(array))
 #define GD_SLOTS(array)   .slots = array, .slot_count = (int)(sizeof(array) / sizeof *(array))
 #define GD_SCALARS(array) .scalars = array, .scalar_count = (int)(sizeof(array) / sizeof *(array))
@@ -311,7 +327,8 @@ typedef struct gd_link_traits {
 } gd_link_traits;
 
 /* A class of links: settings, state, texts for help and documentation, functions.  Exactly one of the groups marked Either and
- * Or is set; all other members are optional. */
+ * Or is set; all other members are optional.  The struct stays flat, except for traits, because users initialize it by
+ * name: parts would only put a second name before every member. */
 typedef struct gd_link_class {
     const char *name;
     const char *family;
@@ -383,6 +400,13 @@ typedef struct gd_link_class {
     gd_spread spread;      /* of its functions other than the rule; 0: WHOLE, which is always correct */
     gd_link_traits traits; /* what its functions do */
 } gd_link_class;
+
+/* Defines gd_link_NAME, the class of a link with its family and name and the given members. */
+#define GD_LINK(family_, name_, ...) \
+    const gd_link_class gd_link_##name_ = {.name = #name_, .family = #family_, __VA_ARGS__}
+/* The same for a link whose rule is NAME_rule, with its texts and the other members. */
+#define GD_RULE_LINK(family_, name_, summary_, formula_, example_, ...) \
+    GD_LINK(family_, name_, .summary = summary_, .formula = formula_, .example = example_, .rule = name_##_rule, __VA_ARGS__)
 
 /* All built-in classes: gd_link_classes()[0 .. count). */
 const gd_link_class *const *gd_link_classes(int *count);

@@ -29,6 +29,7 @@ refuses check_layers src/optim/link/link_state.c '#include "optim/ranks/share.h"
 refuses check_layers src/optim/vector/layout.c '#include "optim/link/owner.h"'
 refuses check_layers src/optim/methods/line.c '#include "optim/solve/solve_internal.h"'
 refuses check_layers src/optim/links/step_size/lr.c 'static const gd_link_class other = { .family = "misc" };'
+refuses check_layers src/optim/links/step_size/lr.c 'GD_LINK(misc, other, .rule = lr_rule);'
 refuses check_layers src/optim/links/step_size/lr.c '#include "optim/link/link_internal.h"'
 refuses check_layers src/optim/links/line_search/backtracking.c '#include "base/ctx.h"'
 refuses check_layers src/plot/plot.c '#include "table/csv.h"'

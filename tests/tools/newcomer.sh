@@ -71,8 +71,7 @@ cat >src/optim/links/misc/newcomer.c <<'END'
 
 static gd_value newcomer_rule(gd_rule *r, gd_value u) { return gd_rule_mul(r, u, gd_rule_const(r, 0.5)); }
 
-const gd_link_class gd_link_newcomer = {
-    .name = "newcomer", .family = "misc", .summary = "halves the update", .formula = "u / 2", .rule = newcomer_rule};
+GD_LINK(misc, newcomer, .summary = "halves the update", .formula = "u / 2", .rule = newcomer_rule);
 END
 sed -i '0,/^LINK(/s//LINK(newcomer)\nLINK(/' src/optim/links.def
 compile src/optim/link/classes.c || wrong "a link: $(cat o/said)"

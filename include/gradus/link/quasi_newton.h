@@ -24,13 +24,6 @@
 extern "C" {
 #endif
 
-/* A number from 0, or none to turn the limit off. */
-#define GD_NUMBER_OR_NONE(n, d, h)                                                                   \
-    {                                                                                                \
-        .name = n, .kinds = GD_SET_REAL | GD_SET_NONE, .fallback = {.kind = GD_SET_REAL, .real = d}, \
-        .high = INFINITY, .help = h                                                                  \
-    }
-
 /* ---- limited memory ---- */
 
 /* Products of the pairs, the oldest first: sy[i * count + j] = s_i y_j; su[i] = s_i u with the update u. */
@@ -84,10 +77,9 @@ int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, i
     {                                                                \
         return gd_limited_memory_hessian(link, var, &NAME##_method); \
     }
-#define GD_LIMITED_MEMORY_CLASS(NAME)                                                          \
-    .name = #NAME, .family = "quasi_newton", .spread = GD_SPREAD_VECTOR,                       \
-    .state_bytes = gd_limited_memory_bytes, .traits.keeps_history = true, .step = NAME##_step, \
-    .update = NAME##_update, .apply = NAME##_apply, .hessian = NAME##_hessian
+#define GD_LIMITED_MEMORY_CLASS(NAME)                                                                 \
+    .spread = GD_SPREAD_VECTOR, .state_bytes = gd_limited_memory_bytes, .traits.keeps_history = true, \
+    .step = NAME##_step, .update = NAME##_update, .apply = NAME##_apply, .hessian = NAME##_hessian
 
 /* ---- a dense matrix or a diagonal ---- */
 
@@ -107,9 +99,9 @@ int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, i
      .help =                                                                                               \
          "Hessian before the first pair, times the identity; auto: 1, then y y / s y of the first pair"},  \
         GD_REAL("tol", 1e-32, 0, INFINITY, "least curvature or denominator of a pair"),                    \
-        GD_NUMBER_OR_NONE("ptol", 1e-32, "no pair if the parameters moved less"),                          \
+        GD_REAL_OR_OFF("ptol", 1e-32, 0, INFINITY, "no pair if the parameters moved less"),                \
         GD_FLAG("ptol_restart", false, "restart then"),                                                    \
-        GD_NUMBER_OR_NONE("gtol", 1e-32, "no pair if the update changed less"),                            \
+        GD_REAL_OR_OFF("gtol", 1e-32, 0, INFINITY, "no pair if the update changed less"),                  \
         {.name = "restart_interval",                                                                       \
          .kinds = GD_SET_REAL | GD_SET_STRING | GD_SET_NONE,                                               \
          .fallback = {.kind = restart_kind, .string = restart},                                            \
@@ -203,16 +195,16 @@ GD_NODISCARD gd_status gd_dense_use(gd_dense *d, const char *slot);
     {                                                                                \
         return gd_dense_hessian(link, var, &NAME##_method);                          \
     }
-#define GD_DENSE_OPERATIONS(NAME)                                                           \
-    .name = #NAME, .spread = GD_SPREAD_WHOLE, GD_SCALARS(scalars), .update = NAME##_update, \
-    .apply = NAME##_apply, .hessian = NAME##_hessian
+#define GD_DENSE_OPERATIONS(NAME)                                                                   \
+    .spread = GD_SPREAD_WHOLE, GD_SCALARS(scalars), .update = NAME##_update, .apply = NAME##_apply, \
+    .hessian = NAME##_hessian
 #define GD_DENSE_COST "a few products of an [n, n] matrix with vectors per step, for n elements"
-#define GD_DENSE_CLASS(NAME)                                                                 \
-    GD_DENSE_OPERATIONS(NAME), .family = "quasi_newton", GD_FIELDS(fields), GD_SLOTS(slots), \
-                               .state_bytes = gd_dense_bytes, .cost = GD_DENSE_COST
-#define GD_DIAGONAL_CLASS(NAME, FIELDS)                                                      \
-    GD_DENSE_OPERATIONS(NAME), .family = "quasi_newton", GD_FIELDS(FIELDS), GD_SLOTS(slots), \
-                               .state_bytes = gd_diagonal_bytes, .cost = "a few dot products; three vectors"
+#define GD_DENSE_CLASS(NAME)                                                                      \
+    GD_DENSE_OPERATIONS(NAME), GD_FIELDS(fields), GD_SLOTS(slots), .state_bytes = gd_dense_bytes, \
+                                                                   .cost = GD_DENSE_COST
+#define GD_DIAGONAL_CLASS(NAME, FIELDS)                            \
+    GD_DENSE_OPERATIONS(NAME), GD_FIELDS(FIELDS), GD_SLOTS(slots), \
+        .state_bytes = gd_diagonal_bytes, .cost = "a few dot products; three vectors"
 
 #ifdef __cplusplus
 }

@@ -3,13 +3,10 @@
 
 static const gd_field fields[] = {GD_CHILDREN("modules", "the links, in order")};
 
-const gd_link_class gd_link_chain = {
+GD_LINK(core, chain,
     .spread = GD_SPREAD_VECTOR,
-    .name = "chain",
-    .family = "core",
     .summary = "links one after the other",
     .formula = "u -> l_n(... l_2(l_1(u)))",
     .cost = "that of its links",
     .example = "chain(ema(0.9), lr(0.1))",
-    GD_FIELDS(fields),
-};
+    GD_FIELDS(fields));

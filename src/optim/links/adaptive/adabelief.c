@@ -26,9 +26,7 @@ static gd_value adabelief_rule(gd_rule *r, gd_value u)
     return gd_rule_div(r, gd_rule_div(r, m, gd_rule_bias(r, beta1)), gd_rule_add(r, root, eps));
 }
 
-const gd_link_class gd_link_adabelief = {
-    .name = "adabelief",
-    .family = "adaptive",
+GD_LINK(adaptive, adabelief,
     .summary = "adaptive moments: long steps where updates are as expected",
     .formula = "m = beta1 m + (1 - beta1) u;  s = beta2 s + (1 - beta2) (u - m)^2 + eps;  "
                "m / (1 - beta1^t) / (sqrt(s / (1 - beta2^t)) + eps)",
@@ -37,5 +35,4 @@ const gd_link_class gd_link_adabelief = {
     .example = "adabelief | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = adabelief_rule,
-};
+    .rule = adabelief_rule);

@@ -22,9 +22,7 @@ static gd_value adadelta_rule(gd_rule *r, gd_value u)
     return out;
 }
 
-const gd_link_class gd_link_adadelta = {
-    .name = "adadelta",
-    .family = "adaptive",
+GD_LINK(adaptive, adadelta,
     .summary = "updates in units of past steps",
     .formula =
         "v = rho v + (1 - rho) u^2;  x = u sqrt(d + eps) / sqrt(v + eps);  d = rho d + (1 - rho) x^2;  x",
@@ -32,5 +30,4 @@ const gd_link_class gd_link_adadelta = {
     .example = "adadelta | lr(1)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = adadelta_rule,
-};
+    .rule = adadelta_rule);

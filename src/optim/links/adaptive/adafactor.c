@@ -84,9 +84,7 @@ static gd_value adafactor_rule(gd_rule *r, gd_value g)
 
 static bool along_axes(const gd_link *link) { return link != NULL; }
 
-const gd_link_class gd_link_adafactor = {
-    .name = "adafactor",
-    .family = "adaptive",
+GD_LINK(adaptive, adafactor,
     .summary = "Adam's scaling, the squares of matrices kept as a number per row and one per column",
     .formula = "v = (1 - t^(-decay)) v + t^(-decay) (u^2 + eps1);  w = u / sqrt(v);  "
                "w / max(1, sqrt(sum(w^2) / sum(1)) / clip) max(eps2, sqrt(sum(p^2) / sum(1)))",
@@ -95,5 +93,4 @@ const gd_link_class gd_link_adafactor = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = adafactor_rule,
-    .along_axes = along_axes,
-};
+    .along_axes = along_axes);

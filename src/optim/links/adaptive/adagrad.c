@@ -66,21 +66,16 @@ static gd_value adagrad_norm_rule(gd_rule *r, gd_value u)
     return divided(r, u, v);
 }
 
-const gd_link_class gd_link_adagrad = {
-    .name = "adagrad",
-    .family = "adaptive",
+GD_LINK(adaptive, adagrad,
     .summary = "divides by the root of the sum of squares so far",
     .formula = "v_0 = initial_accumulator_value;  v = v + u^2;  alpha u / (1 + t lr_decay) / (sqrt(v) + eps)",
     .paper = "Duchi, Hazan & Singer, Adaptive subgradient methods for online learning, JMLR 2011",
     .example = "adagrad | lr(0.1)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = adagrad_rule,
-};
+    .rule = adagrad_rule);
 
-const gd_link_class gd_link_adagrad_norm = {
-    .name = "adagrad_norm",
-    .family = "adaptive",
+GD_LINK(adaptive, adagrad_norm,
     .summary = "divides by the root of the sum of all squared norms so far",
     .formula =
         "v_0 = initial_accumulator_value;  v = v + sum(u^2);  alpha u / (1 + t lr_decay) / (sqrt(v) + eps)",
@@ -89,5 +84,4 @@ const gd_link_class gd_link_adagrad_norm = {
     .example = "adagrad_norm | lr(0.1)",
     GD_FIELDS(norm_fields),
     GD_SCALARS(scalars),
-    .rule = adagrad_norm_rule,
-};
+    .rule = adagrad_norm_rule);

@@ -53,9 +53,7 @@ static gd_value adam_rule(gd_rule *r, gd_value u)
     return gd_rule_div(r, gd_rule_mul(r, m, scale), root);
 }
 
-const gd_link_class gd_link_adam = {
-    .name = "adam",
-    .family = "adaptive",
+GD_LINK(adaptive, adam,
     .summary = "adaptive moments",
     .formula = "m = beta1 m + (1 - beta1) u;  v = beta2 v + (1 - beta2) u^2;  "
                "alpha m sqrt(1 - beta2^t) / (1 - beta1^t) / (sqrt(v) + eps)",
@@ -63,5 +61,4 @@ const gd_link_class gd_link_adam = {
     .example = "adam | weight_decay(0.01) | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = adam_rule,
-};
+    .rule = adam_rule);

@@ -23,14 +23,11 @@ static gd_value adamax_rule(gd_rule *r, gd_value u)
     return gd_rule_div(r, gd_rule_div(r, m, gd_rule_bias(r, beta1)), n);
 }
 
-const gd_link_class gd_link_adamax = {
-    .name = "adamax",
-    .family = "adaptive",
+GD_LINK(adaptive, adamax,
     .summary = "first moment over a decaying maximum",
     .formula = "m = beta1 m + (1 - beta1) u;  n = max(beta2 n, abs(u) + eps);  m / (1 - beta1^t) / n",
     .paper = "Kingma & Ba, Adam: a method for stochastic optimization, ICLR 2015, section 7.1",
     .example = "adamax | lr(0.002)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = adamax_rule,
-};
+    .rule = adamax_rule);

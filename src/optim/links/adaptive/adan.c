@@ -32,9 +32,7 @@ static gd_value adan_rule(gd_rule *r, gd_value u)
     return gd_rule_div(r, sum, gd_rule_add(r, root, gd_rule_setting(r, "eps")));
 }
 
-const gd_link_class gd_link_adan = {
-    .name = "adan",
-    .family = "adaptive",
+GD_LINK(adaptive, adan,
     .summary = "adaptive Nesterov momentum",
     .formula = "w_0 = u;  d = u - w;  w = u;  m = beta1 m + (1 - beta1) u;  v = beta2 v + (1 - beta2) d;  "
                "n = beta3 n + (1 - beta3) (u + beta2 d)^2;  "
@@ -43,5 +41,4 @@ const gd_link_class gd_link_adan = {
     .example = "adan | weight_decay(0.02) | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = adan_rule,
-};
+    .rule = adan_rule);

@@ -37,9 +37,7 @@ static gd_value adaptive_heavy_ball_rule(gd_rule *r, gd_value u)
     return gd_rule_where(r, goes, gd_rule_sub(r, step, gd_rule_mul(r, m, move)), zero);
 }
 
-const gd_link_class gd_link_adaptive_heavy_ball = {
-    .name = "adaptive_heavy_ball",
-    .family = "adaptive",
+GD_LINK(adaptive, adaptive_heavy_ball,
     .summary = "Polyak step sizes with the momentum of conjugate gradients",
     .formula =
         "F = f - f_star;  c = F sum(u w);  b = e sum(u^2) + c;  m = -c / b where abs(b) > 0, else 0;  q_0 = p;  "
@@ -53,5 +51,4 @@ const gd_link_class gd_link_adaptive_heavy_ball = {
     GD_SLOTS(slots),
     GD_SCALARS(scalars),
     .rule = adaptive_heavy_ball_rule,
-    .traits.uses_loss = true,
-};
+    .traits.uses_loss = true);

@@ -28,9 +28,7 @@ static gd_value ademamix_rule(gd_rule *r, gd_value u)
     return gd_rule_div(r, sum, gd_rule_add(r, root, gd_rule_setting(r, "eps")));
 }
 
-const gd_link_class gd_link_ademamix = {
-    .name = "ademamix",
-    .family = "adaptive",
+GD_LINK(adaptive, ademamix,
     .summary = "adaptive moments with a fast and a slow average",
     .formula = "m = beta1 m + (1 - beta1) u;  l = beta3 l + (1 - beta3) u;  v = beta2 v + (1 - beta2) u^2;  "
                "(m / (1 - beta1^t) + alpha l) / (sqrt(v / (1 - beta2^t)) + eps)",
@@ -38,5 +36,4 @@ const gd_link_class gd_link_ademamix = {
     .example = "ademamix | weight_decay(0.1) | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = ademamix_rule,
-};
+    .rule = ademamix_rule);

@@ -27,9 +27,7 @@ static gd_value adopt_rule(gd_rule *r, gd_value u)
     return gd_rule_average(r, "exp_avg", c, gd_rule_setting(r, "beta1"));
 }
 
-const gd_link_class gd_link_adopt = {
-    .name = "adopt",
-    .family = "adaptive",
+GD_LINK(adaptive, adopt,
     .summary = "adaptive moments that converge with any beta2",
     .formula =
         "b = (t - 1)^0.25;  c = max(-b, min(b, u / max(sqrt(v), eps)));  m = beta1 m + (1 - beta1) c;  "
@@ -39,5 +37,4 @@ const gd_link_class gd_link_adopt = {
     .example = "adopt | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = adopt_rule,
-};
+    .rule = adopt_rule);

@@ -27,9 +27,7 @@ static gd_value aegd_rule(gd_rule *r, gd_value u)
     return gd_rule_mul(r, twice, gd_rule_mul(r, energy, v));
 }
 
-const gd_link_class gd_link_aegd = {
-    .name = "aegd",
-    .family = "adaptive",
+GD_LINK(adaptive, aegd,
     .summary = "gradient descent with an energy that falls",
     .formula = "s = sqrt(f + c);  v = u / (2 s);  r_0 = s;  r = r / (1 + 2 lr v^2);  2 lr r v",
     .paper = "Liu & Tian, AEGD: adaptive gradient descent with energy, 2020",
@@ -37,5 +35,4 @@ const gd_link_class gd_link_aegd = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = aegd_rule,
-    .traits.uses_loss = true,
-};
+    .traits.uses_loss = true);

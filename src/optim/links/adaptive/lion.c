@@ -17,14 +17,11 @@ static gd_value lion_rule(gd_rule *r, gd_value u)
     return gd_rule_sign(r, mix);
 }
 
-const gd_link_class gd_link_lion = {
-    .name = "lion",
-    .family = "adaptive",
+GD_LINK(adaptive, lion,
     .summary = "sign of momentum",
     .formula = "d = sign(beta1 m + (1 - beta1) u);  m = beta2 m + (1 - beta2) u;  d",
     .paper = "Chen et al., Symbolic discovery of optimization algorithms, NeurIPS 2023",
     .example = "lion | weight_decay(0.1) | lr(0.0001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = lion_rule,
-};
+    .rule = lion_rule);

@@ -8,12 +8,7 @@
 static const gd_field fields[] = {
     GD_REAL("beta", 0.9, 0, 1, "decay of the momentum of the link that follows"),
     GD_REAL("scaling", 0.025, -INFINITY, INFINITY, "weight of the correction"),
-    {.name = "max_norm",
-     .kinds = GD_SET_REAL | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_REAL, .real = 1},
-     .low = 0,
-     .high = INFINITY,
-     .help = "largest norm over all parameters; none: any"},
+    GD_REAL_OR_OFF("max_norm", 1, 0, INFINITY, "largest norm over all parameters; none: any"),
     GD_STATE_IN,
 };
 
@@ -33,9 +28,7 @@ static gd_value mars_rule(gd_rule *r, gd_value u)
     return gd_rule_mul(r, c, gd_rule_where(r, over, gd_rule_div(r, most, norm), one));
 }
 
-const gd_link_class gd_link_mars_correction = {
-    .name = "mars_correction",
-    .family = "adaptive",
+GD_LINK(adaptive, mars_correction,
     .summary = "adds the change of the gradient, to reduce its variance",
     .formula = "w_0 = u;  c = u + scaling beta / (1 - beta) (u - w);  w = u;  c min(1, max_norm / norm(c))",
     .paper = "Yuan et al., MARS: unleashing the power of variance reduction for training large models, 2024",
@@ -43,5 +36,4 @@ const gd_link_class gd_link_mars_correction = {
     .example = "mars_correction | adam | lr(0.003)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = mars_rule,
-};
+    .rule = mars_rule);

@@ -48,9 +48,7 @@ static gd_value nadam_rule(gd_rule *r, gd_value u)
     return gd_rule_div(r, mix, gd_rule_add(r, root, gd_rule_setting(r, "eps")));
 }
 
-const gd_link_class gd_link_nadam = {
-    .name = "nadam",
-    .family = "adaptive",
+GD_LINK(adaptive, nadam,
     .summary = "adaptive moments with Nesterov momentum",
     .formula = "m = beta1 m + (1 - beta1) u;  v = beta2 v + (1 - beta2) u^2;  "
                "d = 0.96^(t momentum_decay) / 2 where momentum_decay > 0, else 0;  "
@@ -62,5 +60,4 @@ const gd_link_class gd_link_nadam = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     GD_SCALARS(scalars),
-    .rule = nadam_rule,
-};
+    .rule = nadam_rule);

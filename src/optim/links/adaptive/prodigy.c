@@ -58,9 +58,7 @@ static gd_value prodigy_rule(gd_rule *r, gd_value u)
     return gd_rule_div(r, gd_rule_mul(r, step, m), gd_rule_add(r, gd_rule_sqrt(r, v), eps));
 }
 
-const gd_link_class gd_link_prodigy = {
-    .name = "prodigy",
-    .family = "adaptive",
+GD_LINK(adaptive, prodigy,
     .summary = "Adam that finds its own learning rate",
     .formula =
         "d_0 = d0;  q_0 = p;  e = lr d sqrt(1 - beta2^t) / (1 - beta1^t);  m = beta1 m + (1 - beta1) d u;  "
@@ -72,5 +70,4 @@ const gd_link_class gd_link_prodigy = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     GD_SCALARS(scalars),
-    .rule = prodigy_rule,
-};
+    .rule = prodigy_rule);

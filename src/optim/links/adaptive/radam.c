@@ -54,9 +54,7 @@ static gd_value radam_rule(gd_rule *r, gd_value u)
     return gd_rule_where(r, gd_rule_gt(r, known, gd_rule_const(r, 5)), whole, first);
 }
 
-const gd_link_class gd_link_radam = {
-    .name = "radam",
-    .family = "adaptive",
+GD_LINK(adaptive, radam,
     .summary = "adaptive moments, with plain momentum while the second one is uncertain",
     .formula = "m = beta1 m + (1 - beta1) u;  v = beta2 v + (1 - beta2) u^2;  R = 2 / (1 - beta2) - 1;  "
                "q = R - 2 t beta2^t / (1 - beta2^t);  "
@@ -66,5 +64,4 @@ const gd_link_class gd_link_radam = {
     .example = "radam | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = radam_rule,
-};
+    .rule = radam_rule);

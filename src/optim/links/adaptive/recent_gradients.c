@@ -373,10 +373,10 @@ static int64_t history_bytes(const gd_link *link, gd_tensor *const *params, int 
     return one && n ? widest * (rows * n + h * (forms_basis(link) ? h : 2 * h) + h) : one ? 0 : bytes;
 }
 
-#define HISTORY_CLASS                                                                               \
-    .family = "adaptive", .spread = GD_SPREAD_WHOLE, GD_SLOTS(slots), GD_SCALARS(scalars),          \
-    .update_tensors = history_update, .apply_tensors = history_apply, .state_bytes = history_bytes, \
-    .traits.concat_params = true, .traits.whole_settings = true, .traits.updates_always = true
+#define HISTORY_CLASS                                                                                  \
+    .spread = GD_SPREAD_WHOLE, GD_SLOTS(slots), GD_SCALARS(scalars), .update_tensors = history_update, \
+    .apply_tensors = history_apply, .state_bytes = history_bytes, .traits.concat_params = true,        \
+    .traits.whole_settings = true, .traits.updates_always = true
 
 /* ---- lm_adagrad ---- */
 
@@ -393,9 +393,8 @@ static const gd_field lm_adagrad_fields[] = {
     GD_INNER("acts on the update before the matrix does"),
 };
 
-const gd_link_class gd_link_lm_adagrad = {
+GD_LINK(adaptive, lm_adagrad,
     HISTORY_CLASS,
-    .name = "lm_adagrad",
     .summary = "Adagrad with the whole matrix of products of the last gradients",
     .formula =
         "U, L the eigenvectors and eigenvalues of the sum of g g^T over the last history_size gradients;  "
@@ -403,8 +402,7 @@ const gd_link_class gd_link_lm_adagrad = {
     .paper = "Agarwal et al., Efficient full-matrix adaptive regularization, ICML 2019",
     .cost = "6 h n + h^3 flops, h^2 n where U is formed; h n numbers, h = history_size",
     .example = "lm_adagrad(20) | lr(0.1)",
-    GD_FIELDS(lm_adagrad_fields),
-};
+    GD_FIELDS(lm_adagrad_fields));
 
 /* ---- ggt ---- */
 
@@ -418,9 +416,8 @@ static const gd_field ggt_fields[] = {
     GD_INNER("acts on the update before the matrix does"),
 };
 
-const gd_link_class gd_link_ggt = {
+GD_LINK(adaptive, ggt,
     HISTORY_CLASS,
-    .name = "ggt",
     .summary = "full-matrix preconditioning by the last gradients",
     .formula =
         "U, L the eigenvectors and eigenvalues of the sum of g g^T over the last history_size gradients;  "
@@ -428,8 +425,7 @@ const gd_link_class gd_link_ggt = {
     .paper = "Agarwal et al., Efficient full-matrix adaptive regularization, ICML 2019",
     .cost = "6 h n + h^3 flops, h^2 n where U is formed; h n numbers, h = history_size",
     .example = "ggt(20) | lr(0.1)",
-    GD_FIELDS(ggt_fields),
-};
+    GD_FIELDS(ggt_fields));
 
 /* ---- ggt_basis ---- */
 
@@ -516,9 +512,8 @@ static gd_status follow_basis(const gd_transform *t, int i, gd_tensor *old, gd_t
     return c.turn ? carry(&c, gd_link_child(t->link, "basis_opt")) : gd_error(gd_link_ctx(t->link));
 }
 
-const gd_link_class gd_link_ggt_basis = {
+GD_LINK(adaptive, ggt_basis,
     HISTORY_CLASS,
-    .name = "ggt_basis",
     .summary = "runs a chain in the space of the last gradients",
     .formula =
         "U the eigenvectors of the sum of g g^T over the last history_size gradients;  U basis_opt(U^T u), the state of "
@@ -526,5 +521,4 @@ const gd_link_class gd_link_ggt_basis = {
     .paper = "Agarwal et al., Efficient full-matrix adaptive regularization, ICML 2019",
     .cost = "4 h n + h^3 flops, 4 h^2 n every update_freq steps; 2 h n numbers, h = history_size",
     .example = "ggt_basis(adam, 20) | lr(0.01)",
-    GD_FIELDS(basis_fields),
-};
+    GD_FIELDS(basis_fields));

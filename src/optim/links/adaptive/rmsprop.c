@@ -50,14 +50,11 @@ static gd_value rmsprop_rule(gd_rule *r, gd_value u)
     return gd_rule_div(r, u, gd_rule_add(r, root, gd_rule_setting(r, "eps")));
 }
 
-const gd_link_class gd_link_rmsprop = {
-    .name = "rmsprop",
-    .family = "adaptive",
+GD_LINK(adaptive, rmsprop,
     .summary = "divides by the root of an average of squares",
     .formula = "v = smoothing v + (1 - smoothing) u^2;  u / (sqrt(v) + eps)",
     .paper = "Tieleman & Hinton, Lecture 6.5, Coursera 2012",
     .example = "rmsprop(0.99) | lr(0.01)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = rmsprop_rule,
-};
+    .rule = rmsprop_rule);

@@ -37,9 +37,7 @@ static gd_value rprop_rule(gd_rule *r, gd_value u)
     return gd_rule_where(r, turned, back, move);
 }
 
-const gd_link_class gd_link_rprop = {
-    .name = "rprop",
-    .family = "adaptive",
+GD_LINK(adaptive, rprop,
     .summary = "step sizes from the signs of successive updates",
     .formula =
         "s = sign(u) d;  m_0 = alpha;  k = nplus where s > 0, else 1;  k = nminus where 0 > s, else k;  "
@@ -48,5 +46,4 @@ const gd_link_class gd_link_rprop = {
     .example = "rprop | lr(0.01)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = rprop_rule,
-};
+    .rule = rprop_rule);

@@ -108,10 +108,8 @@ static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor *
 
 static gd_status sam_step(gd_link *link, gd_var *var) { return gd_var_wrap_closure(var, worst_point, link); }
 
-const gd_link_class gd_link_sam = {
+GD_LINK(adaptive, sam,
     .spread = GD_SPREAD_VECTOR,
-    .name = "sam",
-    .family = "adaptive",
     .summary = "gradient at the worst point near by",
     .formula = "the gradient at w + rho g / |g|, w the parameters",
     .paper = "Foret, Kleiner, Mobahi & Neyshabur, Sharpness-aware minimization, 2020",
@@ -120,13 +118,10 @@ const gd_link_class gd_link_sam = {
     GD_FIELDS(sam_fields),
     .step = sam_step,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);
 
-const gd_link_class gd_link_asam = {
+GD_LINK(adaptive, asam,
     .spread = GD_SPREAD_VECTOR,
-    .name = "asam",
-    .family = "adaptive",
     .summary = "gradient at the worst point near by, measured relative to the parameters",
     .formula = "the gradient at w + rho w^2 g / |w g|, w the parameters",
     .paper = "Kwon, Kim, Park & Choi, ASAM: adaptive sharpness-aware minimization, 2021",
@@ -135,8 +130,7 @@ const gd_link_class gd_link_asam = {
     GD_FIELDS(asam_fields),
     .step = sam_step,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);
 
 /* ---- down the momentum ---- */
 
@@ -205,9 +199,7 @@ static gd_value msam_objective_rule(gd_rule *r, gd_value g)
 #define PAPER \
     "Becker, Altrock & Risse, Momentum-SAM: sharpness aware minimization without computational overhead, 2024"
 
-const gd_link_class gd_link_msam = {
-    .name = "msam",
-    .family = "adaptive",
+GD_LINK(adaptive, msam,
     .summary = "momentum with the gradient taken down the momentum",
     .formula =
         "b = rho v / max(norm(v), 1e-300);  v = momentum v + u;  lr v + rho v / max(norm(v), 1e-300) - b + lr weight_decay (p + b)",
@@ -216,12 +208,9 @@ const gd_link_class gd_link_msam = {
     .example = "msam(0.01)",
     GD_FIELDS(msam_fields),
     GD_SLOTS(slots),
-    .rule = msam_rule,
-};
+    .rule = msam_rule);
 
-const gd_link_class gd_link_msam_objective = {
-    .name = "msam_objective",
-    .family = "adaptive",
+GD_LINK(adaptive, msam_objective,
     .summary = "a chain with its gradient taken down a momentum",
     .formula =
         "b = rho v / max(norm(v), 1e-300);  v = momentum v + u;  modules(u) + rho v / max(norm(v), 1e-300) - b + weight_decay (p + b)",
@@ -230,5 +219,4 @@ const gd_link_class gd_link_msam_objective = {
     .example = "msam_objective([adam | lr(0.001)])",
     GD_FIELDS(objective_fields),
     GD_SLOTS(slots),
-    .rule = msam_objective_rule,
-};
+    .rule = msam_objective_rule);

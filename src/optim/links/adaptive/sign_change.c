@@ -80,21 +80,16 @@ static gd_value backtrack_rule(gd_rule *r, gd_value u)
 
 #define PAPER "Riedmiller & Braun, A direct adaptive method for faster backpropagation learning, 1993"
 
-const gd_link_class gd_link_sign_consistency_mask = {
-    .name = "sign_consistency_mask",
-    .family = "adaptive",
+GD_LINK(adaptive, sign_consistency_mask,
     .summary = "1, or 0 for elements whose sign turned",
     .formula = "s = sign(u) w;  w = sign(u);  0 where 0 > s, else 1",
     .paper = PAPER,
     .example = "mul(sign_consistency_mask) | lr(0.01)",
     GD_FIELDS(mask_fields),
     GD_SLOTS(mask_slots),
-    .rule = mask_rule,
-};
+    .rule = mask_rule);
 
-const gd_link_class gd_link_sign_consistency_lrs = {
-    .name = "sign_consistency_lrs",
-    .family = "adaptive",
+GD_LINK(adaptive, sign_consistency_lrs,
     .summary = "step sizes from the signs of successive updates",
     .formula =
         "s = sign(u) w;  w = sign(u);  k = nplus where s > 0, else 1;  k = nminus where 0 > s, else k;  "
@@ -103,12 +98,9 @@ const gd_link_class gd_link_sign_consistency_lrs = {
     .example = "mul(sign_consistency_lrs) | lr(0.01)",
     GD_FIELDS(lrs_fields),
     GD_SLOTS(size_slots),
-    .rule = lrs_rule,
-};
+    .rule = lrs_rule);
 
-const gd_link_class gd_link_scale_lr_by_sign_change = {
-    .name = "scale_lr_by_sign_change",
-    .family = "adaptive",
+GD_LINK(adaptive, scale_lr_by_sign_change,
     .summary = "scales elements by how long their sign has stayed",
     .formula =
         "s = sign(u) w;  w = sign(u);  k = nplus where s > 0, else 1;  k = nminus where 0 > s, else k;  "
@@ -117,17 +109,13 @@ const gd_link_class gd_link_scale_lr_by_sign_change = {
     .example = "scale_lr_by_sign_change | lr(0.01)",
     GD_FIELDS(scale_fields),
     GD_SLOTS(size_slots),
-    .rule = scale_rule,
-};
+    .rule = scale_rule);
 
-const gd_link_class gd_link_backtrack_on_sign_change = {
-    .name = "backtrack_on_sign_change",
-    .family = "adaptive",
+GD_LINK(adaptive, backtrack_on_sign_change,
     .summary = "takes the last update back where the sign turned",
     .formula = "s = sign(u) w;  w = 0 where 0 > s, else sign(u);  d = -d where 0 > s, else u;  d",
     .paper = PAPER,
     .example = "backtrack_on_sign_change | lr(0.01)",
     GD_FIELDS(backtrack_fields),
     GD_SLOTS(backtrack_slots),
-    .rule = backtrack_rule,
-};
+    .rule = backtrack_rule);

@@ -10,14 +10,11 @@ static gd_value signum_rule(gd_rule *r, gd_value u)
     return gd_rule_sign(r, gd_rule_average(r, "exp_avg", u, gd_rule_setting(r, "momentum")));
 }
 
-const gd_link_class gd_link_signum = {
-    .name = "signum",
-    .family = "adaptive",
+GD_LINK(adaptive, signum,
     .summary = "sign of an average of updates",
     .formula = "m = momentum m + (1 - momentum) u;  sign(m)",
     .paper = "Bernstein et al., signSGD: compressed optimisation for non-convex problems, ICML 2018",
     .example = "signum | lr(0.0001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = signum_rule,
-};
+    .rule = signum_rule);

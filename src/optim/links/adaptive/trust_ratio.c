@@ -28,9 +28,7 @@ static gd_value trust_ratio_rule(gd_rule *r, gd_value u)
     return gd_rule_mul(r, ratio, gd_rule_add(r, u, gd_rule_mul(r, decay, p)));
 }
 
-const gd_link_class gd_link_trust_ratio = {
-    .name = "trust_ratio",
-    .family = "adaptive",
+GD_LINK(adaptive, trust_ratio,
     .summary = "updates in proportion to the norm of their tensor: LAMB and LARS",
     .formula = "eta norm(p) / (norm(u) + weight_decay norm(p) + eps) (u + weight_decay p)",
     .paper =
@@ -39,5 +37,4 @@ const gd_link_class gd_link_trust_ratio = {
     .cost = "one more pass, for the norms",
     .example = "adam | trust_ratio | lr(0.001)",
     GD_FIELDS(fields),
-    .rule = trust_ratio_rule,
-};
+    .rule = trust_ratio_rule);

@@ -33,9 +33,7 @@ static gd_value yogi_rule(gd_rule *r, gd_value u)
     return gd_rule_div(r, m, gd_rule_add(r, gd_rule_sqrt(r, v), gd_rule_setting(r, "eps")));
 }
 
-const gd_link_class gd_link_yogi = {
-    .name = "yogi",
-    .family = "adaptive",
+GD_LINK(adaptive, yogi,
     .summary = "adaptive moments whose second one changes by bounded steps",
     .formula = "m = beta1 m + (1 - beta1) u;  v_0 = initial_accumulator_value;  "
                "v = v - (1 - beta2) sign(v - u^2) u^2;  m / (sqrt(v) + eps)",
@@ -43,5 +41,4 @@ const gd_link_class gd_link_yogi = {
     .example = "yogi | lr(0.01)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = yogi_rule,
-};
+    .rule = yogi_rule);

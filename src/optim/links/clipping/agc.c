@@ -34,9 +34,7 @@ static gd_value agc_rule(gd_rule *r, gd_value u)
 
 static bool along_axes(const gd_link *link) { return link != NULL; }
 
-const gd_link_class gd_link_agc = {
-    .name = "agc",
-    .family = "clipping",
+GD_LINK(clipping, agc,
     .summary =
         "scales the update of each unit (an element of a vector, a row of a matrix) down to a part of the unit's norm",
     .formula = "u min(1, clipping max(abs(p), eps) / abs(u))",
@@ -46,5 +44,4 @@ const gd_link_class gd_link_agc = {
     .cost = "one more pass, for the norms of units that are more than an element",
     GD_FIELDS(fields),
     .rule = agc_rule,
-    .along_axes = along_axes,
-};
+    .along_axes = along_axes);

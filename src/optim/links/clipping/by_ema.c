@@ -14,21 +14,11 @@
 
 static const gd_field norm_fields[] = {
     GD_REAL("beta", 0.99, 0, 1, "decay of the average"),
-    {.name = "ord",
-     .kinds = GD_SET_REAL,
-     .fallback = {.kind = GD_SET_REAL, .real = 2},
-     .low = 1e-3,
-     .high = INFINITY,
-     .structural = true,
-     .help = "order of the norm"},
+    GD_NORM_ORDER,
     GD_REAL("eps", 1e-6, 0, INFINITY, "least norm of the average"),
     GD_FLAG("tensorwise", true, "norms of each tensor; false: of all together"),
-    {.name = "max_ema_growth",
-     .kinds = GD_SET_REAL | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_REAL, .real = 1.5},
-     .low = 0,
-     .high = INFINITY,
-     .help = "largest growth of the norm of the average in a step; none: any"},
+    GD_REAL_OR_OFF("max_ema_growth", 1.5, 0, INFINITY,
+                   "largest growth of the norm of the average in a step; none: any"),
     INIT,
     GD_INNER("acts on the update after the average has taken it"),
     GD_STATE_IN,
@@ -96,9 +86,7 @@ static gd_value clip_value_rule(gd_rule *r, gd_value u)
     "m = beta m + (1 - beta) u;  n_0 = norm(m);  k = max(1, norm(m) / max(n max_ema_growth, 0.000001));  " \
     "m = m / k;  n = norm(m);  "
 
-const gd_link_class gd_link_clip_norm_by_ema = {
-    .name = "clip_norm_by_ema",
-    .family = "clipping",
+GD_LINK(clipping, clip_norm_by_ema,
     .summary = "scales the update down to the norm of an average of updates",
     .formula = NORM "u min(1, max(n, eps) / norm(u))",
     .cost = "one more pass, for the norm",
@@ -106,12 +94,9 @@ const gd_link_class gd_link_clip_norm_by_ema = {
     GD_FIELDS(norm_fields),
     GD_SLOTS(slots),
     GD_SCALARS(scalars),
-    .rule = clip_norm_rule,
-};
+    .rule = clip_norm_rule);
 
-const gd_link_class gd_link_normalize_by_ema = {
-    .name = "normalize_by_ema",
-    .family = "clipping",
+GD_LINK(clipping, normalize_by_ema,
     .summary = "scales the update to the norm of an average of updates",
     .formula = NORM "u max(n, eps) / norm(u)",
     .cost = "one more pass, for the norm",
@@ -119,16 +104,12 @@ const gd_link_class gd_link_normalize_by_ema = {
     GD_FIELDS(norm_fields),
     GD_SLOTS(slots),
     GD_SCALARS(scalars),
-    .rule = normalize_rule,
-};
+    .rule = normalize_rule);
 
-const gd_link_class gd_link_clip_value_by_ema = {
-    .name = "clip_value_by_ema",
-    .family = "clipping",
+GD_LINK(clipping, clip_value_by_ema,
     .summary = "clips elements to an average of their magnitudes",
     .formula = "m = beta m + (1 - beta) abs(u);  max(-m, min(m, u))",
     .example = "clip_value_by_ema | adam | lr(0.001)",
     GD_FIELDS(value_fields),
     GD_SLOTS(value_slots),
-    .rule = clip_value_rule,
-};
+    .rule = clip_value_rule);

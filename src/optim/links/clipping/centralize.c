@@ -19,13 +19,7 @@ static const gd_field fields[] = {
      .whole = true,
      .help = "axes that the mean is taken along; none: all of each tensor; \"global\": all tensors together"},
     GD_FLAG("inverse_dims", false, "take the mean along the axes that dim does not name"),
-    {.name = "min_size",
-     .kinds = GD_SET_REAL,
-     .fallback = {.kind = GD_SET_REAL, .real = 2},
-     .low = 0,
-     .high = INFINITY,
-     .integer = true,
-     .help = "updates with fewer elements under the mean are left alone"},
+    GD_INT("min_size", 2, 0, INFINITY, "updates with fewer elements under the mean are left alone"),
     GD_TARGET};
 
 static gd_value less_mean(gd_rule *r, gd_value u, gd_value sum, gd_value count)
@@ -48,14 +42,11 @@ static bool along_axes(const gd_link *link)
     return kind != GD_SET_NONE && kind != GD_SET_STRING;
 }
 
-const gd_link_class gd_link_centralize = {
-    .name = "centralize",
-    .family = "clipping",
+GD_LINK(clipping, centralize,
     .summary = "takes the mean off the update",
     .formula = "u - sum(u) / sum(1)",
     .paper = "Yong, Huang, Hua & Zhang, Gradient Centralization, ECCV 2020",
     .cost = "one more pass, for the means",
     GD_FIELDS(fields),
     .rule = centralize_rule,
-    .along_axes = along_axes,
-};
+    .along_axes = along_axes);

@@ -12,12 +12,9 @@ static gd_value clip_value_rule(gd_rule *r, gd_value u)
     return gd_rule_clamp(r, u, gd_rule_neg(r, limit), limit);
 }
 
-const gd_link_class gd_link_clip_value = {
-    .name = "clip_value",
-    .family = "clipping",
+GD_LINK(clipping, clip_value,
     .summary = "clips the elements of the update",
     .formula = "max(-value, min(value, u))",
     .example = "clip_value(1) | adam | lr(0.001)",
     GD_FIELDS(fields),
-    .rule = clip_value_rule,
-};
+    .rule = clip_value_rule);

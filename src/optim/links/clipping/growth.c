@@ -10,11 +10,7 @@
 
 #include <math.h>
 
-#define OR_NONE(n, d, lo, h)                                                                         \
-    {                                                                                                \
-        .name = n, .kinds = GD_SET_REAL | GD_SET_NONE, .fallback = {.kind = GD_SET_REAL, .real = d}, \
-        .low = lo, .high = INFINITY, .help = h                                                       \
-    }
+#define OR_NONE(n, d, lo, h) GD_REAL_OR_OFF(n, d, lo, INFINITY, h)
 #define GROWTH                                                             \
     GD_REAL_OR_NONE("add", 0, INFINITY, "largest growth as a difference"), \
         OR_NONE("mul", 1.5, 0, "largest growth as a factor"),              \
@@ -23,13 +19,7 @@
 
 static const gd_field norm_fields[] = {
     GROWTH,
-    {.name = "ord",
-     .kinds = GD_SET_REAL,
-     .fallback = {.kind = GD_SET_REAL, .real = 2},
-     .low = 1e-3,
-     .high = INFINITY,
-     .structural = true,
-     .help = "order of the norm"},
+    GD_NORM_ORDER,
     GD_FLAG("parameterwise", true, "norms of each tensor; false: of all together"),
     GD_TARGET,
 };
@@ -81,9 +71,7 @@ static gd_status check(gd_link *link)
                    gd_link_class_of(link)->name);
 }
 
-const gd_link_class gd_link_clip_norm_growth = {
-    .name = "clip_norm_growth",
-    .family = "clipping",
+GD_LINK(clipping, clip_norm_growth,
     .summary = "bounds how fast the norm of the update grows",
     .formula =
         "w_0 = norm(u);  b = max(w, min_value) mul;  x = u min(1, b / norm(u));  w = max(norm(x), w / max_decay);  x",
@@ -92,12 +80,9 @@ const gd_link_class gd_link_clip_norm_growth = {
     GD_FIELDS(norm_fields),
     GD_SCALARS(scalars),
     .rule = norm_rule,
-    .check = check,
-};
+    .check = check);
 
-const gd_link_class gd_link_clip_value_growth = {
-    .name = "clip_value_growth",
-    .family = "clipping",
+GD_LINK(clipping, clip_value_growth,
     .summary = "bounds how fast the elements of the update grow",
     .formula =
         "w_0 = abs(u);  b = max(w, min_value) mul;  x = max(-b, min(b, u));  w = max(abs(x), w / max_decay);  x",
@@ -105,5 +90,4 @@ const gd_link_class gd_link_clip_value_growth = {
     GD_FIELDS(value_fields),
     GD_SLOTS(slots),
     .rule = value_rule,
-    .check = check,
-};
+    .check = check);

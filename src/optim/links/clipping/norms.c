@@ -7,33 +7,21 @@
 
 #include <math.h>
 
-#define NORM_FIELDS                                                                            \
-    {.name = "ord",                                                                            \
-     .kinds = GD_SET_REAL,                                                                     \
-     .fallback = {.kind = GD_SET_REAL, .real = 2},                                             \
-     .low = 1e-3,                                                                              \
-     .high = INFINITY,                                                                         \
-     .structural = true,                                                                       \
-     .help = "order of the norm"},                                                             \
-        {.name = "dim",                                                                        \
-         .kinds = GD_SET_NONE | GD_SET_REAL | GD_SET_LIST | GD_SET_STRING,                     \
-         .fallback = {.kind = GD_SET_NONE},                                                    \
-         .low = -GD_MAX_DIMS,                                                                  \
-         .high = GD_MAX_DIMS - 1,                                                              \
-         .integer = true,                                                                      \
-         .choices = "global",                                                                  \
-         .structural = true,                                                                   \
-         .whole = true,                                                                        \
-         .help = "none: each tensor has its norm; \"global\": all together have one, as "      \
-                 "PyTorch's clip_grad_norm_; numbers: along those axes"},                      \
-        GD_FLAG("inverse_dims", false, "take the norm along the axes that dim does not name"), \
-        {.name = "min_size",                                                                   \
-         .kinds = GD_SET_REAL,                                                                 \
-         .fallback = {.kind = GD_SET_REAL, .real = 1},                                         \
-         .low = 0,                                                                             \
-         .high = INFINITY,                                                                     \
-         .integer = true,                                                                      \
-         .help = "tensors with fewer elements under the norm are left alone"},                 \
+#define NORM_FIELDS                                                                                      \
+    GD_NORM_ORDER,                                                                                       \
+        {.name = "dim",                                                                                  \
+         .kinds = GD_SET_NONE | GD_SET_REAL | GD_SET_LIST | GD_SET_STRING,                               \
+         .fallback = {.kind = GD_SET_NONE},                                                              \
+         .low = -GD_MAX_DIMS,                                                                            \
+         .high = GD_MAX_DIMS - 1,                                                                        \
+         .integer = true,                                                                                \
+         .choices = "global",                                                                            \
+         .structural = true,                                                                             \
+         .whole = true,                                                                                  \
+         .help = "none: each tensor has its norm; \"global\": all together have one, as "                \
+                 "PyTorch's clip_grad_norm_; numbers: along those axes"},                                \
+        GD_FLAG("inverse_dims", false, "take the norm along the axes that dim does not name"),           \
+        GD_INT("min_size", 1, 0, INFINITY, "tensors with fewer elements under the norm are left alone"), \
         GD_TARGET
 
 static const gd_field clip_fields[] = {GD_REAL_NEEDED("max_norm", 0, INFINITY, "largest norm"), NORM_FIELDS};
@@ -92,9 +80,7 @@ static bool along_axes(const gd_link *link)
     return kind != GD_SET_NONE && kind != GD_SET_STRING;
 }
 
-const gd_link_class gd_link_clip_norm = {
-    .name = "clip_norm",
-    .family = "clipping",
+GD_LINK(clipping, clip_norm,
     .summary = "scales the update down to a largest norm",
     .formula = "u * min(1, max_norm / norm(u))",
     .paper = "Pascanu, Mikolov & Bengio, On the difficulty of training recurrent neural networks, ICML 2013",
@@ -102,17 +88,13 @@ const gd_link_class gd_link_clip_norm = {
     .example = "clip_norm(1, dim=\"global\") | adam | lr(0.001)",
     GD_FIELDS(clip_fields),
     .rule = clip_norm_rule,
-    .along_axes = along_axes,
-};
+    .along_axes = along_axes);
 
-const gd_link_class gd_link_normalize = {
-    .name = "normalize",
-    .family = "clipping",
+GD_LINK(clipping, normalize,
     .summary = "scales the update to a norm",
     .formula = "u * norm_value / norm(u)",
     .cost = "one more pass, for the norm",
     .example = "normalize | lr(0.1)",
     GD_FIELDS(normalize_fields),
     .rule = normalize_rule,
-    .along_axes = along_axes,
-};
+    .along_axes = along_axes);

@@ -120,22 +120,12 @@ static gd_status conjugate_apply(const gd_transform *t)
 
 #define CONJUGATE(NAME, FIELDS, SUMMARY, FORMULA, PAPER)                              \
     static gd_status NAME##_update(const gd_transform *t) { return update(t, NAME); } \
-    const gd_link_class gd_link_##NAME = {                                            \
-        .spread = GD_SPREAD_VECTOR,                                                   \
-        .name = #NAME,                                                                \
-        .family = "conjugate_gradient",                                               \
-        .summary = SUMMARY,                                                           \
-        .formula = FORMULA ";  d = u + beta d;  d",                                   \
-        .cost = "a few dot products; two vectors",                                    \
-        .example = #NAME " | strong_wolfe",                                           \
-        .paper = PAPER,                                                               \
-        GD_FIELDS(FIELDS),                                                            \
-        GD_SLOTS(slots),                                                              \
-        .update_tensors = NAME##_update,                                              \
-        .apply_tensors = conjugate_apply,                                             \
-        .traits.whole_settings = true,                                                \
-        .traits.reads_only = true,                                                    \
-    };
+    GD_LINK(conjugate_gradient, NAME, .spread = GD_SPREAD_VECTOR, .summary = SUMMARY, \
+            .formula = FORMULA ";  d = u + beta d;  d", \
+            .cost = "a few dot products; two vectors", .example = #NAME " | strong_wolfe", \
+            .paper = PAPER, GD_FIELDS(FIELDS), GD_SLOTS(slots), .update_tensors = NAME##_update, \
+            .apply_tensors = conjugate_apply, .traits.whole_settings = true, \
+            .traits.reads_only = true);
 
 CONJUGATE(conjugate_descent, fields, "conjugate gradients, Fletcher's conjugate descent", "beta = u u / d v",
           "Fletcher, Practical methods of optimization, 1987")

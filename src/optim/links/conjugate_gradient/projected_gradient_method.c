@@ -18,9 +18,8 @@ static gd_status projected_gradient_method_pair(gd_dense *d)
 
 GD_DENSE_LINK(projected_gradient_method, .diagonal = false)
 
-const gd_link_class gd_link_projected_gradient_method = {
+GD_LINK(conjugate_gradient, projected_gradient_method,
     GD_DENSE_OPERATIONS(projected_gradient_method),
-    .family = "conjugate_gradient",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .state_bytes = gd_dense_bytes,
@@ -28,5 +27,4 @@ const gd_link_class gd_link_projected_gradient_method = {
     .summary = "gradients projected away from where earlier steps went",
     .formula = "P = P - P y (P y)^T / y P y;  P u",
     .paper = "Pearson, Variable metric methods of minimisation, 1969",
-    .example = "projected_gradient_method | strong_wolfe",
-};
+    .example = "projected_gradient_method | strong_wolfe");

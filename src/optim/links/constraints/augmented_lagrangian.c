@@ -295,10 +295,8 @@ static gd_status augmented_step(gd_link *link, gd_var *var)
     return gd_link_step(gd_link_child(link, "inner"), var);
 }
 
-const gd_link_class gd_link_augmented_lagrangian = {
+GD_LINK(constraints, augmented_lagrangian,
     .spread = GD_SPREAD_WHOLE,
-    .name = "augmented_lagrangian",
-    .family = "constraints",
     .summary = "minimises under the constraints of the objective",
     .formula = "inner on f + l h + r/2 |h|^2 + (|max(0, m + r g)|^2 - |m|^2) / (2 r)",
     .paper = "Bertsekas, Constrained Optimization and Lagrange Multiplier Methods, 1982",
@@ -306,5 +304,4 @@ const gd_link_class gd_link_augmented_lagrangian = {
     .example = "augmented_lagrangian([lbfgs | strong_wolfe])",
     GD_FIELDS(fields),
     .step = augmented_step,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

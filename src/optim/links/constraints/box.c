@@ -78,10 +78,8 @@ static gd_status box_step(gd_link *link, gd_var *var)
     return status ? status : gd_var_set_bounds(var, low, high);
 }
 
-const gd_link_class gd_link_box = {
+GD_LINK(constraints, box,
     .spread = GD_SPREAD_VECTOR,
-    .name = "box",
-    .family = "constraints",
     .summary = "keeps the parameters between bounds",
     .formula = "low <= p <= high; the links after it see g with 0 where a bound holds",
     .paper = "Bertsekas, Projected Newton methods for optimization problems with simple constraints, 1982",
@@ -92,5 +90,4 @@ const gd_link_class gd_link_box = {
     .step = box_step,
     .traits.own_settings = true,
     .traits.acts_first = true,
-    .traits.moves_params = true,
-};
+    .traits.moves_params = true);

@@ -29,10 +29,8 @@ static const gd_field fields[] = {
               "exact where the objective has second derivatives, or a model"),
 };
 
-const gd_link_class gd_link_nlp = {
+GD_LINK(constraints, nlp,
     .spread = GD_SPREAD_WHOLE,
-    .name = "nlp",
-    .family = "constraints",
     .summary = "minimises under constraints and bounds with second derivatives",
     .formula = "least f where h = 0, g <= 0 and bounds hold",
     .paper =
@@ -44,5 +42,4 @@ const gd_link_class gd_link_nlp = {
     .step = gd_link_step_nlp,
     .state_bytes = gd_link_nlp_bytes,
     .traits.needs_closure = true,
-    .traits.moves_params = true,
-};
+    .traits.moves_params = true);

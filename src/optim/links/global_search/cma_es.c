@@ -342,10 +342,8 @@ static int64_t cma_es_bytes(const gd_link *link, gd_tensor *const *params, int c
     return (6 * n + 2 * n * n) * (int64_t)sizeof(double);
 }
 
-const gd_link_class gd_link_cma_es = {
+GD_LINK(global_search, cma_es,
     .spread = GD_SPREAD_WHOLE,
-    .name = "cma_es",
-    .family = "global_search",
     .summary = "generations of random points that learn where to go, from losses alone, with restarts",
     .formula =
         "x_k = m + sigma s y_k, y_k ~ N(0, C);  m += sigma s sum w_k y_k;  C and sigma from y_k and their paths;  u = p - best",
@@ -357,5 +355,4 @@ const gd_link_class gd_link_cma_es = {
     GD_FIELDS(fields),
     .step = cma_es_step,
     .state_bytes = cma_es_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

@@ -215,10 +215,8 @@ static int64_t differential_evolution_bytes(const gd_link *link, gd_tensor *cons
     return n ? (2 * n + count_of(link, n) * (n + 1)) * (int64_t)sizeof(double) : 0;
 }
 
-const gd_link_class gd_link_differential_evolution = {
+GD_LINK(global_search, differential_evolution,
     .spread = GD_SPREAD_WHOLE,
-    .name = "differential_evolution",
-    .family = "global_search",
     .summary = "a population of points whose differences are the steps it tries, from losses alone",
     .formula = "v = best + F (a - b) in some elements of x_i;  x_i = v where f(v) <= f(x_i);  u = p - best",
     .paper =
@@ -228,5 +226,4 @@ const gd_link_class gd_link_differential_evolution = {
     GD_FIELDS(fields),
     .step = differential_evolution_step,
     .state_bytes = differential_evolution_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

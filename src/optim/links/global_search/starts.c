@@ -303,10 +303,8 @@ static int64_t basin_hopping_bytes(const gd_link *link, gd_tensor *const *params
 
 /* ---- classes ---- */
 
-const gd_link_class gd_link_basin_hopping = {
+GD_LINK(global_search, basin_hopping,
     .spread = GD_SPREAD_WHOLE,
-    .name = "basin_hopping",
-    .family = "global_search",
     .summary =
         "a chain again and again, each time a random step away from the last minimum that was accepted",
     .formula =
@@ -317,13 +315,10 @@ const gd_link_class gd_link_basin_hopping = {
     GD_FIELDS(hop_fields),
     .step = basin_hopping_step,
     .state_bytes = basin_hopping_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);
 
-const gd_link_class gd_link_multi_start = {
+GD_LINK(global_search, multi_start,
     .spread = GD_SPREAD_WHOLE,
-    .name = "multi_start",
-    .family = "global_search",
     .summary = "a chain from several starts, spread evenly; the lowest minimum counts",
     .formula = "u = inner(u);  at a minimum: the next of n starts",
     .cost = "that of inner, for n minima; n starts",
@@ -331,5 +326,4 @@ const gd_link_class gd_link_multi_start = {
     GD_FIELDS(start_fields),
     .step = multi_start_step,
     .state_bytes = multi_start_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

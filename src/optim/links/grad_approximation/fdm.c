@@ -143,10 +143,8 @@ static gd_status estimate(gd_link *link, gd_var *var, gd_tensor **loss, gd_tenso
 
 static gd_status fdm_step(gd_link *link, gd_var *var) { return gd_estimate_step(link, var, estimate); }
 
-const gd_link_class gd_link_fdm = {
+GD_LINK(grad_approximation, fdm,
     .spread = GD_SPREAD_WHOLE,
-    .name = "fdm",
-    .family = "grad_approximation",
     .summary = "gradients by finite differences",
     .formula = "g_i = (f(p + h e_i) - f(p - h e_i)) / 2 h",
     .cost =
@@ -155,5 +153,4 @@ const gd_link_class gd_link_fdm = {
     GD_FIELDS(fields),
     .step = fdm_step,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);

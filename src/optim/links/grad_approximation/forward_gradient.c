@@ -169,10 +169,8 @@ static gd_status spsa1_step(gd_link *link, gd_var *var)
     return status ? status : gd_estimate_step(link, var, spsa1_estimate);
 }
 
-const gd_link_class gd_link_forward_gradient = {
+GD_LINK(grad_approximation, forward_gradient,
     .spread = GD_SPREAD_VECTOR,
-    .name = "forward_gradient",
-    .family = "grad_approximation",
     .summary = "gradient from slopes along random directions",
     .formula = "g = mean of (g.z) z",
     .paper = "Baydin et al., Gradients without backpropagation, 2022",
@@ -182,13 +180,10 @@ const gd_link_class gd_link_forward_gradient = {
     .data_size = sizeof(drawn),
     .step = forward_step,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);
 
-const gd_link_class gd_link_spsa1 = {
+GD_LINK(grad_approximation, spsa1,
     .spread = GD_SPREAD_VECTOR,
-    .name = "spsa1",
-    .family = "grad_approximation",
     .summary = "simultaneous perturbation with one value per sample",
     .formula = "g = mean of z f(p + h z) / h",
     .paper = "Spall, A one-measurement form of simultaneous perturbation stochastic approximation, 1997",
@@ -198,5 +193,4 @@ const gd_link_class gd_link_spsa1 = {
     .data_size = sizeof(drawn),
     .step = spsa1_step,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);

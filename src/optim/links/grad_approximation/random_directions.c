@@ -50,23 +50,13 @@ static gd_status mezo_step(gd_link *link, gd_var *var)
                  : gd_estimate_step(link, var, gd_directions_estimate_in_place);
 }
 
-#define SAMPLED(NAME, FIELDS, STEP, SUMMARY, PAPER)                                                       \
-    const gd_link_class gd_link_##NAME = {                                                                \
-        .spread = GD_SPREAD_VECTOR,                                                                       \
-        .name = #NAME,                                                                                    \
-        .family = "grad_approximation",                                                                   \
-        .summary = SUMMARY,                                                                               \
-        .formula = "g = mean of z (f(p + h z) - f(p - h z)) / 2 h",                                       \
-        .paper = PAPER,                                                                                   \
-        .cost =                                                                                           \
-            "2 n_samples evaluations per step, n_samples and one with formula \"forward\"; no gradients", \
-        .example = #NAME " | lr(0.01)",                                                                   \
-        GD_FIELDS(FIELDS),                                                                                \
-        .data_size = sizeof(gd_directions),                                                               \
-        .step = STEP,                                                                                     \
-        .traits.needs_closure = true,                                                                     \
-        .traits.restores_params = true,                                                                   \
-    };
+#define SAMPLED(NAME, FIELDS, STEP, SUMMARY, PAPER) \
+    GD_LINK(grad_approximation, NAME, .spread = GD_SPREAD_VECTOR, .summary = SUMMARY, \
+            .formula = "g = mean of z (f(p + h z) - f(p - h z)) / 2 h", .paper = PAPER, \
+            .cost = "2 n_samples evaluations per step, n_samples and one with formula \"forward\"; no gradients", \
+            .example = #NAME " | lr(0.01)", GD_FIELDS(FIELDS), \
+            .data_size = sizeof(gd_directions), .step = STEP, .traits.needs_closure = true, \
+            .traits.restores_params = true);
 
 SAMPLED(gaussian_smoothing, smoothing_fields, sampled_step, "gradient of the loss smoothed by a gaussian",
         "Nesterov & Spokoiny, Random gradient-free minimization of convex functions, 2017")

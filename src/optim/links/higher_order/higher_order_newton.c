@@ -30,13 +30,7 @@
 #define CROSSOVER  0.7
 
 static const gd_field fields[] = {
-    {.name = "order",
-     .kinds = GD_SET_REAL,
-     .fallback = {.kind = GD_SET_REAL, .real = 4},
-     .low = 1,
-     .high = MOST_ORDER,
-     .integer = true,
-     .help = "terms of the Taylor series"},
+    GD_INT("order", 4, 1, MOST_ORDER, "terms of the Taylor series"),
     GD_CHOICE("trust_method", "bounds", "bounds|proximal",
               "a box around the point, or a power of the distance"),
     GD_REAL("nplus", 3.5, 1, INFINITY, "factor of the radius after a very good step"),
@@ -46,12 +40,9 @@ static const gd_field fields[] = {
     GD_REAL_OR_NONE("init", 0, INFINITY, "first radius; none: 1"),
     GD_REAL("eta", 1e-6, 0, INFINITY, "ratio of actual to predicted decrease above which a step is taken"),
     GD_INT("max_attempts", 10, 1, 1e9, "radii tried in a step"),
-    {.name = "boundary_tol",
-     .kinds = GD_SET_REAL | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_REAL, .real = 0.01},
-     .low = 0,
-     .high = 1,
-     .help = "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"},
+    GD_REAL_OR_OFF(
+        "boundary_tol", 0.01, 0, 1,
+        "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"),
     GD_INT_OR_NONE("de_iters", 1, 1e6,
                    "generations of differential evolution on the model; none: it is left out"),
     GD_FIXED_FLAG("vectorize", true, "rows of derivatives are always made together"),
@@ -680,10 +671,8 @@ static gd_status higher_order_newton_step(gd_link *link, gd_var *var)
     return status;
 }
 
-const gd_link_class gd_link_higher_order_newton = {
+GD_LINK(higher_order, higher_order_newton,
     .spread = GD_SPREAD_WHOLE,
-    .name = "higher_order_newton",
-    .family = "higher_order",
     .summary = "Newton's method with third and higher derivatives in a trust region",
     .formula = "argmin of sum_k T_k d^k / k!, k <= order, in |d_i| <= radius",
     .paper =
@@ -695,5 +684,4 @@ const gd_link_class gd_link_higher_order_newton = {
     .example = "higher_order_newton(3)",
     GD_FIELDS(fields),
     .step = higher_order_newton_step,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

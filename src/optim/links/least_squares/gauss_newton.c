@@ -90,10 +90,8 @@ static gd_linop *gauss_newton_hessian(gd_link *link, gd_var *var)
     return NULL;
 }
 
-const gd_link_class gd_link_gauss_newton = {
+GD_LINK(least_squares, gauss_newton,
     .spread = GD_SPREAD_WHOLE,
-    .name = "gauss_newton",
-    .family = "least_squares",
     .summary = "Gauss-Newton step for residuals",
     .formula = "d = (J^T J + reg I)^-1 J^T r",
     .paper = "Bjorck, Numerical Methods for Least Squares Problems, SIAM 1996, 9.2",
@@ -106,5 +104,4 @@ const gd_link_class gd_link_gauss_newton = {
     .hessian = gauss_newton_hessian,
     .reset = forget,
     .destroy = forget,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

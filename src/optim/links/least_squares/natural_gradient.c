@@ -61,9 +61,7 @@ static gd_status natural_gradient_step(gd_link *link, gd_var *var)
     return status ? status : gd_var_set_update_vector(var, u);
 }
 
-const gd_link_class gd_link_natural_gradient = {
-    .name = "natural_gradient",
-    .family = "least_squares",
+GD_LINK(least_squares, natural_gradient,
     .spread = GD_SPREAD_WHOLE,
     .summary = "the natural gradient of a loss that is a vector",
     .formula =
@@ -73,5 +71,4 @@ const gd_link_class gd_link_natural_gradient = {
     .example = "natural_gradient | lr(0.1)",
     GD_FIELDS(fields),
     .step = natural_gradient_step,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

@@ -5,14 +5,11 @@
 
 static gd_status sum_of_squares_step(gd_link *link, gd_var *var) { return gd_var_want_residuals(var, link); }
 
-const gd_link_class gd_link_sum_of_squares = {
+GD_LINK(least_squares, sum_of_squares,
     .spread = GD_SPREAD_WHOLE,
-    .name = "sum_of_squares",
-    .family = "least_squares",
     .summary = "minimises the sum of squares of the objective's vector",
     .formula = "loss = sum(r^2)",
     .cost = "nothing beyond the evaluation",
     .example = "sum_of_squares | lbfgs | strong_wolfe",
     .step = sum_of_squares_step,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

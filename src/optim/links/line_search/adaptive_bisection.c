@@ -48,10 +48,8 @@ static gd_status adaptive_bisection_step(gd_link *link, gd_var *var)
     return gd_line_end(line, accepted, status);
 }
 
-const gd_link_class gd_link_adaptive_bisection = {
+GD_LINK(line_search, adaptive_bisection,
     .spread = GD_SPREAD_VECTOR,
-    .name = "adaptive_bisection",
-    .family = "line_search",
     .summary = "doubles or halves the last step while the loss falls",
     .formula = "a u with the lowest f(p - a u) of a nplus^k, or of a nminus^k where f(p - a u) >= f(p)",
     .cost = "1 evaluation per trial step without gradient, two or three per step; a copy of the parameters",
@@ -59,5 +57,4 @@ const gd_link_class gd_link_adaptive_bisection = {
     GD_FIELDS(fields),
     .step = adaptive_bisection_step,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);

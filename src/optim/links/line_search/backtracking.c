@@ -136,10 +136,8 @@ static gd_status adaptive_step(gd_link *link, gd_var *var)
     return gd_line_end(line, accepted, status);
 }
 
-const gd_link_class gd_link_backtracking = {
+GD_LINK(line_search, backtracking,
     .spread = GD_SPREAD_VECTOR,
-    .name = "backtracking",
-    .family = "line_search",
     .summary = "shrinks the step until the loss decreases enough",
     .formula = "a u with the first a = init beta^k such that f(p - a u) <= f(p) - c a <g, u>",
     .paper = "Armijo, Minimization of functions having Lipschitz continuous first partial derivatives, 1966",
@@ -149,13 +147,10 @@ const gd_link_class gd_link_backtracking = {
     GD_FIELDS(fields),
     .step = backtracking_step,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);
 
-const gd_link_class gd_link_adaptive_backtracking = {
+GD_LINK(line_search, adaptive_backtracking,
     .spread = GD_SPREAD_VECTOR,
-    .name = "adaptive_backtracking",
-    .family = "line_search",
     .summary = "backtracking that learns where to start",
     .formula = "as backtracking; the next search starts target_iters tries above what this one found",
     .cost =
@@ -164,5 +159,4 @@ const gd_link_class gd_link_adaptive_backtracking = {
     GD_FIELDS(adaptive_fields),
     .step = adaptive_step,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);

@@ -341,10 +341,8 @@ static gd_status strong_wolfe_step(gd_link *link, gd_var *var)
     return gd_line_end(s.line, s.sign * s.accepted, status);
 }
 
-const gd_link_class gd_link_strong_wolfe = {
+GD_LINK(line_search, strong_wolfe,
     .spread = GD_SPREAD_VECTOR,
-    .name = "strong_wolfe",
-    .family = "line_search",
     .summary = "finds a step that satisfies the strong Wolfe conditions",
     .formula = "a u with f(p - a u) <= f(p) - c1 a <g, u> and |<g(p - a u), u>| <= c2 |<g, u>|",
     .paper = "Nocedal & Wright, Numerical Optimization, 2nd ed. 2006, algorithms 3.5 and 3.6",
@@ -353,5 +351,4 @@ const gd_link_class gd_link_strong_wolfe = {
     GD_FIELDS(fields),
     .step = strong_wolfe_step,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);

@@ -56,28 +56,22 @@ static gd_status alternate_step(gd_link *link, gd_var *var) { return take_turn(l
 
 static gd_status switch_step(gd_link *link, gd_var *var) { return take_turn(link, var, false); }
 
-const gd_link_class gd_link_alternate = {
+GD_LINK(misc, alternate,
     .spread = GD_SPREAD_VECTOR,
-    .name = "alternate",
-    .family = "misc",
     .summary = "chains that take turns, again and again",
     .formula = "module_i(u), i the next one every `steps` steps, after the last the first",
     .cost = "that of the chain whose turn it is; the state of all of them",
     .example = "alternate(adam, lion, steps=10) | lr(0.001)",
     GD_FIELDS(alternate_fields),
     .step = alternate_step,
-    .check = check_turns,
-};
+    .check = check_turns);
 
-const gd_link_class gd_link_switch = {
+GD_LINK(misc, switch,
     .spread = GD_SPREAD_VECTOR,
-    .name = "switch",
-    .family = "misc",
     .summary = "one chain after the other, and then the last",
     .formula = "module_i(u), i the next one every `steps` steps, up to the last",
     .cost = "that of the chain whose turn it is; the state of all of them",
     .example = "switch(adam, [heavy_ball | lr(0.1)], steps=100) | lr(0.001)",
     GD_FIELDS(switch_fields),
     .step = switch_step,
-    .check = check_turns,
-};
+    .check = check_turns);

@@ -34,9 +34,7 @@ static gd_tensor *average_of(gd_link *link, gd_tensor *param)
     return gd_link_has_state(link, param, "average") ? gd_link_state(link, param, "average") : param;
 }
 
-const gd_link_class gd_link_asgd = {
-    .name = "asgd",
-    .family = "misc",
+GD_LINK(misc, asgd,
     .summary = "averaged gradient descent",
     .formula = "e = lr / (1 + lambd lr (t - 1))^alpha;  x = e (u + lambd p);  "
                "a = a + (p - x - a) / max(1, t - 1 - t0);  x",
@@ -45,5 +43,4 @@ const gd_link_class gd_link_asgd = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = asgd_rule,
-    .evaluated = average_of,
-};
+    .evaluated = average_of);

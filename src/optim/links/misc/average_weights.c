@@ -51,9 +51,7 @@ static gd_tensor *average_of(gd_link *link, gd_tensor *param)
     return *count > 0 ? gd_link_state(link, param, "average") : param;
 }
 
-const gd_link_class gd_link_ema_weights = {
-    .name = "ema_weights",
-    .family = "misc",
+GD_LINK(misc, ema_weights,
     .summary = "a decaying average of the parameters, to evaluate with",
     .formula = "x = p - u;  a_0 = x;  a = decay a + (1 - decay) x;  u",
     .paper = "Polyak & Juditsky, Acceleration of stochastic approximation by averaging, 1992",
@@ -62,12 +60,9 @@ const gd_link_class gd_link_ema_weights = {
     GD_SLOTS(slots),
     GD_SCALARS(scalars),
     .rule = ema_weights_rule,
-    .evaluated = average_of,
-};
+    .evaluated = average_of);
 
-const gd_link_class gd_link_swa = {
-    .name = "swa",
-    .family = "misc",
+GD_LINK(misc, swa,
     .summary = "the mean of the parameters so far, to evaluate with",
     .formula = "x = p - u;  a = a + (x - a) / t;  u",
     .paper = "Izmailov et al., Averaging weights leads to wider optima and better generalization, UAI 2018",
@@ -76,5 +71,4 @@ const gd_link_class gd_link_swa = {
     GD_SLOTS(slots),
     GD_SCALARS(scalars),
     .rule = swa_rule,
-    .evaluated = average_of,
-};
+    .evaluated = average_of);

@@ -39,29 +39,19 @@ static gd_status fill_loss_step(gd_link *link, gd_var *var)
     return status ? status : gd_var_set_update(var, filled);
 }
 
-#define BY_LOSS(NAME, SUMMARY, FORMULA, EXAMPLE)               \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,       \
-                                          .family = "misc",    \
-                                          .summary = SUMMARY,  \
-                                          .formula = FORMULA,  \
-                                          .example = EXAMPLE,  \
-                                          GD_FIELDS(fields),   \
-                                          .rule = NAME##_rule, \
-                                          .traits.uses_loss = true}
+#define BY_LOSS(NAME, SUMMARY, FORMULA, EXAMPLE) \
+    GD_RULE_LINK(misc, NAME, SUMMARY, FORMULA, EXAMPLE, GD_FIELDS(fields), .traits.uses_loss = true)
 
 BY_LOSS(mul_by_loss, "multiplies the update by the loss", "u alpha max(f, min_value)",
         "mul_by_loss | lr(0.001)");
 BY_LOSS(div_by_loss, "divides the update by the loss", "u / (alpha max(f, min_value))",
         "div_by_loss | lr(0.1)");
 
-const gd_link_class gd_link_fill_loss = {
-    .name = "fill_loss",
-    .family = "misc",
+GD_LINK(misc, fill_loss,
     .summary = "the loss in every element",
     .formula = "alpha f",
     .cost = "an evaluation where there was none; a pass that writes",
     .example = "mul([fill_loss | sqrt]) | lr(0.01)",
     GD_FIELDS(fill_fields),
     .step = fill_loss_step,
-    .spread = GD_SPREAD_FLAT,
-};
+    .spread = GD_SPREAD_FLAT);

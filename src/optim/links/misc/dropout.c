@@ -20,13 +20,10 @@ static gd_value dropout_rule(gd_rule *r, gd_value u)
     return gd_rule_mul(r, left, gd_rule_where(r, gd_rule_eq(r, norm, zero), zero, scale));
 }
 
-const gd_link_class gd_link_dropout = {
-    .name = "dropout",
-    .family = "misc",
+GD_LINK(misc, dropout,
     .summary = "sets random elements of the update to zero",
     .formula = "~ 0 with probability p, else u",
     .cost = "element-wise, one pass with its neighbours; graft: one more, for the norms",
     .example = "dropout(0.2) | adam | lr(0.001)",
     GD_FIELDS(fields),
-    .rule = dropout_rule,
-};
+    .rule = dropout_rule);

@@ -79,10 +79,8 @@ static gd_status escape_annealing_step(gd_link *link, gd_var *var)
     return status ? status : gd_link_keep(link, "still", stuck ? 0 : still);
 }
 
-const gd_link_class gd_link_escape_annealing = {
+GD_LINK(misc, escape_annealing,
     .spread = GD_SPREAD_VECTOR,
-    .name = "escape_annealing",
-    .family = "misc",
     .summary = "random tries near by where nothing moves any more",
     .formula =
         "after n_tol steps with max|p - p'| <= tol: the first p + U(-r, r) with a lower loss, r = max_region i / max_iter",
@@ -91,5 +89,4 @@ const gd_link_class gd_link_escape_annealing = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .step = escape_annealing_step,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

@@ -56,15 +56,12 @@ static gd_status accumulation_step(gd_link *link, gd_var *var)
     return GD_OK;
 }
 
-const gd_link_class gd_link_gradient_accumulation = {
+GD_LINK(misc, gradient_accumulation,
     .spread = GD_SPREAD_VECTOR,
-    .name = "gradient_accumulation",
-    .family = "misc",
     .summary = "gathers n updates before one is let through",
     .formula = "every n-th step: (u_1 + ... + u_n) / n",
     .cost = "one pass; the links after it run every n-th step",
     .example = "gradient_accumulation(4) | adam | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .step = accumulation_step,
-};
+    .step = accumulation_step);

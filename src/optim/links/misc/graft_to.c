@@ -8,15 +8,8 @@
  * zero stays zero.  No state.  Two passes: the norms, then the rest. */
 #include "gradus/link.h"
 
-#define GRAFT_FIELDS(EPS, HELP)                                                \
-    GD_FLAG("tensorwise", false, "norms of each tensor; false: one over all"), \
-        {.name = "ord",                                                        \
-         .kinds = GD_SET_REAL,                                                 \
-         .fallback = {.kind = GD_SET_REAL, .real = 2},                         \
-         .low = 1e-3,                                                          \
-         .high = INFINITY,                                                     \
-         .structural = true,                                                   \
-         .help = "order of the norm"},                                         \
+#define GRAFT_FIELDS(EPS, HELP)                                                               \
+    GD_FLAG("tensorwise", false, "norms of each tensor; false: one over all"), GD_NORM_ORDER, \
         GD_REAL("eps", EPS, 0, INFINITY, HELP), GD_TARGET
 
 static const gd_field fields[] = {GRAFT_FIELDS(1e-6, "least norm of the direction to divide by")};
@@ -47,16 +40,9 @@ static gd_value graft_to_params_rule(gd_rule *r, gd_value u)
 
 #define PAPER \
     "Agarwal, Anil, Hazan, Koren & Zhang, Disentangling adaptive gradient methods from learning rates, 2020"
-#define GRAFT(NAME, FIELDS, SUMMARY, FORMULA, EXAMPLE)                            \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,                          \
-                                          .family = "misc",                       \
-                                          .summary = SUMMARY,                     \
-                                          .formula = FORMULA,                     \
-                                          .paper = PAPER,                         \
-                                          .cost = "one more pass, for the norms", \
-                                          .example = EXAMPLE,                     \
-                                          GD_FIELDS(FIELDS),                      \
-                                          .rule = NAME##_rule}
+#define GRAFT(NAME, FIELDS, SUMMARY, FORMULA, EXAMPLE)                  \
+    GD_RULE_LINK(misc, NAME, SUMMARY, FORMULA, EXAMPLE, .paper = PAPER, \
+                 .cost = "one more pass, for the norms", GD_FIELDS(FIELDS))
 
 GRAFT(graft_to_grad, fields, "direction of the update, norm of the gradient", "u norm(g) / max(norm(u), eps)",
       "adam | graft_to_grad | lr(0.01)");

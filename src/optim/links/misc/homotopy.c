@@ -35,18 +35,9 @@ static gd_tensor *exponential(void *user, gd_tensor *loss)
         (void)link;                                          \
         return gd_var_reformulate(var, function, NULL);      \
     }                                                        \
-    const gd_link_class gd_link_##NAME = {                   \
-        .spread = GD_SPREAD_WHOLE,                           \
-        .name = #NAME,                                       \
-        .family = "misc",                                    \
-        .summary = SUMMARY,                                  \
-        .formula = FORMULA,                                  \
-        .cost = "nothing beyond the evaluation",             \
-        .example = #NAME " | lbfgs | strong_wolfe",          \
-        .step = NAME##_step,                                 \
-        .traits.needs_closure = true,                        \
-        .traits.restores_params = true,                      \
-    };
+    GD_LINK(misc, NAME, .spread = GD_SPREAD_WHOLE, .summary = SUMMARY, .formula = FORMULA, \
+            .cost = "nothing beyond the evaluation", .example = #NAME " | lbfgs | strong_wolfe", \
+            .step = NAME##_step, .traits.needs_closure = true, .traits.restores_params = true);
 
 HOMOTOPY(exp_homotopy, exponential, "minimises the exponential of the loss", "loss -> exp(loss)")
 HOMOTOPY(log_homotopy, logarithm, "minimises the logarithm of the loss", "loss -> log(loss + 1e-12)")

@@ -21,14 +21,11 @@ static gd_value hpu_rule(gd_rule *r, gd_value u)
     return gd_rule_div(r, y, gd_rule_where(r, moved, length, gd_rule_const(r, 1)));
 }
 
-const gd_link_class gd_link_hpu_estimate = {
-    .name = "hpu_estimate",
-    .family = "misc",
+GD_LINK(misc, hpu_estimate,
     .summary = "the Hessian times the direction of the last step, by differences",
     .formula = "s = norm(p - q);  y = u - w;  q = p;  w = u;  y / s where s > 0, else y",
     .cost = "one more pass, for the norm",
     .example = "sub([hpu_estimate | lr(0.01)]) | lr(0.01)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = hpu_rule,
-};
+    .rule = hpu_rule);

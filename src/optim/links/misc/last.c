@@ -56,15 +56,8 @@ static gd_value last_absolute_ratio_rule(gd_rule *r, gd_value u)
     return ratio(r, gd_rule_abs(r, u), gd_rule_setting(r, "eps"));
 }
 
-#define LAST(NAME, SUMMARY, FORMULA, EXAMPLE, FIELDS)         \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,      \
-                                          .family = "misc",   \
-                                          .summary = SUMMARY, \
-                                          .formula = FORMULA, \
-                                          .example = EXAMPLE, \
-                                          GD_FIELDS(FIELDS),  \
-                                          GD_SLOTS(slots),    \
-                                          .rule = NAME##_rule}
+#define LAST(NAME, SUMMARY, FORMULA, EXAMPLE, FIELDS) \
+    GD_RULE_LINK(misc, NAME, SUMMARY, FORMULA, EXAMPLE, GD_FIELDS(FIELDS), GD_SLOTS(slots))
 
 LAST(last_difference, "the update less the last one", "x = u - w;  w = u;  x",
      "add([last_difference | lr(0.9)]) | lr(0.01)", target_fields);

@@ -22,14 +22,11 @@ static gd_value lookahead_rule(gd_rule *r, gd_value u)
     return gd_rule_where(r, due, gd_rule_sub(r, p, slow), fast);
 }
 
-const gd_link_class gd_link_lookahead = {
-    .name = "lookahead",
-    .family = "misc",
+GD_LINK(misc, lookahead,
     .summary = "slow weights that follow the fast ones of a chain",
     .formula = "every k steps: slow + alpha (p - modules(u) - slow), and p goes there; else modules(u)",
     .paper = "Zhang, Lucas, Hinton & Ba, Lookahead optimizer: k steps forward, 1 step back, NeurIPS 2019",
     .example = "lookahead([adam | lr(0.001)], k=5)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .rule = lookahead_rule,
-};
+    .rule = lookahead_rule);

@@ -90,28 +90,22 @@ static gd_status sequential_step(gd_link *link, gd_var *var)
     return go(link, var, modules, several ? gd_link_children(modules) : 0);
 }
 
-const gd_link_class gd_link_multistep = {
+GD_LINK(misc, multistep,
     .spread = GD_SPREAD_VECTOR,
-    .name = "multistep",
-    .family = "misc",
     .summary = "several steps of a chain as one",
     .formula = "p_0 - p_steps",
     .cost = "steps times the cost of its chain, with an evaluation each",
     .example = "multistep([heavy_ball | lr(0.01)], 3)",
     GD_FIELDS(multistep_fields),
     .step = multistep_step,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);
 
-const gd_link_class gd_link_sequential = {
+GD_LINK(misc, sequential,
     .spread = GD_SPREAD_VECTOR,
-    .name = "sequential",
-    .family = "misc",
     .summary = "each link takes a step of its own, one after the other, as one step",
     .formula = "p_0 - p_n, p_(i+1) = p_i - link_i(gradient at p_i)",
     .cost = "steps times that of its links, with an evaluation for each link",
     .example = "sequential([lr(0.01) | signum | clip_value(0.01)], 2)",
     GD_FIELDS(sequential_fields),
     .step = sequential_step,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

@@ -40,9 +40,7 @@ static gd_status negate_step(gd_link *link, gd_var *var)
     return status;
 }
 
-const gd_link_class gd_link_negate_on_loss_increase = {
-    .name = "negate_on_loss_increase",
-    .family = "misc",
+GD_LINK(misc, negate_on_loss_increase,
     .summary = "undoes updates that lead to a higher loss",
     .formula = "u where f(p - u) <= f(p), else 0",
     .cost = "an evaluation of the loss",
@@ -51,5 +49,4 @@ const gd_link_class gd_link_negate_on_loss_increase = {
     .step = negate_step,
     .traits.needs_closure = true,
     .traits.restores_params = true,
-    .spread = GD_SPREAD_VECTOR,
-};
+    .spread = GD_SPREAD_VECTOR);

@@ -134,30 +134,22 @@ static gd_status scale_step(gd_link *link, gd_var *var)
     return gd_var_set_attr(var, "loss_scale", *scale);
 }
 
-const gd_link_class gd_link_zero_nonfinite = {
-    .name = "zero_nonfinite",
-    .family = "misc",
+GD_LINK(misc, zero_nonfinite,
     .summary = "elements that are not finite become zero",
     .formula = "u where isfinite(u) > 0, else 0",
     .example = "zero_nonfinite | adam | lr(0.001)",
     GD_FIELDS(zero_fields),
-    .rule = zero_rule,
-};
+    .rule = zero_rule);
 
-const gd_link_class gd_link_skip_nonfinite = {
-    .name = "skip_nonfinite",
-    .family = "misc",
+GD_LINK(misc, skip_nonfinite,
     .summary = "skips steps whose update is not finite",
     .formula = "no step where an element of u is not finite",
     .cost = "one more pass, which searches for numbers that are not finite",
     .example = "skip_nonfinite | adam | lr(0.001)",
     .step = skip_step,
-    .spread = GD_SPREAD_VECTOR,
-};
+    .spread = GD_SPREAD_VECTOR);
 
-const gd_link_class gd_link_loss_scale = {
-    .name = "loss_scale",
-    .family = "misc",
+GD_LINK(misc, loss_scale,
     .summary = "gradients of a scaled loss, for dtypes with few bits",
     .formula =
         "grad(scale f) / scale;  not finite: no step, scale backoff;  growth_interval good steps: scale growth",
@@ -168,5 +160,4 @@ const gd_link_class gd_link_loss_scale = {
     .data_size = sizeof(double),
     .step = scale_step,
     .traits.acts_first = true,
-    .spread = GD_SPREAD_VECTOR,
-};
+    .spread = GD_SPREAD_VECTOR);

@@ -58,10 +58,8 @@ static gd_status online_step(gd_link *link, gd_var *var)
     return status ? status : each_child(link, var, gd_link_apply);
 }
 
-const gd_link_class gd_link_online = {
+GD_LINK(misc, online,
     .spread = GD_SPREAD_VECTOR,
-    .name = "online",
-    .family = "misc",
     .summary = "evaluates at the previous parameters too, for mini-batches",
     .formula = "update at p_(t-1), update at p_t, apply",
     .cost = "one more evaluation per step, at the parameters of the step before",
@@ -69,5 +67,4 @@ const gd_link_class gd_link_online = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .step = online_step,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

@@ -96,10 +96,8 @@ static gd_status step_at(gd_link *link, gd_var *var, gd_status (*draw)(gd_link *
 static gd_status perturb_step(gd_link *link, gd_var *var) { return step_at(link, var, perturbation); }
 static gd_status dropout_step(gd_link *link, gd_var *var) { return step_at(link, var, dropout_way); }
 
-const gd_link_class gd_link_perturb_weights = {
+GD_LINK(misc, perturb_weights,
     .spread = GD_SPREAD_VECTOR,
-    .name = "perturb_weights",
-    .family = "misc",
     .summary = "loss and gradient at weights with noise",
     .formula = "g(p + alpha mean|p| z)",
     .cost = "a copy of the parameters during evaluations, and the noise",
@@ -107,13 +105,10 @@ const gd_link_class gd_link_perturb_weights = {
     GD_FIELDS(perturb_fields),
     .step = perturb_step,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);
 
-const gd_link_class gd_link_weight_dropout = {
+GD_LINK(misc, weight_dropout,
     .spread = GD_SPREAD_VECTOR,
-    .name = "weight_dropout",
-    .family = "misc",
     .summary = "loss and gradient with some weights 0",
     .formula = "the gradient at m w |w| / |m w|, w the parameters, m = 0 with probability p, else 1",
     .cost = "a copy of the parameters during evaluations, and the perturbation",
@@ -121,5 +116,4 @@ const gd_link_class gd_link_weight_dropout = {
     GD_FIELDS(dropout_fields),
     .step = dropout_step,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);

@@ -35,16 +35,9 @@ static gd_status print_update_step(gd_link *link, gd_var *var)
     return gd_error(gd_var_ctx(var));
 }
 
-#define PRINT(NAME, SUMMARY, COST, EXAMPLE, FIELDS)            \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,       \
-                                          .family = "misc",    \
-                                          .summary = SUMMARY,  \
-                                          .formula = "u",      \
-                                          .cost = COST,        \
-                                          .example = EXAMPLE,  \
-                                          GD_FIELDS(FIELDS),   \
-                                          .step = NAME##_step, \
-                                          .spread = GD_SPREAD_WHOLE}
+#define PRINT(NAME, SUMMARY, COST, EXAMPLE, FIELDS) \
+    GD_LINK(misc, NAME, .summary = SUMMARY, .formula = "u", .cost = COST, .example = EXAMPLE, \
+            GD_FIELDS(FIELDS), .step = NAME##_step, .spread = GD_SPREAD_WHOLE)
 
 PRINT(print_loss, "shows the loss", "nothing where a later link asks for the gradient",
       "print_loss | adam | lr(0.01)", loss_fields);

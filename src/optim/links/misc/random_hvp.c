@@ -57,10 +57,8 @@ static int64_t random_hvp_bytes(const gd_link *link, gd_tensor *const *params, i
     return gd_link_slot_bytes(gd_link_real(link, "update_freq", NULL) > 1, params, count);
 }
 
-const gd_link_class gd_link_random_hvp = {
+GD_LINK(misc, random_hvp,
     .spread = GD_SPREAD_VECTOR,
-    .name = "random_hvp",
-    .family = "misc",
     .summary = "a product of the Hessian with a random vector",
     .formula = "u = mean H z",
     .cost = "n_samples products with the Hessian every update_freq steps, each about two gradients",
@@ -70,5 +68,4 @@ const gd_link_class gd_link_random_hvp = {
     .step = random_hvp_step,
     .state_bytes = random_hvp_bytes,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);

@@ -79,10 +79,8 @@ static gd_status random_reinitialize_step(gd_link *link, gd_var *var)
     return status ? status : gd_link_keep(link, "steps", steps + 1);
 }
 
-const gd_link_class gd_link_random_reinitialize = {
+GD_LINK(misc, random_reinitialize,
     .spread = GD_SPREAD_WHOLE,
-    .name = "random_reinitialize",
-    .family = "misc",
     .summary = "now and then some weights go back to what they were at first",
     .formula = "with probability p_reinit: p = stored with probability p_weights, element by element",
     .cost = "a copy of the parameters",
@@ -90,5 +88,4 @@ const gd_link_class gd_link_random_reinitialize = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .step = random_reinitialize_step,
-    .traits.acts_first = true,
-};
+    .traits.acts_first = true);

@@ -11,12 +11,9 @@ static gd_value relative_rule(gd_rule *r, gd_value u)
     return gd_rule_mul(r, u, size);
 }
 
-const gd_link_class gd_link_relative = {
-    .name = "relative",
-    .family = "misc",
+GD_LINK(misc, relative,
     .summary = "multiplies the update by the magnitudes of the parameters",
     .formula = "u max(abs(p), min_value)",
     .example = "adam | relative | lr(0.01)",
     GD_FIELDS(fields),
-    .rule = relative_rule,
-};
+    .rule = relative_rule);

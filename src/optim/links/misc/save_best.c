@@ -35,14 +35,11 @@ static gd_status save_best_step(gd_link *link, gd_var *var)
     return status ? status : publish(link, var, loss);
 }
 
-const gd_link_class gd_link_save_best = {
+GD_LINK(misc, save_best,
     .spread = GD_SPREAD_VECTOR,
-    .name = "save_best",
-    .family = "misc",
     .summary = "remembers the parameters with the lowest loss",
     .formula = "best = p where f(p) < f(best)",
     .cost = "a copy of the parameters whenever the loss is the lowest so far",
     .example = "adam | lr(0.01) | save_best",
     GD_SLOTS(slots),
-    .step = save_best_step,
-};
+    .step = save_best_step);

@@ -50,9 +50,7 @@ static gd_tensor *average_of(gd_link *link, gd_tensor *param)
     return gd_mul_scalar(gd_sub(param, gd_mul_scalar(z, 1 - beta)), 1 / beta);
 }
 
-const gd_link_class gd_link_schedule_free = {
-    .name = "schedule_free",
-    .family = "misc",
+GD_LINK(misc, schedule_free,
     .summary = "averages the steps of a chain instead of lowering its learning rate",
     .formula =
         "z = z - lr modules(u);  c = l^2 / sum of l^2, l the largest lr so far;  x = (1 - c) x + c z;  p = (1 - beta) z + beta x",
@@ -62,5 +60,4 @@ const gd_link_class gd_link_schedule_free = {
     GD_SLOTS(slots),
     GD_SCALARS(scalars),
     .rule = schedule_free_rule,
-    .evaluated = average_of,
-};
+    .evaluated = average_of);

@@ -8,14 +8,8 @@ static gd_value grad_sign_rule(gd_rule *r, gd_value u) { return gd_rule_copysign
 
 static gd_value update_sign_rule(gd_rule *r, gd_value u) { return gd_rule_copysign(r, gd_rule_grad(r), u); }
 
-#define SIGNS(NAME, SUMMARY, FORMULA, EXAMPLE)                \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,      \
-                                          .family = "misc",   \
-                                          .summary = SUMMARY, \
-                                          .formula = FORMULA, \
-                                          .example = EXAMPLE, \
-                                          GD_FIELDS(fields),  \
-                                          .rule = NAME##_rule}
+#define SIGNS(NAME, SUMMARY, FORMULA, EXAMPLE) \
+    GD_RULE_LINK(misc, NAME, SUMMARY, FORMULA, EXAMPLE, GD_FIELDS(fields))
 
 SIGNS(grad_sign, "the update with the signs of the gradient", "copysign(u, g)",
       "adam | grad_sign | lr(0.001)");

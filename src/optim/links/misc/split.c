@@ -23,15 +23,12 @@ static int split_part(const gd_link *link, const gd_tensor *param)
     return !yes && gd_link_child(link, "true") ? 1 : 0;
 }
 
-const gd_link_class gd_link_split = {
+GD_LINK(misc, split,
     .spread = GD_SPREAD_TENSOR,
-    .name = "split",
-    .family = "misc",
     .summary = "other chains for other parameters",
     .formula = "true(u) for parameters that the filter selects, false(u) for the others",
     .cost = "that of each chain for its own parameters",
     .example = "split(\"axes>=2\", adam, lion) | lr(0.001)",
     GD_FIELDS(fields),
     .part = split_part,
-    .traits.no_child_hessian = true,
-};
+    .traits.no_child_hessian = true);

@@ -150,22 +150,11 @@ static int64_t history_bytes(const gd_link *link, gd_tensor *const *params, int 
     return bytes;
 }
 
-#define AVERAGING(NAME, SUMMARY, FORMULA, EXAMPLE, FIELDS, APPLY)         \
-    const gd_link_class gd_link_##NAME = {                                \
-        .name = #NAME,                                                    \
-        .family = "momentum",                                             \
-        .summary = SUMMARY,                                               \
-        .formula = FORMULA,                                               \
-        .example = EXAMPLE,                                               \
-        .cost = "a pass over the updates it keeps, history_size of them", \
-        GD_FIELDS(FIELDS),                                                \
-        GD_SLOTS(slots),                                                  \
-        GD_SCALARS(scalars),                                              \
-        .apply_tensors = APPLY,                                           \
-        .state_bytes = history_bytes,                                     \
-        .traits.reads_only = true,                                        \
-        .spread = GD_SPREAD_FLAT,                                         \
-    };
+#define AVERAGING(NAME, SUMMARY, FORMULA, EXAMPLE, FIELDS, APPLY) \
+    GD_LINK(momentum, NAME, .summary = SUMMARY, .formula = FORMULA, .example = EXAMPLE, \
+            .cost = "a pass over the updates it keeps, history_size of them", GD_FIELDS(FIELDS), \
+            GD_SLOTS(slots), GD_SCALARS(scalars), .apply_tensors = APPLY, \
+            .state_bytes = history_bytes, .traits.reads_only = true, .spread = GD_SPREAD_FLAT);
 
 AVERAGING(averaging, "the mean of the last updates", "(u_1 + ... + u_n) / n, n = history_size",
           "averaging(10) | lr(0.1)", fields, averaging_apply)

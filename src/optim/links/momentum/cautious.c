@@ -57,9 +57,7 @@ static gd_value mask_rule(gd_rule *r, gd_value u)
     return over_share(r, agree, agree, GD_EACH);
 }
 
-const gd_link_class gd_link_cautious = {
-    .name = "cautious",
-    .family = "momentum",
+GD_LINK(momentum, cautious,
     .summary = "drops elements whose sign disagrees with the gradient",
     .formula = "u where u g > 0, else 0",
     .paper = "Liang et al., Cautious optimizers: improving training with one line of code, 2024",
@@ -67,27 +65,20 @@ const gd_link_class gd_link_cautious = {
     .example = "adam | cautious | lr(0.001)",
     GD_FIELDS(fields),
     .rule = cautious_rule,
-    .traits.uses_grad = true,
-};
+    .traits.uses_grad = true);
 
-const gd_link_class gd_link_intermodule_cautious = {
-    .name = "intermodule_cautious",
-    .family = "momentum",
+GD_LINK(momentum, intermodule_cautious,
     .summary = "drops elements whose sign disagrees with a second chain",
     .formula = "m = main(u);  m where m compare(u) > 0, else 0",
     .paper = "Liang et al., Cautious optimizers: improving training with one line of code, 2024",
     .example = "intermodule_cautious(nag, heavy_ball(0.99)) | lr(0.01)",
     GD_FIELDS(modules_fields),
-    .rule = intermodule_rule,
-};
+    .rule = intermodule_rule);
 
-const gd_link_class gd_link_update_gradient_sign_consistency = {
-    .name = "update_gradient_sign_consistency",
-    .family = "momentum",
+GD_LINK(momentum, update_gradient_sign_consistency,
     .summary = "1 where update and gradient have the same sign, else 0",
     .formula = "1 where u g > 0, else 0",
     .example = "adam | mul(update_gradient_sign_consistency) | lr(0.001)",
     GD_FIELDS(mask_fields),
     .rule = mask_rule,
-    .traits.uses_grad = true,
-};
+    .traits.uses_grad = true);

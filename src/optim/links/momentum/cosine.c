@@ -30,25 +30,19 @@ static gd_value modules_rule(gd_rule *r, gd_value u)
     return scaled(r, x, gd_rule_child(r, "compare", u));
 }
 
-const gd_link_class gd_link_scale_by_grad_cosine_similarity = {
-    .name = "scale_by_grad_cosine_similarity",
-    .family = "momentum",
+GD_LINK(momentum, scale_by_grad_cosine_similarity,
     .summary = "scales the update by its cosine with the gradient",
     .formula = "u sum(u g) / max(norm(u) norm(g), eps)",
     .cost = "one more pass, for the norms",
     .example = "heavy_ball | scale_by_grad_cosine_similarity | lr(0.01)",
     GD_FIELDS(grad_fields),
     .rule = by_grad_rule,
-    .traits.uses_grad = true,
-};
+    .traits.uses_grad = true);
 
-const gd_link_class gd_link_scale_modules_by_cosine_similarity = {
-    .name = "scale_modules_by_cosine_similarity",
-    .family = "momentum",
+GD_LINK(momentum, scale_modules_by_cosine_similarity,
     .summary = "scales the result of a chain by its cosine with that of a second chain",
     .formula = "m = main(u);  c = compare(u);  m dot(m, c) / max(norm(m) norm(c), eps)",
     .cost = "one more pass, for the norms",
     .example = "scale_modules_by_cosine_similarity(heavy_ball, ema(0.99)) | lr(0.01)",
     GD_FIELDS(modules_fields),
-    .rule = modules_rule,
-};
+    .rule = modules_rule);

@@ -66,37 +66,28 @@ static gd_value nag_rule(gd_rule *r, gd_value u)
     return gd_rule_add(r, u, gd_rule_mul(r, v, gd_rule_setting(r, "momentum")));
 }
 
-const gd_link_class gd_link_heavy_ball = {
-    .name = "heavy_ball",
-    .family = "momentum",
+GD_LINK(momentum, heavy_ball,
     .summary = "momentum: a decaying sum of updates",
     .formula = "v_0 = u;  v = momentum v + (1 - dampening) u;  v",
     .paper = "Polyak, Some methods of speeding up the convergence of iteration methods, 1964",
     .example = "heavy_ball(0.9) | lr(0.01)",
     GD_FIELDS(heavy_ball_fields),
     GD_SLOTS(slots),
-    .rule = momentum_rule,
-};
+    .rule = momentum_rule);
 
-const gd_link_class gd_link_ema = {
-    .name = "ema",
-    .family = "momentum",
+GD_LINK(momentum, ema,
     .summary = "exponential moving average of updates",
     .formula = "v = momentum v + (1 - momentum) (1 - dampening) u;  v",
     .example = "ema(0.9) | lr(0.1)",
     GD_FIELDS(ema_fields),
     GD_SLOTS(slots),
-    .rule = momentum_rule,
-};
+    .rule = momentum_rule);
 
-const gd_link_class gd_link_nag = {
-    .name = "nag",
-    .family = "momentum",
+GD_LINK(momentum, nag,
     .summary = "Nesterov momentum",
     .formula = "v = momentum v + (1 - dampening) u;  u + momentum v",
     .paper = "Nesterov 1983; Sutskever et al., On the importance of initialization and momentum, ICML 2013",
     .example = "nag(0.9) | lr(0.01)",
     GD_FIELDS(nag_fields),
     GD_SLOTS(slots),
-    .rule = nag_rule,
-};
+    .rule = nag_rule);

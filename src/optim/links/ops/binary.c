@@ -5,14 +5,8 @@
  * No state of their own; with element-wise chains one pass for all of it. */
 #include "gradus/link.h"
 
-#define BINARY(NAME, SUMMARY, FORMULA, EXAMPLE)                     \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,            \
-                                          .family = "ops",          \
-                                          .summary = SUMMARY,       \
-                                          .formula = FORMULA,       \
-                                          .example = EXAMPLE,       \
-                                          GD_FIELDS(NAME##_fields), \
-                                          .rule = NAME##_rule}
+#define BINARY(NAME, SUMMARY, FORMULA, EXAMPLE) \
+    GD_RULE_LINK(ops, NAME, SUMMARY, FORMULA, EXAMPLE, GD_FIELDS(NAME##_fields))
 
 /* ---- sums ---- */
 
@@ -173,14 +167,11 @@ static gd_value gram_schmidt_rule(gd_rule *r, gd_value u)
     return gd_rule_sub(r, u, gd_rule_mul(r, other, share));
 }
 
-const gd_link_class gd_link_gram_schmidt = {
-    .name = "gram_schmidt",
-    .family = "ops",
+GD_LINK(ops, gram_schmidt,
     .summary = "makes the update orthogonal to a chain, tensor by tensor",
     .formula = "o = other(u);  u - o dot(u, o) / dot(o, o)",
     .paper = "Golub & Van Loan, Matrix computations, 2013, 5.2.7",
     .cost = "one more pass, for the dot products",
     .example = "gram_schmidt(params) | lr(0.1)",
     GD_FIELDS(gram_schmidt_fields),
-    .rule = gram_schmidt_rule,
-};
+    .rule = gram_schmidt_rule);

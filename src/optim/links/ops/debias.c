@@ -37,24 +37,18 @@ static gd_value debias2_rule(gd_rule *r, gd_value u)
     return gd_rule_div(r, u, gd_rule_root(r, weight(r, "beta"), gd_rule_number(r, "pow")));
 }
 
-const gd_link_class gd_link_debias = {
-    .name = "debias",
-    .family = "ops",
+GD_LINK(ops, debias,
     .summary = "corrects an average, or a quotient of averages, for its start at zero",
     .formula = "alpha u (1 - beta2^t)^(1 / pow) / (1 - beta1^t)",
     .paper = "Kingma & Ba, Adam: a method for stochastic optimization, ICLR 2015",
     .example = "ema(0.9) | debias(0.9) | lr(0.1)",
     GD_FIELDS(debias_fields),
-    .rule = debias_rule,
-};
+    .rule = debias_rule);
 
-const gd_link_class gd_link_debias2 = {
-    .name = "debias2",
-    .family = "ops",
+GD_LINK(ops, debias2,
     .summary = "corrects the root of an average of squares for its start at zero",
     .formula = "u / (1 - beta^t)^(1 / pow)",
     .paper = "Kingma & Ba, Adam: a method for stochastic optimization, ICLR 2015",
     .example = "div([ema_squared(0.999) | sqrt | debias2(0.999) | add(1e-8)]) | lr(0.01)",
     GD_FIELDS(debias2_fields),
-    .rule = debias2_rule,
-};
+    .rule = debias2_rule);

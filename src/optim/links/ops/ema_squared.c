@@ -61,15 +61,8 @@ static gd_value centered_sqrt_ema_squared_rule(gd_rule *r, gd_value u)
     return rooted(r, gd_rule_max(r, centered_ema_squared_rule(r, u), gd_rule_const(r, 0)));
 }
 
-#define EMA(NAME, FIELDS, SLOTS, SUMMARY, FORMULA, EXAMPLE)   \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,      \
-                                          .family = "ops",    \
-                                          .summary = SUMMARY, \
-                                          .formula = FORMULA, \
-                                          .example = EXAMPLE, \
-                                          GD_FIELDS(FIELDS),  \
-                                          GD_SLOTS(SLOTS),    \
-                                          .rule = NAME##_rule}
+#define EMA(NAME, FIELDS, SLOTS, SUMMARY, FORMULA, EXAMPLE) \
+    GD_RULE_LINK(ops, NAME, SUMMARY, FORMULA, EXAMPLE, GD_FIELDS(FIELDS), GD_SLOTS(SLOTS))
 #define AVERAGE "v = beta v + (1 - beta) abs(u)^pow;  "
 #define FIRST   "m = beta m + (1 - beta) u;  "
 

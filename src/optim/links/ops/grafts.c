@@ -3,15 +3,8 @@
  * No state of their own.  Two passes: the norms, then the rest. */
 #include "gradus/link.h"
 
-#define GRAFT_FIELDS                                                          \
-    GD_FLAG("tensorwise", true, "norms of each tensor; false: one over all"), \
-        {.name = "ord",                                                       \
-         .kinds = GD_SET_REAL,                                                \
-         .fallback = {.kind = GD_SET_REAL, .real = 2},                        \
-         .low = 1e-3,                                                         \
-         .high = INFINITY,                                                    \
-         .structural = true,                                                  \
-         .help = "order of the norm"},                                        \
+#define GRAFT_FIELDS                                                                         \
+    GD_FLAG("tensorwise", true, "norms of each tensor; false: one over all"), GD_NORM_ORDER, \
         GD_REAL("eps", 1e-6, 0, INFINITY, "least norm of the direction to divide by")
 
 static const gd_field magnitude_fields[] = {GD_CHILD_NEEDED("magnitude", "has the norm"), GRAFT_FIELDS};
@@ -54,16 +47,10 @@ static gd_value graft_modules_rule(gd_rule *r, gd_value u)
 
 #define PAPER \
     "Agarwal, Anil, Hazan, Koren & Zhang, Disentangling adaptive gradient methods from learning rates, 2020"
-#define GRAFT(NAME, RULE, FIELDS, SUMMARY, FORMULA, EXAMPLE)                      \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,                          \
-                                          .family = "ops",                        \
-                                          .summary = SUMMARY,                     \
-                                          .formula = FORMULA,                     \
-                                          .paper = PAPER,                         \
-                                          .cost = "one more pass, for the norms", \
-                                          .example = EXAMPLE,                     \
-                                          GD_FIELDS(FIELDS),                      \
-                                          .rule = RULE}
+#define GRAFT(NAME, RULE, FIELDS, SUMMARY, FORMULA, EXAMPLE) \
+    GD_LINK(ops, NAME, .summary = SUMMARY, .formula = FORMULA, .paper = PAPER, \
+            .cost = "one more pass, for the norms", .example = EXAMPLE, GD_FIELDS(FIELDS), \
+            .rule = RULE)
 
 GRAFT(graft, graft_rule, magnitude_fields, "direction of the update, norm of a chain",
       "m = magnitude(u);  u norm(m) / max(norm(u), eps)", "heavy_ball | graft(adam) | lr(0.001)");

@@ -3,14 +3,9 @@
 #include "gradus/link.h"
 #include "gradus/link.h"
 
-#define MAP(NAME, RULE, SUMMARY, FORMULA, EXAMPLE)               \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,         \
-                                          .family = "ops",       \
-                                          .summary = SUMMARY,    \
-                                          .formula = FORMULA,    \
-                                          .example = EXAMPLE,    \
-                                          GD_FIELDS(map_fields), \
-                                          .rule = RULE}
+#define MAP(NAME, RULE, SUMMARY, FORMULA, EXAMPLE) \
+    GD_LINK(ops, NAME, .summary = SUMMARY, .formula = FORMULA, .example = EXAMPLE, \
+            GD_FIELDS(map_fields), .rule = RULE)
 
 static const gd_field map_fields[] = {GD_TARGET};
 
@@ -30,15 +25,12 @@ static gd_value reciprocal_rule(gd_rule *r, gd_value u)
     return gd_rule_reciprocal(r, gd_rule_add(r, u, gd_rule_setting(r, "eps")));
 }
 
-const gd_link_class gd_link_reciprocal = {
-    .name = "reciprocal",
-    .family = "ops",
+GD_LINK(ops, reciprocal,
     .summary = "reciprocal of every element",
     .formula = "1 / (u + eps)",
     .example = "mul([sqrt_ema_squared(0.999) | reciprocal(1e-8)]) | lr(0.01)",
     GD_FIELDS(reciprocal_fields),
-    .rule = reciprocal_rule,
-};
+    .rule = reciprocal_rule);
 
 /* ---- numbers that are none ---- */
 
@@ -66,15 +58,12 @@ static gd_value nan_to_num_rule(gd_rule *r, gd_value u)
     return gd_rule_where(r, gd_rule_isfinite(r, u), u, other);
 }
 
-const gd_link_class gd_link_nan_to_num = {
-    .name = "nan_to_num",
-    .family = "ops",
+GD_LINK(ops, nan_to_num,
     .summary = "puts numbers in place of NaN and infinities",
     .formula = "u where isfinite(u), nan where isnan(u), posinf where u > 0, else neginf",
     .example = "nan_to_num(posinf=0, neginf=0) | adam | lr(0.001)",
     GD_FIELDS(nan_fields),
-    .rule = nan_to_num_rule,
-};
+    .rule = nan_to_num_rule);
 
 /* ---- nothing ---- */
 
@@ -92,21 +81,15 @@ static gd_linop *identity_hessian(gd_link *link, gd_var *var)
     return gd_linop_diagonal(gd_ones_like(params));
 }
 
-const gd_link_class gd_link_identity = {
-    .name = "identity",
-    .family = "ops",
+GD_LINK(ops, identity,
     .summary = "changes nothing; as a Hessian, the identity",
     .formula = "u",
     .example = "lerp_modules(identity, ema(0.9), 0.5) | lr(0.1)",
     .rule = same_rule,
-    .hessian = identity_hessian,
-};
+    .hessian = identity_hessian);
 
-const gd_link_class gd_link_clone = {
-    .name = "clone",
-    .family = "ops",
+GD_LINK(ops, clone,
     .summary = "a copy of the update, which nothing that happens to it later changes",
     .formula = "u",
     .example = "sub_modules(clone, ema(0.9)) | lr(0.1)",
-    .rule = same_rule,
-};
+    .rule = same_rule);

@@ -8,14 +8,11 @@ static gd_value randn_rule(gd_rule *r, gd_value u)
     return gd_rule_random(r, GD_RANDOM_NORMAL);
 }
 
-const gd_link_class gd_link_randn = {
-    .name = "randn",
-    .family = "ops",
+GD_LINK(ops, randn,
     .summary = "standard normal random numbers",
     .formula = "~ N(0, 1)",
     .example = "add(randn, 0.01) | lr(0.1)",
-    .rule = randn_rule,
-};
+    .rule = randn_rule);
 
 static const gd_field uniform_fields[] = {GD_REAL_NEEDED("low", -INFINITY, INFINITY, "least number"),
                                           GD_REAL_NEEDED("high", -INFINITY, INFINITY, "largest number")};
@@ -27,15 +24,12 @@ static gd_value uniform_rule(gd_rule *r, gd_value u)
     return gd_rule_add(r, low, gd_rule_mul(r, width, gd_rule_random(r, GD_RANDOM_UNIFORM)));
 }
 
-const gd_link_class gd_link_uniform = {
-    .name = "uniform",
-    .family = "ops",
+GD_LINK(ops, uniform,
     .summary = "random numbers that are uniform between two",
     .formula = "~ U(low, high)",
     .example = "mul(uniform(0, 2)) | lr(0.1)",
     GD_FIELDS(uniform_fields),
-    .rule = uniform_rule,
-};
+    .rule = uniform_rule);
 
 /* ---- a distribution by its name ---- */
 
@@ -82,24 +76,18 @@ static gd_value noise_sign_rule(gd_rule *r, gd_value u) { return gd_rule_copysig
 
 #define COST "element-wise, one pass with its neighbours; sphere: one more, for the norm"
 
-const gd_link_class gd_link_random_sample = {
-    .name = "random_sample",
-    .family = "ops",
+GD_LINK(ops, random_sample,
     .summary = "random numbers of a distribution",
     .formula = "~ distribution",
     .cost = COST,
     .example = "add(random_sample(\"rademacher\", variance=1e-4)) | lr(0.1)",
     GD_FIELDS(sample_fields),
-    .rule = random_sample_rule,
-};
+    .rule = random_sample_rule);
 
-const gd_link_class gd_link_noise_sign = {
-    .name = "noise_sign",
-    .family = "ops",
+GD_LINK(ops, noise_sign,
     .summary = "random magnitudes with the signs of the update",
     .formula = "~ distribution, with the sign of u",
     .cost = COST,
     .example = "noise_sign | lr(0.001)",
     GD_FIELDS(sample_fields),
-    .rule = noise_sign_rule,
-};
+    .rule = noise_sign_rule);

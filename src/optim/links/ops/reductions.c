@@ -26,14 +26,8 @@ static gd_value mean_rule(gd_rule *r, gd_value u)
 
 static const gd_field fields[] = {GD_OPERANDS("inputs", "numbers and chains")};
 
-#define REDUCTION(NAME, SUMMARY, FORMULA, EXAMPLE)            \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,      \
-                                          .family = "ops",    \
-                                          .summary = SUMMARY, \
-                                          .formula = FORMULA, \
-                                          .example = EXAMPLE, \
-                                          GD_FIELDS(fields),  \
-                                          .rule = NAME##_rule}
+#define REDUCTION(NAME, SUMMARY, FORMULA, EXAMPLE) \
+    GD_RULE_LINK(ops, NAME, SUMMARY, FORMULA, EXAMPLE, GD_FIELDS(fields))
 
 REDUCTION(sum, "sum of chains", "sum(inputs(u))", "sum(heavy_ball, rmsprop) | lr(0.005)");
 REDUCTION(mean, "mean of chains", "mean(inputs(u))", "mean(adam, lion) | lr(0.001)");
@@ -79,15 +73,8 @@ static gd_value weighted_mean_rule(gd_rule *r, gd_value u)
     return gd_rule_div(r, weighted_sum_rule(r, u), gd_rule_const(r, sum));
 }
 
-#define WEIGHTED(NAME, SUMMARY, FORMULA, EXAMPLE)                     \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,              \
-                                          .family = "ops",            \
-                                          .summary = SUMMARY,         \
-                                          .formula = FORMULA,         \
-                                          .example = EXAMPLE,         \
-                                          GD_FIELDS(weighted_fields), \
-                                          .rule = NAME##_rule,        \
-                                          .check = check_weights}
+#define WEIGHTED(NAME, SUMMARY, FORMULA, EXAMPLE) \
+    GD_RULE_LINK(ops, NAME, SUMMARY, FORMULA, EXAMPLE, GD_FIELDS(weighted_fields), .check = check_weights)
 
 WEIGHTED(weighted_sum, "sum of chains with weights", "sum(weights inputs(u))",
          "weighted_sum(ema(0.9), ema(0.99), weights=[2, -1]) | lr(0.1)");

@@ -12,26 +12,16 @@ static gd_value fill_rule(gd_rule *r, gd_value u)
 }
 
 /* A number among the inputs of sum, mean and the like is a link of this class. */
-const gd_link_class gd_link_fill = {
-    .name = "fill",
-    .family = "ops",
+GD_LINK(ops, fill,
     .summary = "a number in every element",
     .formula = "value",
     .example = "sum(ema(0.9), fill(0.01)) | lr(0.1)",
     GD_FIELDS(fill_fields),
-    .rule = fill_rule,
-};
+    .rule = fill_rule);
 
 #define SOURCE(NAME, RULE, SUMMARY, FORMULA, EXAMPLE, GRAD) \
-    const gd_link_class gd_link_##NAME = {                  \
-        .name = #NAME,                                      \
-        .family = "ops",                                    \
-        .summary = SUMMARY,                                 \
-        .formula = FORMULA,                                 \
-        .example = EXAMPLE,                                 \
-        .rule = RULE,                                       \
-        .traits.uses_grad = GRAD,                           \
-    }
+    GD_LINK(ops, NAME, .summary = SUMMARY, .formula = FORMULA, .example = EXAMPLE, .rule = RULE, \
+            .traits.uses_grad = GRAD)
 
 static gd_value zeros_rule(gd_rule *r, gd_value u)
 {
@@ -73,14 +63,11 @@ static gd_status grad_to_none_step(gd_link *link, gd_var *var)
     return gd_var_set_grad(var, NULL);
 }
 
-const gd_link_class gd_link_grad_to_none = {
+GD_LINK(ops, grad_to_none,
     .spread = GD_SPREAD_FLAT,
-    .name = "grad_to_none",
-    .family = "ops",
     .summary = "forgets the gradient; whoever asks for it next evaluates again",
     .formula = "u",
     .example = "adam | lr(0.1) | grad_to_none",
     .cost = "one more evaluation where a later link asks for the gradient",
     .step = grad_to_none_step,
-    .traits.acts_first = true,
-};
+    .traits.acts_first = true);

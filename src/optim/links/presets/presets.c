@@ -18,17 +18,14 @@ static const gd_field sgd_fields[] = {
     GD_FLAG("nesterov", false, "Nesterov's momentum"),
 };
 
-const gd_link_class gd_link_sgd = {
-    .name = "sgd",
-    .family = "presets",
+GD_LINK(presets, sgd,
     .summary = "stochastic gradient descent with momentum",
     .paper = "Sutskever et al. 2013, On the importance of initialization and momentum in deep learning",
     GD_FIELDS(sgd_fields),
     .preset = WEIGHT_DECAY
     "momentum: nesterov: nag($momentum, dampening=$dampening) | "
     "momentum: !nesterov: heavy_ball($momentum, dampening=$dampening, ema_init=\"first\") | "
-    "lr($lr)",
-};
+    "lr($lr)");
 
 static const gd_field adamw_fields[] = {
     LR,
@@ -40,14 +37,11 @@ static const gd_field adamw_fields[] = {
               "add eps before or after the bias correction (PyTorch: corrected)"),
 };
 
-const gd_link_class gd_link_adamw = {
-    .name = "adamw",
-    .family = "presets",
+GD_LINK(presets, adamw,
     .summary = "Adam with decoupled weight decay",
     .paper = "Loshchilov & Hutter 2019, Decoupled Weight Decay Regularization",
     GD_FIELDS(adamw_fields),
-    .preset = "adam($beta1, $beta2, $eps, amsgrad=$amsgrad, eps_at=$eps_at) | " WEIGHT_DECAY "lr($lr)",
-};
+    .preset = "adam($beta1, $beta2, $eps, amsgrad=$amsgrad, eps_at=$eps_at) | " WEIGHT_DECAY "lr($lr)");
 
 static const gd_field lamb_fields[] = {
     LR,
@@ -56,14 +50,11 @@ static const gd_field lamb_fields[] = {
     GD_REAL("weight_decay", 0.01, -INFINITY, INFINITY, "added to the update before its norm is taken"),
 };
 
-const gd_link_class gd_link_lamb = {
-    .name = "lamb",
-    .family = "presets",
+GD_LINK(presets, lamb,
     .summary = "Adam with steps in proportion to the norms of tensors, for large batches",
     .paper = "You et al. 2020, Large batch optimization for deep learning: training BERT in 76 minutes",
     GD_FIELDS(lamb_fields),
-    .preset = "adam($beta1, $beta2, $eps, eps_at=\"corrected\") | " WEIGHT_DECAY "trust_ratio | lr($lr)",
-};
+    .preset = "adam($beta1, $beta2, $eps, eps_at=\"corrected\") | " WEIGHT_DECAY "trust_ratio | lr($lr)");
 
 static const gd_field lars_fields[] = {
     GD_REAL("lr", 1, -INFINITY, INFINITY, "step size"),
@@ -72,15 +63,12 @@ static const gd_field lars_fields[] = {
     GD_REAL("weight_decay", 0, 0, INFINITY, "added to the gradient, and its norm to that of the gradient"),
 };
 
-const gd_link_class gd_link_lars = {
-    .name = "lars",
-    .family = "presets",
+GD_LINK(presets, lars,
     .summary = "momentum with steps in proportion to the norms of tensors, for large batches",
     .paper = "You, Gitman & Ginsburg 2017, Large batch training of convolutional networks",
     GD_FIELDS(lars_fields),
     .preset = "trust_ratio($eta, weight_decay=$weight_decay) | "
-              "momentum: heavy_ball($momentum, ema_init=\"zeros\") | lr($lr)",
-};
+              "momentum: heavy_ball($momentum, ema_init=\"zeros\") | lr($lr)");
 
 static const gd_field nadamw_fields[] = {
     LR,
@@ -91,14 +79,11 @@ static const gd_field nadamw_fields[] = {
             "rate at which the momentum grows to beta1; 0: it is beta1"),
 };
 
-const gd_link_class gd_link_nadamw = {
-    .name = "nadamw",
-    .family = "presets",
+GD_LINK(presets, nadamw,
     .summary = "Adam with Nesterov's look-ahead and decoupled weight decay",
     .paper = "Dozat 2016, Incorporating Nesterov momentum into Adam; Loshchilov & Hutter 2019",
     GD_FIELDS(nadamw_fields),
-    .preset = "nadam($beta1, $beta2, $eps, momentum_decay=$momentum_decay) | " WEIGHT_DECAY "lr($lr)",
-};
+    .preset = "nadam($beta1, $beta2, $eps, momentum_decay=$momentum_decay) | " WEIGHT_DECAY "lr($lr)");
 
 /* Updates of matrices have the size of Adam's (adjust_lr), so that one step size and decay serve all parameters. */
 static const gd_field muon_fields[] = {
@@ -118,13 +103,10 @@ static const gd_field muon_fields[] = {
      .help = "the parameters that are orthogonalized, as split has it; the rest are Adam's"},
 };
 
-const gd_link_class gd_link_muon = {
-    .name = "muon",
-    .family = "presets",
+GD_LINK(presets, muon,
     .summary = "momentum made orthogonal for matrices, Adam for the rest",
     .paper =
         "Jordan et al. 2024, Muon: an optimizer for hidden layers in neural networks; Liu et al. 2025 for adjust_lr",
     GD_FIELDS(muon_fields),
     .preset = "split($filter, [nag($momentum) | orthogonalize($ns_steps, adjust_lr=$adjust_lr)], "
-              "adam($beta1, $beta2, $eps)) | " WEIGHT_DECAY "lr($lr)",
-};
+              "adam($beta1, $beta2, $eps)) | " WEIGHT_DECAY "lr($lr)");

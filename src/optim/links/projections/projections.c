@@ -142,19 +142,9 @@ static gd_status real_step(gd_link *link, gd_var *var)
 }
 
 #define PROJECTION(link_name, what, text, example_text, cost_text, by) \
-    const gd_link_class gd_link_##link_name = {                        \
-        .name = #link_name,                                            \
-        .family = "projections",                                       \
-        .spread = GD_SPREAD_WHOLE,                                     \
-        .summary = what,                                               \
-        .formula = text,                                               \
-        .cost = cost_text,                                             \
-        .example = example_text,                                       \
-        GD_FIELDS(fields),                                             \
-        .step = projected_step,                                        \
-        .projection = by,                                              \
-        .traits.no_child_hessian = true,                               \
-    }
+    GD_LINK(projections, link_name, .spread = GD_SPREAD_WHOLE, .summary = what, .formula = text, \
+            .cost = cost_text, .example = example_text, GD_FIELDS(fields), \
+            .step = projected_step, .projection = by, .traits.no_child_hessian = true)
 
 PROJECTION(vector_projection, "a chain over all parameters as one vector",
            "modules(all of u as one vector), cut apart", "vector_projection([normalize | lr(0.1)])",
@@ -163,9 +153,7 @@ PROJECTION(scalar_projection, "a chain over every element as a tensor of its own
            "modules(u_i) for each element i", "scalar_projection([adam | lr(0.1)])",
            "that of the chain for a tensor per element: for few elements", &scalar);
 
-const gd_link_class gd_link_to = {
-    .name = "to",
-    .family = "projections",
+GD_LINK(projections, to,
     .spread = GD_SPREAD_WHOLE,
     .summary = "a chain over copies of a different dtype or on a different device",
     .formula = "modules(u as dtype), cast back",
@@ -174,12 +162,9 @@ const gd_link_class gd_link_to = {
     GD_FIELDS(to_fields),
     .step = to_step,
     .projection = &copies,
-    .traits.no_child_hessian = true,
-};
+    .traits.no_child_hessian = true);
 
-const gd_link_class gd_link_view_as_real = {
-    .name = "view_as_real",
-    .family = "projections",
+GD_LINK(projections, view_as_real,
     .spread = GD_SPREAD_WHOLE,
     .summary =
         "a chain over complex parameters as real ones; there are no complex dtypes: the chain itself, with a warning",
@@ -187,5 +172,4 @@ const gd_link_class gd_link_view_as_real = {
     .cost = "that of the chain",
     .example = "view_as_real([adam | lr(0.001)])",
     GD_FIELDS(real_fields),
-    .step = real_step,
-};
+    .step = real_step);

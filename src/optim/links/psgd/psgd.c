@@ -751,11 +751,10 @@ static const gd_slot low_rank_slots[] = {{"U", 0},       {"V", 0},       {"d", 0
 static const char *const low_rank_scalars[] = {"step"};
 
 /* The members of a link's class that depend on the names of its parts. */
-#define KRON(NAME) \
-    .family = "psgd", PAPER, GD_FIELDS(NAME##_fields), GD_SLOTS(kron_slots), .state_bytes = kron_bytes
-#define LOW_RANK(NAME)                                                           \
-    .family = "psgd", PAPER, GD_FIELDS(NAME##_fields), GD_SLOTS(low_rank_slots), \
-    GD_SCALARS(low_rank_scalars), .state_bytes = low_rank_bytes
+#define KRON(NAME) PAPER, GD_FIELDS(NAME##_fields), GD_SLOTS(kron_slots), .state_bytes = kron_bytes
+#define LOW_RANK(NAME)                                                                       \
+    PAPER, GD_FIELDS(NAME##_fields), GD_SLOTS(low_rank_slots), GD_SCALARS(low_rank_scalars), \
+        .state_bytes = low_rank_bytes
 #define WHITEN(NAME) \
     .update_tensors = NAME##_update, .apply_tensors = NAME##_apply, .traits.whole_settings = true
 #define NEWTON(NAME) \
@@ -764,59 +763,49 @@ static const char *const low_rank_scalars[] = {"step"};
     .paper =  \
         "Li, Preconditioned stochastic gradient descent, IEEE TNNLS 29, 2018; arXiv 2402.04553, 2402.11858"
 
-const gd_link_class gd_link_psgd_kron_whiten = {
+GD_LINK(psgd, psgd_kron_whiten,
     KRON(kron_whiten),
     WHITEN(kron_whiten),
-    .name = "psgd_kron_whiten",
     .summary = "whitens gradients with a learned matrix for each axis",
     .formula = "P = Q^T Q, Q the product of a factor for each axis, learned so that P E[g g^T] P = 1;  P u",
     .cost = "products of 10 n d flops and of 6 d^3 for each axis d; a d x d matrix for each",
     .example = "psgd_kron_whiten | lr(0.001)",
-    .spread = GD_SPREAD_WHOLE, /* noise is drawn for one tensor after the other, from one stream */
-};
+    .spread = GD_SPREAD_WHOLE); /* noise is drawn for one tensor after the other, from one stream */
 
-const gd_link_class gd_link_psgd_lra_whiten = {
+GD_LINK(psgd, psgd_lra_whiten,
     LOW_RANK(lra_whiten),
     WHITEN(lra_whiten),
-    .name = "psgd_lra_whiten",
     .summary = "whitens gradients with a learned diagonal and low rank",
     .formula =
         "P = Q^T Q, Q = (1 + U V^T) diag(d) with U, V [n, rank] and d learned so that P E[g g^T] P is near 1;  P u",
     .cost = "20 n rank + 4 n rank^2 flops; 2 n rank + n numbers",
     .example = "psgd_lra_whiten | lr(0.001)",
     .spread = GD_SPREAD_WHOLE,
-    .traits.concat_params = true,
-};
+    .traits.concat_params = true);
 
-const gd_link_class gd_link_psgd_dense_newton = {
+GD_LINK(psgd, psgd_dense_newton,
     KRON(dense_newton),
     NEWTON(dense_newton),
-    .name = "psgd_dense_newton",
     .summary = "learns the inverse of the absolute Hessian as one matrix",
     .formula = "P = Q^T Q, Q [n, n] learned from h = H v so that P E[h h^T] P = E[v v^T], P = |H|^-1;  P u",
     .cost = "a Hessian product and 6 n^3 flops per step; an n x n matrix",
-    .example = "psgd_dense_newton | lr(0.1)",
-};
+    .example = "psgd_dense_newton | lr(0.1)");
 
-const gd_link_class gd_link_psgd_kron_newton = {
+GD_LINK(psgd, psgd_kron_newton,
     KRON(kron_newton),
     NEWTON(kron_newton),
-    .name = "psgd_kron_newton",
     .summary = "learns the inverse of the absolute Hessian as a matrix for each axis",
     .formula =
         "P = Q^T Q, Q the product of a factor for each axis, learned from h = H v so that P E[h h^T] P = E[v v^T];  P u",
     .cost =
         "a Hessian product, products of 12 n d flops and of 6 d^3 for each axis d; a d x d matrix for each",
-    .example = "psgd_kron_newton | lr(0.1)",
-};
+    .example = "psgd_kron_newton | lr(0.1)");
 
-const gd_link_class gd_link_psgd_lra_newton = {
+GD_LINK(psgd, psgd_lra_newton,
     LOW_RANK(lra_newton),
     NEWTON(lra_newton),
-    .name = "psgd_lra_newton",
     .summary = "learns the inverse of the absolute Hessian as a diagonal and low rank",
     .formula =
         "P = Q^T Q, Q = (1 + U V^T) diag(d) with U, V [n, rank] and d learned from h = H v so that P E[h h^T] P = E[v v^T];  P u",
     .cost = "a Hessian product and 20 n rank flops per step; 2 n rank + n numbers",
-    .example = "psgd_lra_newton | lr(0.1)",
-};
+    .example = "psgd_lra_newton | lr(0.1)");

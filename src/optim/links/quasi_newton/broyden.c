@@ -108,66 +108,58 @@ GD_DENSE_LINK(thomas_optimal_method, .unsymmetric = true)
 #define SPEDICATO \
     "Spedicato & Huang, Numerical experience with Newton-like methods for nonlinear algebraic systems, 1997"
 
-const gd_link_class gd_link_broyden_bad = {
+GD_LINK(quasi_newton, broyden_bad,
     GD_DENSE_CLASS(broyden_bad),
     .summary = "Broyden's second method: the least change of the inverse",
     .formula = "H = H + (s - H y) y^T / y y;  H u",
     .paper = PAPER,
-    .example = "broyden_bad | strong_wolfe(fallback=true)",
-};
+    .example = "broyden_bad | strong_wolfe(fallback=true)");
 
-const gd_link_class gd_link_broyden_good = {
+GD_LINK(quasi_newton, broyden_good,
     GD_DENSE_CLASS(broyden_good),
     .summary = "Broyden's first method: the least change of the matrix",
     .formula = "H = H + (s - H y) s^T H / s H y;  H u",
     .paper = PAPER,
-    .example = "broyden_good | strong_wolfe(fallback=true)",
-};
+    .example = "broyden_good | strong_wolfe(fallback=true)");
 
-const gd_link_class gd_link_greenstadt1 = {
+GD_LINK(quasi_newton, greenstadt1,
     GD_DENSE_CLASS(greenstadt1),
     .summary = "Greenstadt's first method: the change is along the gradient",
     .formula = "H = H + (s - H y) u^T / u y;  H u",
     .paper = SPEDICATO,
-    .example = "greenstadt1 | strong_wolfe(fallback=true)",
-};
+    .example = "greenstadt1 | strong_wolfe(fallback=true)");
 
-const gd_link_class gd_link_greenstadt2 = {
+GD_LINK(quasi_newton, greenstadt2,
     GD_DENSE_CLASS(greenstadt2),
     .summary = "Greenstadt's second method",
     .formula = "c = H H y;  H = H + (s - H y) c^T / c y;  H u",
     .paper = SPEDICATO,
-    .example = "greenstadt2 | strong_wolfe(fallback=true)",
-};
+    .example = "greenstadt2 | strong_wolfe(fallback=true)");
 
-const gd_link_class gd_link_icum = {
+GD_LINK(quasi_newton, icum,
     GD_DENSE_CLASS(icum),
     .summary = "column updating: changes one column of the inverse",
     .formula = "j = argmax |y|;  H = H + (s - H y) e_j^T / y_j;  H u",
     .paper =
         "Martinez & Zambaldi, An inverse column-updating method for solving large-scale nonlinear systems, 1992",
-    .example = "icum | strong_wolfe(fallback=true)",
-};
+    .example = "icum | strong_wolfe(fallback=true)");
 
-const gd_link_class gd_link_mccormick = {
+GD_LINK(quasi_newton, mccormick,
     GD_DENSE_CLASS(mccormick),
     .summary = "McCormick's method",
     .formula = "H = H + (s - H y) s^T / s y;  H u",
     .paper = "Pearson, Variable metric methods of minimisation, 1969",
-    .example = "mccormick | strong_wolfe(fallback=true)",
-};
+    .example = "mccormick | strong_wolfe(fallback=true)");
 
-const gd_link_class gd_link_pearson = {
+GD_LINK(quasi_newton, pearson,
     GD_DENSE_CLASS(pearson),
     .summary = "Pearson's method",
     .formula = "H = H + (s - H y) (H y)^T / y H y;  H u",
     .paper = "Pearson, Variable metric methods of minimisation, 1969",
-    .example = "pearson | strong_wolfe(fallback=true)",
-};
+    .example = "pearson | strong_wolfe(fallback=true)");
 
-const gd_link_class gd_link_thomas_optimal_method = {
+GD_LINK(quasi_newton, thomas_optimal_method,
     GD_DENSE_OPERATIONS(thomas_optimal_method),
-    .family = "quasi_newton",
     .state_bytes = gd_dense_bytes,
     GD_FIELDS(fields),
     GD_SLOTS(thomas_slots),
@@ -176,5 +168,4 @@ const gd_link_class gd_link_thomas_optimal_method = {
         "R_0 = I;  d = (R + |s|/2 I) s;  c = H^T d;  H = H + (s - H y) c^T / c y;  R = (1 + |s|) (|s| I + R - d d^T / d s);  H u",
     .paper = "Thomas, Sequential estimation techniques for quasi-Newton algorithms, 1975",
     .cost = "a few products of two [n, n] matrices with vectors per step, for n elements",
-    .example = "thomas_optimal_method | strong_wolfe(fallback=true)",
-};
+    .example = "thomas_optimal_method | strong_wolfe(fallback=true)");

@@ -108,53 +108,47 @@ GD_DENSE_LINK(diagonal_weighted_quasi_cauchi, .diagonal = true)
 GD_DENSE_LINK(dnrtr, .diagonal = true, .hessian = true)
 GD_DENSE_LINK(new_dqn, .diagonal = true, .hessian = true)
 
-const gd_link_class gd_link_diagonal_bfgs = {
+GD_LINK(quasi_newton, diagonal_bfgs,
     GD_DIAGONAL_CLASS(diagonal_bfgs, fields),
     .summary = "the diagonal of BFGS",
     .formula = "h = h + (1 + y h y / s y) s^2 / s y - 2 h y s / s y;  h u",
     .paper =
         "Gilbert & Lemarechal, Some numerical experiments with variable-storage quasi-Newton algorithms, 1989",
-    .example = "diagonal_bfgs | strong_wolfe",
-};
+    .example = "diagonal_bfgs | strong_wolfe");
 
-const gd_link_class gd_link_diagonal_quasi_cauchi = {
+GD_LINK(quasi_newton, diagonal_quasi_cauchi,
     GD_DIAGONAL_CLASS(diagonal_quasi_cauchi, direct_fields),
     .summary = "quasi-Cauchy: the least change of a diagonal that fits the curvature along the step",
     .formula = "b = b + (s y - s b s) / sum(s^4) s^2, where that is positive;  u / b",
     .paper = "Zhu, Nazareth & Wolkowicz, The quasi-Cauchy relation and diagonal updating, 1999",
-    .example = "diagonal_quasi_cauchi | strong_wolfe",
-};
+    .example = "diagonal_quasi_cauchi | strong_wolfe");
 
-const gd_link_class gd_link_diagonal_sr1 = {
+GD_LINK(quasi_newton, diagonal_sr1,
     GD_DIAGONAL_CLASS(diagonal_sr1, fields),
     .summary = "the diagonal of symmetric rank one",
     .formula = "v = s - h y;  h = h + v^2 / v y;  h u",
     .paper = "Nocedal & Wright, Numerical Optimization, 2006, 6.2",
-    .example = "diagonal_sr1 | strong_wolfe(fallback=true)",
-};
+    .example = "diagonal_sr1 | strong_wolfe(fallback=true)");
 
-const gd_link_class gd_link_diagonal_weighted_quasi_cauchi = {
+GD_LINK(quasi_newton, diagonal_weighted_quasi_cauchi,
     GD_DIAGONAL_CLASS(diagonal_weighted_quasi_cauchi, direct_fields),
     .summary = "quasi-Cauchy, large elements changed more",
     .formula = "b = b + (s y - s b s) / sum(b^2 s^4) b^2 s^2, where that is positive;  u / b",
     .paper =
         "Leong, Enshaei & Kek, Diagonal quasi-Newton methods via least change updating principle with weighted Frobenius norm, 2021",
-    .example = "diagonal_weighted_quasi_cauchi | strong_wolfe",
-};
+    .example = "diagonal_weighted_quasi_cauchi | strong_wolfe");
 
-const gd_link_class gd_link_dnrtr = {
+GD_LINK(quasi_newton, dnrtr,
     GD_DIAGONAL_CLASS(dnrtr, bounded_fields),
     .summary = "a diagonal of least change and least trace",
     .formula = "b = b - 1 + (s y + s s - s b s) / sum(s^4) s^2, 1 where that is not in [lb, ub];  u / b",
     .paper =
         "Andrei, A new diagonal quasi-Newton updating method with scaled forward finite differences directional derivative, 2019",
-    .example = "dnrtr | strong_wolfe",
-};
+    .example = "dnrtr | strong_wolfe");
 
-const gd_link_class gd_link_new_dqn = {
+GD_LINK(quasi_newton, new_dqn,
     GD_DIAGONAL_CLASS(new_dqn, bounded_fields),
     .summary = "a diagonal that grows with the curvature along the steps",
     .formula = "b = b + s y / sum(s^4) s^2, 1 where that is not in [lb, ub];  u / b",
     .paper = "Nosrati & Amini, A new diagonal quasi-Newton algorithm for unconstrained optimization, 2024",
-    .example = "new_dqn | strong_wolfe",
-};
+    .example = "new_dqn | strong_wolfe");

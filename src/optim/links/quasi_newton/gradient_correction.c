@@ -24,9 +24,7 @@ static gd_value corrected(gd_rule *r, gd_value u)
     return gd_rule_sub(r, u, gd_rule_mul(r, y, share));
 }
 
-const gd_link_class gd_link_gradient_correction = {
-    .name = "gradient_correction",
-    .family = "quasi_newton",
+GD_LINK(quasi_newton, gradient_correction,
     .summary = "the gradient at the minimum along the last step, were the function quadratic",
     .formula = "v_0 = p;  w_0 = u;  s = p - v;  y = u - w;  v = p;  w = u;  "
                "u - y dot(s, u) / dot(s, y) where abs(dot(s, y)) > 0, else u",
@@ -34,5 +32,4 @@ const gd_link_class gd_link_gradient_correction = {
     .cost = "one more pass, for two dot products",
     .example = "gradient_correction | fletcher_reeves | strong_wolfe",
     GD_SLOTS(slots),
-    .rule = corrected,
-};
+    .rule = corrected);

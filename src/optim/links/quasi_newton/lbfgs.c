@@ -16,18 +16,15 @@
 
 static const gd_field fields[] = {
     GD_INT("history_size", 10, 1, 10000, "pairs to keep"),
-    GD_NUMBER_OR_NONE("ptol", 1e-32, "parameters that moved less give no pair"),
+    GD_REAL_OR_OFF("ptol", 1e-32, 0, INFINITY, "parameters that moved less give no pair"),
     GD_FLAG("ptol_restart", false, "forget all pairs then"),
-    GD_NUMBER_OR_NONE("gtol", 1e-32, "an update that changed less gives no pair"),
+    GD_REAL_OR_OFF("gtol", 1e-32, 0, INFINITY, "an update that changed less gives no pair"),
     GD_FLAG("gtol_restart", false, "forget all pairs then"),
     GD_REAL("sy_tol", 1e-32, -INFINITY, INFINITY, "least curvature s y of a pair"),
     GD_FLAG("scale_first", true, "shorten the first step"),
     GD_UPDATE_FREQ("steps from pair to pair"),
-    {.name = "damping",
-     .kinds = GD_SET_STRING | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_NONE},
-     .choices = "powell|double",
-     .help = "bend pairs with little curvature instead of leaving them out"},
+    GD_CHOICE_OR_NONE("damping", "powell|double",
+                      "bend pairs with little curvature instead of leaving them out"),
     GD_INNER("links that change the update after the pair is taken"),
 };
 
@@ -94,7 +91,7 @@ static gd_linop *compact_hessian(gd_link *link, const gd_pairs *p, gd_tensor *s,
 static const gd_limited_memory lbfgs_method = {.direction = lbfgs_direction, .hessian = compact_hessian};
 GD_LIMITED_MEMORY_LINK(lbfgs)
 
-const gd_link_class gd_link_lbfgs = {
+GD_LINK(quasi_newton, lbfgs,
     GD_LIMITED_MEMORY_CLASS(lbfgs),
     .summary = "limited-memory BFGS",
     .formula =
@@ -103,5 +100,4 @@ const gd_link_class gd_link_lbfgs = {
     .cost = "4 m n operations per step and 2 m vectors, for a history of m and n elements",
     .example = "lbfgs | strong_wolfe",
     GD_FIELDS(fields),
-    GD_SLOTS(slots),
-};
+    GD_SLOTS(slots));

@@ -19,11 +19,7 @@ static const gd_field fields[] = {
     GD_FLAG("gtol_restart", false, "forget all pairs then"),
     GD_OPEN_FLAG("scale_first", "shorten the first step; none: only where gd_minimize runs it"),
     GD_UPDATE_FREQ("steps from pair to pair"),
-    {.name = "damping",
-     .kinds = GD_SET_STRING | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_NONE},
-     .choices = "powell|double",
-     .help = "bend pairs with little curvature"},
+    GD_CHOICE_OR_NONE("damping", "powell|double", "bend pairs with little curvature"),
     GD_INNER("links that change the update after the pair is taken"),
 };
 
@@ -113,7 +109,7 @@ static const gd_limited_memory lsr1_method = {
     .direction = lsr1_direction, .hessian = low_rank_hessian, .uses_ss = true};
 GD_LIMITED_MEMORY_LINK(lsr1)
 
-const gd_link_class gd_link_lsr1 = {
+GD_LINK(quasi_newton, lsr1,
     GD_LIMITED_MEMORY_CLASS(lsr1),
     .summary = "limited-memory symmetric rank one",
     .formula = "H = I, then for the last history_size pairs v = s - H y;  H = H + v v^T / v y;  H u",
@@ -122,5 +118,4 @@ const gd_link_class gd_link_lsr1 = {
     .cost = "about 4 m n operations per step and 2 m vectors, for a history of m and n elements",
     .example = "trust_cg(lsr1)",
     GD_FIELDS(fields),
-    GD_SLOTS(slots),
-};
+    GD_SLOTS(slots));

@@ -39,11 +39,10 @@ static gd_status again(gd_dense *d)
 
 GD_DENSE_LINK(projected_newton_raphson, .restart = again, .unsymmetric = true)
 
-const gd_link_class gd_link_projected_newton_raphson = {
+GD_LINK(quasi_newton, projected_newton_raphson,
     GD_DENSE_CLASS(projected_newton_raphson),
     .summary =
         "Pearson's projected Newton-Raphson method: directions that avoid each other, then the Newton step",
     .formula = "A = A + (s - A y) (R y)^T / y R y;  R = R - R y (R y)^T / y R y, every n steps R = A;  R u",
     .paper = "Pearson, Variable metric methods of minimisation, 1969",
-    .example = "projected_newton_raphson | strong_wolfe(fallback=true)",
-};
+    .example = "projected_newton_raphson | strong_wolfe(fallback=true)");

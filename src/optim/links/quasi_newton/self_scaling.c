@@ -137,12 +137,11 @@ static gd_status new_ssm_step(gd_link *link, gd_var *var)
     return status;
 }
 
-#define CLASS(NAME)                                                                                   \
-    .name = #NAME, .family = "quasi_newton", .spread = GD_SPREAD_WHOLE, GD_FIELDS(NAME##_fields),     \
-    GD_SLOTS(slots), .apply = NAME##_apply, .hessian = NAME##_hessian, .state_bytes = gd_dense_bytes, \
-    .cost = GD_DENSE_COST, .scalars = scalars
+#define CLASS(NAME)                                                                              \
+    .spread = GD_SPREAD_WHOLE, GD_FIELDS(NAME##_fields), GD_SLOTS(slots), .apply = NAME##_apply, \
+    .hessian = NAME##_hessian, .state_bytes = gd_dense_bytes, .cost = GD_DENSE_COST, .scalars = scalars
 
-const gd_link_class gd_link_ssvm = {
+GD_LINK(quasi_newton, ssvm,
     CLASS(ssvm),
     .scalar_count = 1,
     .update = ssvm_update,
@@ -150,10 +149,9 @@ const gd_link_class gd_link_ssvm = {
     .formula =
         "v = sqrt(y H y) (s / s y - H y / y H y);  H = a (H - H y y^T H / y H y + b v v^T) + s s^T / s y;  H u",
     .paper = "Oren & Spedicato, Optimal conditioning of self-scaling variable metric algorithms, 1976",
-    .example = "ssvm | strong_wolfe",
-};
+    .example = "ssvm | strong_wolfe");
 
-const gd_link_class gd_link_new_ssm = {
+GD_LINK(quasi_newton, new_ssm,
     CLASS(new_ssm),
     .scalar_count = 2,
     .update = new_ssm_step,
@@ -163,25 +161,22 @@ const gd_link_class gd_link_new_ssm = {
     .paper =
         "Moghrabi, Hassan & Askar, New self-scaling quasi-Newton methods for unconstrained optimization, 2022",
     .example = "new_ssm | strong_wolfe",
-    .traits.uses_loss = true,
-};
+    .traits.uses_loss = true);
 
-const gd_link_class gd_link_psb = {
+GD_LINK(quasi_newton, psb,
     CLASS(psb),
     .scalar_count = 1,
     .update = psb_update,
     .summary = "Powell's symmetric Broyden: need not be positive definite, for trust regions",
     .formula = "r = y - B s;  B = B + (r s^T + s r^T) / s s - (s r) s s^T / (s s)^2;  B^-1 u",
     .paper = "Powell, A new algorithm for unconstrained optimization, 1970",
-    .example = "trust_cg(psb)",
-};
+    .example = "trust_cg(psb)");
 
-const gd_link_class gd_link_shor_r = {
+GD_LINK(quasi_newton, shor_r,
     CLASS(shor_r),
     .scalar_count = 1,
     .update = shor_r_update,
     .summary = "Shor's r-algorithm: dilates space along changes of the gradient, for functions with kinks",
     .formula = "H = H - (1 - alpha^2) H y (H y)^T / y H y;  H u",
     .paper = "Shor, Minimization methods for non-differentiable functions, 1985",
-    .example = "shor_r | strong_wolfe",
-};
+    .example = "shor_r | strong_wolfe");

@@ -99,9 +99,7 @@ static gd_status sg2_apply(gd_link *link, gd_var *var)
     return u ? gd_var_set_update_vector(var, u) : gd_error(ctx);
 }
 
-const gd_link_class gd_link_sg2 = {
-    .name = "sg2",
-    .family = "quasi_newton",
+GD_LINK(quasi_newton, sg2,
     .spread = GD_SPREAD_WHOLE,
     .summary = "a Hessian gathered from gradients along random directions",
     .formula =
@@ -114,5 +112,4 @@ const gd_link_class gd_link_sg2 = {
     .update = sg2_update,
     .apply = sg2_apply,
     .state_bytes = gd_link_matrix_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

@@ -32,17 +32,14 @@ static gd_status restart_every_step(gd_link *link, gd_var *var)
     return status ? status : gd_link_keep(link, "steps", steps);
 }
 
-const gd_link_class gd_link_restart_every = {
+GD_LINK(restarts, restart_every,
     .spread = GD_SPREAD_VECTOR,
-    .name = "restart_every",
-    .family = "restarts",
     .summary = "resets its links every few steps",
     .formula = "state = 0 every `steps` steps",
     .cost = "that of its chain",
     .example = "restart_every(lbfgs, 20) | strong_wolfe",
     GD_FIELDS(every_fields),
-    .step = restart_every_step,
-};
+    .step = restart_every_step);
 
 /* ---- when nothing moves ---- */
 
@@ -99,33 +96,23 @@ static gd_status stuck_step(gd_link *link, gd_var *var)
     return status ? status : gd_link_keep(link, "still", still);
 }
 
-const gd_link_class gd_link_restart_on_stuck = {
+GD_LINK(restarts, restart_on_stuck,
     .spread = GD_SPREAD_VECTOR,
-    .name = "restart_on_stuck",
-    .family = "restarts",
     .summary = "resets its links when the parameters have not moved for some steps",
     .formula = "state = 0 after n_tol steps in a row with max|p_t - p_(t-1)| <= tol",
     .cost = "that of its chain, and a pass over the parameters of two steps",
     .example = "restart_on_stuck(bfgs, n_tol=3) | strong_wolfe",
     GD_FIELDS(stuck_fields),
     GD_SLOTS(stuck_slots),
-    .step = stuck_step,
-};
+    .step = stuck_step);
 
 /* ---- for conjugate gradients ---- */
 
 static const gd_field powell_fields[] = {
     GD_CHILD_NEEDED("modules", "the links to reset"),
-    {.name = "cond1",
-     .kinds = GD_SET_REAL | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_REAL, .real = 0.2},
-     .high = INFINITY,
-     .help = "of gradients that are no longer orthogonal; none: not looked at"},
-    {.name = "cond2",
-     .kinds = GD_SET_REAL | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_REAL, .real = 0.2},
-     .high = INFINITY,
-     .help = "of a step that is no descent any more; none: not looked at"},
+    GD_REAL_OR_OFF("cond1", 0.2, 0, INFINITY,
+                   "of gradients that are no longer orthogonal; none: not looked at"),
+    GD_REAL_OR_OFF("cond2", 0.2, 0, INFINITY, "of a step that is no descent any more; none: not looked at"),
 };
 
 static const gd_slot powell_slots[] = {{"previous_grad", false}};
@@ -152,18 +139,15 @@ static gd_status birgin_step(gd_link *link, gd_var *var)
     return gd_var_set_update(var, g);
 }
 
-const gd_link_class gd_link_birgin_martinez_restart = {
+GD_LINK(restarts, birgin_martinez_restart,
     .spread = GD_SPREAD_VECTOR,
-    .name = "birgin_martinez_restart",
-    .family = "restarts",
     .summary = "resets a link, and takes the gradient, where its update is hardly downhill",
     .formula = "u where u.g >= cond |u| |g|, else g, and state = 0",
     .paper = "Birgin & Martinez 2001, A spectral conjugate gradient method for unconstrained optimization",
     .cost = "that of its chain, and three dot products",
     .example = "birgin_martinez_restart(fletcher_reeves) | strong_wolfe(c2=0.1)",
     GD_FIELDS(birgin_fields),
-    .step = birgin_step,
-};
+    .step = birgin_step);
 
 /* Has the gradient turned less than a conjugate one would have?  It is kept for the next step. */
 static gd_status lost_orthogonality(gd_link *link, gd_var *var, gd_tensor *const *g, double gg, bool *lost)
@@ -220,10 +204,8 @@ static gd_status powell_step(gd_link *link, gd_var *var)
     return status;
 }
 
-const gd_link_class gd_link_powell_restart = {
+GD_LINK(restarts, powell_restart,
     .spread = GD_SPREAD_VECTOR,
-    .name = "powell_restart",
-    .family = "restarts",
     .summary = "resets its links when gradients are not orthogonal, or the update is not like the gradient",
     .formula = "state = 0 where |g_t.g_(t-1)| >= cond1 |g_t|^2, or u.g is not within (1 +- cond2) |g|^2",
     .paper = "Powell 1977, Restart procedures for the conjugate gradient method",
@@ -231,5 +213,4 @@ const gd_link_class gd_link_powell_restart = {
     .example = "powell_restart(polak_ribiere) | strong_wolfe(c2=0.1)",
     GD_FIELDS(powell_fields),
     GD_SLOTS(powell_slots),
-    .step = powell_step,
-};
+    .step = powell_step);

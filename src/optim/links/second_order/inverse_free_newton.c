@@ -82,10 +82,8 @@ static gd_linop *inverse_free_hessian(gd_link *link, gd_var *var)
     return p ? gd_linop_diagonal(gd_full_like(p, NAN)) : NULL;
 }
 
-const gd_link_class gd_link_inverse_free_newton = {
+GD_LINK(second_order, inverse_free_newton,
     .spread = GD_SPREAD_WHOLE,
-    .name = "inverse_free_newton",
-    .family = "second_order",
     .summary = "Newton's method with an inverse improved by matrix products",
     .formula = "Y <- Y (2 I - H Y),  d = Y g",
     .paper = "Massalski & Nockowska-Rosiak, Inverse-free Newton's method, J. Appl. Anal. Comput. 15, 2025",
@@ -96,5 +94,4 @@ const gd_link_class gd_link_inverse_free_newton = {
     .apply = inverse_free_apply,
     .hessian = inverse_free_hessian,
     .state_bytes = gd_link_matrix_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

@@ -17,14 +17,11 @@
 
 #define DAMPING GD_REAL("damping", 0, -INFINITY, INFINITY, "added to the diagonal of the Hessian")
 #define LSTSQ   GD_FLAG("use_lstsq", false, "solve by least squares at once")
-#define SPECTRUM                                                                                                 \
-    {.name = "eigval_fn",                                                                                        \
-     .kinds = GD_SET_STRING | GD_SET_NONE,                                                                       \
-     .fallback = {.kind = GD_SET_NONE},                                                                          \
-     .choices = "abs|clip",                                                                                      \
-     .help =                                                                                                     \
-         "change of the eigenvalues: absolute values, or clipped at eigv_tol times the largest absolute value"}, \
-        GD_REAL_OR_NONE("eigv_tol", 0, 1, "eigenvalues smaller than this times the largest count as zero"),      \
+#define SPECTRUM                                                                                                \
+    GD_CHOICE_OR_NONE(                                                                                          \
+        "eigval_fn", "abs|clip",                                                                                \
+        "change of the eigenvalues: absolute values, or clipped at eigv_tol times the largest absolute value"), \
+        GD_REAL_OR_NONE("eigv_tol", 0, 1, "eigenvalues smaller than this times the largest count as zero"),     \
         GD_INT_OR_NONE("truncate", 1, 1e15, "eigenvalues to use, the largest in size")
 #define DIFFERENCE(d) GD_REAL("h", d, 0, INFINITY, "step of gradient differences")
 #define FACTORED      "the matrix is factored once per step, never inverted"
@@ -156,10 +153,8 @@ static gd_linop *newton_hessian(gd_link *link, gd_var *var)
     return h ? gd_linop_dense(h) : NULL;
 }
 
-const gd_link_class gd_link_newton = {
+GD_LINK(second_order, newton,
     .spread = GD_SPREAD_WHOLE,
-    .name = "newton",
-    .family = "second_order",
     .summary = "Newton's method with the exact Hessian",
     .formula = "d = (H + damping I)^-1 g",
     .paper = "Nocedal & Wright, Numerical Optimization, 2006, 3.4",
@@ -171,13 +166,10 @@ const gd_link_class gd_link_newton = {
     .apply = newton_apply,
     .hessian = newton_hessian,
     .state_bytes = gd_link_matrix_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);
 
-const gd_link_class gd_link_inm = {
+GD_LINK(second_order, inm,
     .spread = GD_SPREAD_WHOLE,
-    .name = "inm",
-    .family = "second_order",
     .summary = "Newton's method corrected by the curvature along the last step",
     .formula = "a = (1 - y (H s) / y y) s / s s;  d = H^-1 g / (1 + a H^-1 g)",
     .paper = "Saheya, Chen, Sui & Wu, A new Newton-like method for solving nonlinear equations, 2016",
@@ -189,8 +181,7 @@ const gd_link_class gd_link_inm = {
     .update = newton_update,
     .apply = inm_apply,
     .state_bytes = inm_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);
 
 /* ---- improved_newton ---- */
 
@@ -209,10 +200,8 @@ static const gd_field improved_fields[] = {
     INNER,
 };
 
-const gd_link_class gd_link_improved_newton = {
+GD_LINK(second_order, improved_newton,
     .spread = GD_SPREAD_WHOLE,
-    .name = "improved_newton",
-    .family = "second_order",
     .summary = "Newton's method with a rank-one correction from the last step",
     .formula = "N = (H + damping I)^-1 u;  a = (1 - y H s / y y) s / s s;  N / (1 + a N)",
     .paper =
@@ -224,8 +213,7 @@ const gd_link_class gd_link_improved_newton = {
     .update = newton_update,
     .apply = inm_apply,
     .state_bytes = inm_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);
 
 /* ---- subspace_newton ---- */
 
@@ -406,10 +394,8 @@ static int64_t subspace_bytes(const gd_link *link, gd_tensor *const *params, int
     return n ? one * vectors + one / n * k * k : 0;
 }
 
-const gd_link_class gd_link_subspace_newton = {
+GD_LINK(second_order, subspace_newton,
     .spread = GD_SPREAD_WHOLE,
-    .name = "subspace_newton",
-    .family = "second_order",
     .summary = "Newton's method in the space of a few directions",
     .formula = "S (S^T H S + damping I)^-1 S^T u",
     .paper = "Gower, Kovalev, Lieder & Richtarik, RSN: randomized subspace Newton, NeurIPS 2019",
@@ -419,5 +405,4 @@ const gd_link_class gd_link_subspace_newton = {
     GD_FIELDS(subspace_fields),
     .apply = subspace_apply,
     .state_bytes = subspace_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

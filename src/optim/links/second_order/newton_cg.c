@@ -84,10 +84,8 @@ static int64_t solution_bytes(const gd_link *link, gd_tensor *const *params, int
     return gd_link_flag(link, "warm_start") ? gd_link_slot_bytes(1, params, count) : 0;
 }
 
-const gd_link_class gd_link_newton_cg = {
+GD_LINK(second_order, newton_cg,
     .spread = GD_SPREAD_VECTOR,
-    .name = "newton_cg",
-    .family = "second_order",
     .summary = "Newton's method by conjugate gradients, without the Hessian",
     .formula = "d ~ (H + reg I)^-1 g",
     .paper =
@@ -99,5 +97,4 @@ const gd_link_class gd_link_newton_cg = {
     GD_SLOTS(slots),
     .state_bytes = solution_bytes,
     .apply = newton_cg_apply,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

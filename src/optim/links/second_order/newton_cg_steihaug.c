@@ -13,12 +13,9 @@ static const gd_field fields[] = {
     GD_REAL("init", 1, 0, INFINITY, "first radius"),
     GD_INT("max_attempts", 100, 1, 1e9, "radii tried in a step"),
     GD_INT("max_history", 100, 0, 1e9, "products kept for smaller radii"),
-    {.name = "boundary_tol",
-     .kinds = GD_SET_REAL | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_REAL, .real = 1e-6},
-     .low = 0,
-     .high = 1,
-     .help = "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"},
+    GD_REAL_OR_OFF(
+        "boundary_tol", 1e-6, 0, 1,
+        "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"),
     GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one per parameter"),
     GD_INT("miniter", 1, 0, 1e15, "iterations at least"),
     GD_REAL("tol", 1e-8, 0, INFINITY, "norm of the residual at which it is enough"),
@@ -95,10 +92,8 @@ static gd_status steihaug_apply(gd_link *link, gd_var *var)
     return status;
 }
 
-const gd_link_class gd_link_newton_cg_steihaug = {
+GD_LINK(second_order, newton_cg_steihaug,
     .spread = GD_SPREAD_VECTOR,
-    .name = "newton_cg_steihaug",
-    .family = "second_order",
     .summary = "Newton's method in a trust region by conjugate gradients, without the Hessian",
     .formula = "argmin of -u.d + d.H d / 2 along the path of conjugate gradients with norm(d) <= radius",
     .paper =
@@ -109,5 +104,4 @@ const gd_link_class gd_link_newton_cg_steihaug = {
     .example = "newton_cg_steihaug",
     GD_FIELDS(fields),
     .apply = steihaug_apply,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

@@ -154,38 +154,35 @@ static gd_status sixth_order_step(gd_link *link, gd_var *var, order_fn fn)
 
 #define SIXTH(NAME, FN) \
     static gd_status NAME##_step(gd_link *link, gd_var *var) { return sixth_order_step(link, var, FN); }
-#define CLASS(NAME)                                                                        \
-    .spread = GD_SPREAD_WHOLE, .name = #NAME, .family = "second_order", GD_FIELDS(fields), \
-    .step = NAME##_step, .traits.needs_closure = true, .example = #NAME " | strong_wolfe"
+#define CLASS(NAME)                                                                                  \
+    .spread = GD_SPREAD_WHOLE, GD_FIELDS(fields), .step = NAME##_step, .traits.needs_closure = true, \
+    .example = #NAME " | strong_wolfe"
 
 SIXTH(sixth_order_3p, by_3p)
 SIXTH(sixth_order_3pm2, by_3pm2)
 SIXTH(sixth_order_5p, by_5p)
 
-const gd_link_class gd_link_sixth_order_3p = {
+GD_LINK(second_order, sixth_order_3p,
     CLASS(sixth_order_3p),
     .summary = "Newton's method of sixth order with two Hessians",
     .formula = "q = p - J(p)^-1 F(p);  r = q - J(q)^-1 F(q);  d = p - r + J(q)^-1 F(r)",
     .paper = "Abro & Shaikh, A new time-efficient and convergent nonlinear solver, 2019",
     .cost =
-        "two Hessians, so 2 n reverse passes, three solves and one more evaluation per step, for n elements",
-};
+        "two Hessians, so 2 n reverse passes, three solves and one more evaluation per step, for n elements");
 
-const gd_link_class gd_link_sixth_order_3pm2 = {
+GD_LINK(second_order, sixth_order_3pm2,
     CLASS(sixth_order_3pm2),
     .summary = "Newton's method of sixth order that solves with one Hessian",
     .formula = "q = p - J^-1 F(p);  W = 2 I - J^-1 J(q);  r = q - W J^-1 F(q);  d = p - r + W J^-1 F(r)",
     .paper = "Wang & Li, An efficient sixth-order Newton-type method for solving nonlinear systems, 2017",
     .cost =
-        "two Hessians, so 2 n reverse passes, five solves and one more evaluation per step, for n elements",
-};
+        "two Hessians, so 2 n reverse passes, five solves and one more evaluation per step, for n elements");
 
-const gd_link_class gd_link_sixth_order_5p = {
+GD_LINK(second_order, sixth_order_5p,
     CLASS(sixth_order_5p),
     .summary = "Newton's method of sixth order over the middle of the Newton step",
     .formula = "q = p - J(p)^-1 F(p);  m = (p + q) / 2;  r = p - J(m)^-1 F(p);  d = p - r + J(r)^-1 F(r)",
     .paper =
         "Frontini & Sormani, Third-order methods from quadrature formulae for solving systems of nonlinear equations, 2004; "
         "one Newton step more",
-    .cost = "three Hessians, so 3 n reverse passes, and three solves per step, for n elements",
-};
+    .cost = "three Hessians, so 3 n reverse passes, and three solves per step, for n elements");

@@ -270,10 +270,8 @@ static int64_t no_bytes(const gd_link *link, gd_tensor *const *params, int count
     return 0;
 }
 
-const gd_link_class gd_link_rsn = {
+GD_LINK(second_order, rsn,
     .spread = GD_SPREAD_VECTOR,
-    .name = "rsn",
-    .family = "second_order",
     .summary = "Newton's method in a random subspace",
     .formula = "d = S (S^T H S + damping I)^+ S^T g",
     .paper = "Gower, Kovalev, Lieder & Richtarik, RSN: Randomized subspace Newton, 2019",
@@ -282,13 +280,10 @@ const gd_link_class gd_link_rsn = {
     GD_FIELDS(rsn_fields),
     .apply = rsn_apply,
     .state_bytes = rsn_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);
 
-const gd_link_class gd_link_nystrom_sketch_and_solve = {
+GD_LINK(second_order, nystrom_sketch_and_solve,
     .spread = GD_SPREAD_VECTOR,
-    .name = "nystrom_sketch_and_solve",
-    .family = "second_order",
     .summary = "Newton's method with a Hessian of low rank from random products; g / reg beside it",
     .formula = "d = Q (L + reg)^-1 Q^T g + (g - Q Q^T g) / reg",
     .paper = "Frangella, Rathore, Zhao & Udell, SketchySGD, 2024",
@@ -297,13 +292,10 @@ const gd_link_class gd_link_nystrom_sketch_and_solve = {
     GD_FIELDS(solve_fields),
     .apply = nystrom_sketch_and_solve_apply,
     .state_bytes = no_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);
 
-const gd_link_class gd_link_nystrom_pcg = {
+GD_LINK(second_order, nystrom_pcg,
     .spread = GD_SPREAD_VECTOR,
-    .name = "nystrom_pcg",
-    .family = "second_order",
     .summary = "Newton-CG with a random preconditioner",
     .formula = "d ~ (H + reg I)^-1 g",
     .paper = "Frangella, Tropp & Udell, Randomized Nystrom preconditioning, 2023",
@@ -312,5 +304,4 @@ const gd_link_class gd_link_nystrom_pcg = {
     GD_FIELDS(pcg_fields),
     .apply = nystrom_pcg_apply,
     .state_bytes = no_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

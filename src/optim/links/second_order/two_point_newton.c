@@ -7,11 +7,7 @@
 static const gd_field fields[] = {
     GD_FLAG("lstsq", false, "solve by least squares at once"),
     GD_FIXED_FLAG("vectorize", true, "rows of derivatives are always made together"),
-    {.name = "hessian_method",
-     .kinds = GD_SET_STRING,
-     .fallback = {.kind = GD_SET_STRING, .string = "autograd"},
-     .choices = "autograd",
-     .help = "where the Hessian comes from"},
+    GD_CHOICE("hessian_method", "autograd", "autograd", "where the Hessian comes from"),
 };
 
 /* The gradient at x - d, as a vector. */
@@ -53,10 +49,8 @@ static gd_status two_point_step(gd_link *link, gd_var *var)
     return gd_var_set_zero_update(var);
 }
 
-const gd_link_class gd_link_two_point_newton = {
+GD_LINK(second_order, two_point_newton,
     .spread = GD_SPREAD_WHOLE,
-    .name = "two_point_newton",
-    .family = "second_order",
     .summary = "two Newton steps with one Hessian",
     .formula = "d = H^-1 (g(p) + g(p - H^-1 g(p)))",
     .paper = "Sharma & Kumar, A fast and efficient composite Newton-Chebyshev method, J. Complexity 49, 2018",
@@ -65,5 +59,4 @@ const gd_link_class gd_link_two_point_newton = {
     .example = "two_point_newton | strong_wolfe",
     GD_FIELDS(fields),
     .step = two_point_step,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

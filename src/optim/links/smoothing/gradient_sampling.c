@@ -25,11 +25,8 @@ static const gd_field fields[] = {
     GD_CHILD("termination", "a criterion that makes sigma smaller"),
     GD_REAL("decay", 2.0 / 3, 0, INFINITY, "factor of sigma then"),
     GD_FLAG("reset_on_termination", true, "links forget their state then"),
-    {.name = "sigma_strategy",
-     .kinds = GD_SET_STRING | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_NONE},
-     .choices = "grad-norm|value",
-     .help = "what makes sigma larger or smaller every step; none: nothing"},
+    GD_CHOICE_OR_NONE("sigma_strategy", "grad-norm|value",
+                      "what makes sigma larger or smaller every step; none: nothing"),
     GD_REAL("sigma_target", 0.2, 0, INFINITY,
             "samples that have to be lower: a share, or a number from 1 on"),
     GD_REAL("sigma_nplus", 4.0 / 3, 0, INFINITY, "factor of sigma where they are"),
@@ -236,10 +233,8 @@ static int64_t sampling_bytes(const gd_link *link, gd_tensor *const *params, int
     return gd_link_flag(link, "fixed") ? elements * size * (int64_t)gd_link_real(link, "n", NULL) : 0;
 }
 
-const gd_link_class gd_link_gradient_sampling = {
+GD_LINK(smoothing, gradient_sampling,
     .spread = GD_SPREAD_VECTOR,
-    .name = "gradient_sampling",
-    .family = "smoothing",
     .summary = "loss and gradient of many points near by",
     .formula = "g = mean of g(p + sigma z)",
     .paper =
@@ -250,5 +245,4 @@ const gd_link_class gd_link_gradient_sampling = {
     .step = gradient_sampling_step,
     .state_bytes = sampling_bytes,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);

@@ -103,9 +103,7 @@ static gd_status laplacian_apply(const gd_transform *t)
     return gd_link_flag(t->link, "layerwise") ? smooth_each(t) : smooth_all(t);
 }
 
-const gd_link_class gd_link_laplacian_smoothing = {
-    .name = "laplacian_smoothing",
-    .family = "smoothing",
+GD_LINK(smoothing, laplacian_smoothing,
     .spread = GD_SPREAD_WHOLE,
     .summary = "makes neighbouring elements of the update more alike",
     .formula = "(1 - sigma D)^-1 u, D u_i = u_(i-1) - 2 u_i + u_(i+1), in a circle",
@@ -113,5 +111,4 @@ const gd_link_class gd_link_laplacian_smoothing = {
     .cost = "about 2 log2(40 sqrt(sigma)) passes, no state",
     .example = "laplacian_smoothing(2) | lr(0.1)",
     GD_FIELDS(fields),
-    .apply_tensors = laplacian_apply,
-};
+    .apply_tensors = laplacian_apply);

@@ -45,10 +45,8 @@ static gd_status adgd_apply(const gd_transform *t)
     return gd_transform_scale(t, gd_link_kept(t->link, "step_size", 1));
 }
 
-const gd_link_class gd_link_adgd = {
+GD_LINK(step_size, adgd,
     .spread = GD_SPREAD_VECTOR,
-    .name = "adgd",
-    .family = "step_size",
     .summary = "step size from the local curvature, adaptive gradient descent",
     .formula =
         "L = |y| / |s|;  a = min(sqrt(2/3 + r) a, a / sqrt(max(0, 2 a^2 L^2 - 1)));  r = a / (a before);  u a",
@@ -61,5 +59,4 @@ const gd_link_class gd_link_adgd = {
     .apply_tensors = adgd_apply,
     .traits.whole_settings = true,
     .traits.reads_only = true,
-    .traits.uses_grad = true,
-};
+    .traits.uses_grad = true);

@@ -83,10 +83,8 @@ static gd_status stab_apply(const gd_transform *t)
     return status ? status : bb_apply(t);
 }
 
-const gd_link_class gd_link_barzilai_borwein = {
+GD_LINK(step_size, barzilai_borwein,
     .spread = GD_SPREAD_VECTOR,
-    .name = "barzilai_borwein",
-    .family = "step_size",
     .summary = "step size from the last change of parameters and gradient",
     .formula = "u sqrt(s s / y y)",
     .paper = "Barzilai & Borwein, Two-point step size gradient methods, 1988",
@@ -98,13 +96,10 @@ const gd_link_class gd_link_barzilai_borwein = {
     .apply_tensors = bb_apply,
     .traits.whole_settings = true,
     .traits.reads_only = true,
-    .traits.uses_grad = true,
-};
+    .traits.uses_grad = true);
 
-const gd_link_class gd_link_bb_stab = {
+GD_LINK(step_size, bb_stab,
     .spread = GD_SPREAD_VECTOR,
-    .name = "bb_stab",
-    .family = "step_size",
     .summary = "Barzilai-Borwein with steps of bounded length",
     .formula = "a = sqrt(s s / y y);  u min(a, delta / |u|)",
     .paper = "Burdakov, Dai & Huang, Stabilized Barzilai-Borwein method, 2019",
@@ -116,5 +111,4 @@ const gd_link_class gd_link_bb_stab = {
     .apply_tensors = stab_apply,
     .traits.whole_settings = true,
     .traits.reads_only = true,
-    .traits.uses_grad = true,
-};
+    .traits.uses_grad = true);

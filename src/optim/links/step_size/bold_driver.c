@@ -28,9 +28,7 @@ static gd_value bold_rule(gd_rule *r, gd_value u)
     return gd_rule_mul(r, u, a);
 }
 
-const gd_link_class gd_link_bold_driver = {
-    .name = "bold_driver",
-    .family = "step_size",
+GD_LINK(step_size, bold_driver,
     .summary = "step size that grows while the loss falls and drops when it does not",
     .formula = "a = a_init where t <= 1, a nplus where f < h, else a nminus;  h = f;  u a",
     .paper = "Battiti, Accelerated backpropagation learning: two optimization methods, 1989",
@@ -38,5 +36,4 @@ const gd_link_class gd_link_bold_driver = {
     GD_FIELDS(fields),
     GD_SCALARS(scalars),
     .rule = bold_rule,
-    .traits.uses_loss = true,
-};
+    .traits.uses_loss = true);

@@ -32,9 +32,7 @@ static gd_value dog_rule(gd_rule *r, gd_value u)
     return gd_rule_mul(r, u, gd_rule_div(r, distance, root));
 }
 
-const gd_link_class gd_link_dog = {
-    .name = "dog",
-    .family = "step_size",
+GD_LINK(step_size, dog,
     .summary = "step size: distance from the start over the root of all squared gradients",
     .formula =
         "q_0 = p;  d_0 = r0 (1 + norm(q));  d = max(d, norm(p - q));  s = s + sum(u^2);  u d / sqrt(s + eps)",
@@ -45,5 +43,4 @@ const gd_link_class gd_link_dog = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     GD_SCALARS(scalars),
-    .rule = dog_rule,
-};
+    .rule = dog_rule);

@@ -18,22 +18,16 @@ static gd_value step_size_rule(gd_rule *r, gd_value u)
     return gd_rule_mul(r, u, gd_rule_setting(r, "step_size"));
 }
 
-const gd_link_class gd_link_lr = {
-    .name = "lr",
-    .family = "step_size",
+GD_LINK(step_size, lr,
     .summary = "learning rate",
     .formula = "u * lr",
     .example = "adam | lr(0.001)",
     GD_FIELDS(fields),
-    .rule = lr_rule,
-};
+    .rule = lr_rule);
 
-const gd_link_class gd_link_step_size = {
-    .name = "step_size",
-    .family = "step_size",
+GD_LINK(step_size, step_size,
     .summary = "learning rate that is no lr to groups and schedules",
     .formula = "u * step_size",
     .example = "adam | step_size(0.001)",
     GD_FIELDS(step_size_fields),
-    .rule = step_size_rule,
-};
+    .rule = step_size_rule);

@@ -9,12 +9,7 @@
 #include <math.h>
 
 static const gd_field fields[] = {
-    {.name = "f_star",
-     .kinds = GD_SET_REAL | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_REAL, .real = 0},
-     .low = -INFINITY,
-     .high = INFINITY,
-     .help = "the minimum of the loss; none: the best so far less y"},
+    GD_REAL_OR_OFF("f_star", 0, -INFINITY, INFINITY, "the minimum of the loss; none: the best so far less y"),
     GD_REAL("y", 1, 0, INFINITY, "distance of the estimated minimum below the best loss"),
     GD_REAL("y_decay", 1e-3, 0, 1, "how much y shrinks in a step"),
     GD_REAL_OR_NONE("max", 0, INFINITY, "largest step size"),
@@ -55,10 +50,8 @@ static gd_status polyak_apply(const gd_transform *t)
     return gd_transform_scale(t, gd_link_kept(t->link, "step_size", 1));
 }
 
-const gd_link_class gd_link_polyak_step_size = {
+GD_LINK(step_size, polyak_step_size,
     .spread = GD_SPREAD_VECTOR,
-    .name = "polyak_step_size",
-    .family = "step_size",
     .summary = "the step that would reach the minimum of a linear model",
     .formula = "u alpha (f - f_star) / <u, g>",
     .paper = "Polyak, Introduction to optimization, 1987",
@@ -70,5 +63,4 @@ const gd_link_class gd_link_polyak_step_size = {
     .traits.whole_settings = true,
     .traits.reads_only = true,
     .traits.uses_grad = true,
-    .traits.uses_loss = true,
-};
+    .traits.uses_loss = true);

@@ -16,12 +16,9 @@ static gd_value random_step_size_rule(gd_rule *r, gd_value u)
     return gd_rule_mul(r, u, a);
 }
 
-const gd_link_class gd_link_random_step_size = {
-    .name = "random_step_size",
-    .family = "step_size",
+GD_LINK(step_size, random_step_size,
     .summary = "learning rate that is drawn anew at every step",
     .formula = "~ u U(low, high)",
     .example = "adam | random_step_size(0.0001, 0.01)",
     GD_FIELDS(fields),
-    .rule = random_step_size_rule,
-};
+    .rule = random_step_size_rule);

@@ -39,24 +39,18 @@ static gd_value clip_rule(gd_rule *r, gd_value u)
     return gd_rule_mul(r, u, gd_rule_where(r, over, gd_rule_div(r, most, norm), gd_rule_const(r, 1)));
 }
 
-const gd_link_class gd_link_warmup = {
-    .name = "warmup",
-    .family = "step_size",
+GD_LINK(step_size, warmup,
     .summary = "learning rate that grows over the first steps",
     .formula = "s = min((t - 1) / steps, 1);  u (start_lr + s (end_lr - start_lr))",
     .example = "adam | warmup(100, 1e-5, 1e-3)",
     GD_FIELDS(fields),
-    .rule = warmup_rule,
-};
+    .rule = warmup_rule);
 
-const gd_link_class gd_link_warmup_norm_clip = {
-    .name = "warmup_norm_clip",
-    .family = "step_size",
+GD_LINK(step_size, warmup_norm_clip,
     .summary = "bounds the norm of the first updates",
     .formula = "s = min((t - 1) / steps, 1);  b = start_norm + s (end_norm - start_norm);  "
                "u where t - 1 > steps, u where norm(u) <= b, else u b / norm(u)",
     .cost = "one more pass, for the norm",
     .example = "adam | warmup_norm_clip(100, 1e-3, 1) | lr(0.01)",
     GD_FIELDS(clip_fields),
-    .rule = clip_rule,
-};
+    .rule = clip_rule);

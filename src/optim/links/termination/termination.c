@@ -182,16 +182,10 @@ static const gd_slot update_slots[] = {{"previous_params", 0}};
 
 #define CRITERION(NAME, fn, SUMMARY, FORMULA, EXAMPLE, ...)                                    \
     static gd_status NAME##_step(gd_link *link, gd_var *var) { return decide(link, var, fn); } \
-    const gd_link_class gd_link_##NAME = {                                                     \
-        .spread = GD_SPREAD_WHOLE,                                                             \
-        .name = #NAME,                                                                         \
-        .family = "termination",                                                               \
-        .summary = SUMMARY,                                                                    \
-        .formula = FORMULA,                                                                    \
-        .example = EXAMPLE,                                                                    \
-        .cost = "a comparison per step, with a norm where it looks at one",                    \
-        .step = NAME##_step,                                                                   \
-        __VA_ARGS__};
+    GD_LINK(termination, NAME, .spread = GD_SPREAD_WHOLE, .summary = SUMMARY, .formula = FORMULA, \
+            .example = EXAMPLE, \
+            .cost = "a comparison per step, with a norm where it looks at one", \
+            .step = NAME##_step, __VA_ARGS__);
 
 CRITERION(terminate_after_n_evaluations, after_evaluations, "stops after a number of evaluations",
           "evals >= maxevals", "lbfgs | strong_wolfe | terminate_after_n_evaluations(200)",

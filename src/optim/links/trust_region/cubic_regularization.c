@@ -121,10 +121,8 @@ static gd_status cubic_apply(gd_link *link, gd_var *var)
     return gd_trust_apply(link, var, &(gd_trust_method){.propose = propose});
 }
 
-const gd_link_class gd_link_cubic_regularization = {
+GD_LINK(trust_region, cubic_regularization,
     .spread = GD_SPREAD_WHOLE,
-    .name = "cubic_regularization",
-    .family = "trust_region",
     .summary = "Newton steps kept short by a cubic term, its weight set by the gain ratio",
     .formula = "argmin of -u.d + d.H d / 2 + norm(d)^3 / (3 radius)",
     .paper = "Cartis, Gould & Toint, Adaptive cubic regularisation methods, Math. Program. 127, 2011",
@@ -133,5 +131,4 @@ const gd_link_class gd_link_cubic_regularization = {
     GD_FIELDS(fields),
     .update = gd_trust_update,
     .apply = cubic_apply,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

@@ -85,10 +85,8 @@ static gd_status dogleg_apply(gd_link *link, gd_var *var)
     return gd_trust_apply(link, var, &(gd_trust_method){.propose = propose, .boundary = true});
 }
 
-const gd_link_class gd_link_dogleg = {
+GD_LINK(trust_region, dogleg,
     .spread = GD_SPREAD_WHOLE,
-    .name = "dogleg",
-    .family = "trust_region",
     .summary = "trust region along steepest descent, then towards the Newton point",
     .formula = "the point of the path 0, (u.u / u.H u) u, H^-1 u at the radius",
     .paper = "Powell, A new algorithm for unconstrained optimization, in Nonlinear Programming, 1970",
@@ -98,5 +96,4 @@ const gd_link_class gd_link_dogleg = {
     GD_FIELDS(fields),
     .update = gd_trust_update,
     .apply = dogleg_apply,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

@@ -83,10 +83,8 @@ static gd_status levenberg_marquardt_apply(gd_link *link, gd_var *var)
     return gd_trust_apply(link, var, &(gd_trust_method){.propose = propose, .end = free_scaled});
 }
 
-const gd_link_class gd_link_levenberg_marquardt = {
+GD_LINK(trust_region, levenberg_marquardt,
     .spread = GD_SPREAD_WHOLE,
-    .name = "levenberg_marquardt",
-    .family = "trust_region",
     .summary = "damped Newton or Gauss-Newton steps, the damping set by the gain ratio",
     .formula = "d = (H + ((1 - y) I + y diag(H)) / radius)^-1 u",
     .paper = "Marquardt, An algorithm for least-squares estimation of nonlinear parameters, J. SIAM 11, 1963",
@@ -96,5 +94,4 @@ const gd_link_class gd_link_levenberg_marquardt = {
     GD_FIELDS(fields),
     .update = gd_trust_update,
     .apply = levenberg_marquardt_apply,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

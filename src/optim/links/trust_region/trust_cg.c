@@ -11,12 +11,9 @@
 static const gd_field fields[] = {
     GD_TRUST_HESSIAN,
     GD_TRUST_RATIOS(3.5, 0.99, 1e-4),
-    {.name = "boundary_tol",
-     .kinds = GD_SET_REAL | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_REAL, .real = 1e-6},
-     .low = 0,
-     .high = 1,
-     .help = "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"},
+    GD_REAL_OR_OFF(
+        "boundary_tol", 1e-6, 0, 1,
+        "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"),
     GD_TRUST_TRIES,
     GD_REAL("reg", 0, 0, INFINITY, "added to the diagonal of the Hessian"),
     GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one per parameter"),
@@ -77,10 +74,8 @@ static gd_status trust_cg_apply(gd_link *link, gd_var *var)
             .propose = propose, .propose_within = propose_within, .end = forget, .boundary = true});
 }
 
-const gd_link_class gd_link_trust_cg = {
+GD_LINK(trust_region, trust_cg,
     .spread = GD_SPREAD_VECTOR,
-    .name = "trust_cg",
-    .family = "trust_region",
     .summary = "trust region by truncated conjugate gradients",
     .formula = "argmin of -u.d + d.H d / 2 along the path of conjugate gradients with norm(d) <= radius",
     .paper =
@@ -91,5 +86,4 @@ const gd_link_class gd_link_trust_cg = {
     GD_FIELDS(fields),
     .update = gd_trust_update,
     .apply = trust_cg_apply,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

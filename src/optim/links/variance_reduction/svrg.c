@@ -153,10 +153,8 @@ static gd_status svrg_step(gd_link *link, gd_var *var)
     return status;
 }
 
-const gd_link_class gd_link_svrg = {
+GD_LINK(variance_reduction, svrg,
     .spread = GD_SPREAD_VECTOR,
-    .name = "svrg",
-    .family = "variance_reduction",
     .summary = "gradients of batches corrected by a full gradient near by",
     .formula = "g = g_b(p) - alpha (g_b(p_0) - G)",
     .paper =
@@ -167,5 +165,4 @@ const gd_link_class gd_link_svrg = {
     GD_SLOTS(slots),
     .step = svrg_step,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);

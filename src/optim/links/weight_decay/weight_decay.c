@@ -85,42 +85,31 @@ static gd_value relative_rule(gd_rule *r, gd_value u)
     return gd_rule_add(r, u, gd_rule_mul(r, pull(r), factor));
 }
 
-const gd_link_class gd_link_weight_decay = {
-    .name = "weight_decay",
-    .family = "weight_decay",
+GD_LINK(weight_decay, weight_decay,
     .summary = "adds a multiple of the parameter to the update",
     .formula = "u + weight_decay * p",
     .paper = "Loshchilov & Hutter, Decoupled weight decay regularization, ICLR 2019",
     .example = "adam | weight_decay(0.01) | lr(0.001)",
     GD_FIELDS(fields),
-    .rule = weight_decay_rule,
-};
+    .rule = weight_decay_rule);
 
-const gd_link_class gd_link_cautious_weight_decay = {
-    .name = "cautious_weight_decay",
-    .family = "weight_decay",
+GD_LINK(weight_decay, cautious_weight_decay,
     .summary = "decays parameters that the update shrinks anyway",
     .formula = "u + weight_decay p where u p > 0, else u",
     .paper = "Chen et al., Cautious weight decay, arXiv 2510.12402, 2025",
     .example = "adam | cautious_weight_decay(0.01) | lr(0.001)",
     GD_FIELDS(cautious_fields),
-    .rule = cautious_rule,
-};
+    .rule = cautious_rule);
 
-const gd_link_class gd_link_relative_weight_decay = {
-    .name = "relative_weight_decay",
-    .family = "weight_decay",
+GD_LINK(weight_decay, relative_weight_decay,
     .summary = "weight decay in units of a norm of the update",
     .formula = "u + weight_decay mean(abs(u)) p",
     .cost = "one more pass, for the mean",
     .example = "adam | relative_weight_decay(0.01) | lr(0.001)",
     GD_FIELDS(relative_fields),
-    .rule = relative_rule,
-};
+    .rule = relative_rule);
 
-const gd_link_class gd_link_direct_weight_decay = {
-    .name = "direct_weight_decay",
-    .family = "weight_decay",
+GD_LINK(weight_decay, direct_weight_decay,
     .summary = "shrinks the parameters before the objective is evaluated",
     .formula = "p - weight_decay p",
     .paper = "Loshchilov & Hutter, Decoupled weight decay regularization, ICLR 2019",
@@ -128,5 +117,4 @@ const gd_link_class gd_link_direct_weight_decay = {
     .example = "adam | lr(0.001) | direct_weight_decay(1e-5)",
     GD_FIELDS(direct_fields),
     .target = "params_direct",
-    .rule = direct_rule,
-};
+    .rule = direct_rule);

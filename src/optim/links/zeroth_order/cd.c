@@ -141,10 +141,8 @@ static int64_t cd_bytes(const gd_link *link, gd_tensor *const *params, int count
     return gd_link_slot_bytes(gd_link_flag(link, "adaptive"), params, count);
 }
 
-const gd_link_class gd_link_cd = {
+GD_LINK(zeroth_order, cd,
     .spread = GD_SPREAD_VECTOR,
-    .name = "cd",
-    .family = "zeroth_order",
     .summary = "coordinate descent: a derivative along one element per step, from values",
     .formula = "u = e_i (f(p + h e_i) - f(p - h e_i)) / 2 h",
     .cost = "two values per step, three with adaptive; no gradients",
@@ -154,5 +152,4 @@ const gd_link_class gd_link_cd = {
     .step = cd_step,
     .state_bytes = cd_bytes,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);

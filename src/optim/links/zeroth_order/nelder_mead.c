@@ -227,10 +227,8 @@ static int64_t nelder_mead_bytes(const gd_link *link, gd_tensor *const *params, 
     return n ? (3 * n + (n + 1) * (n + 1)) * (int64_t)sizeof(double) : 0;
 }
 
-const gd_link_class gd_link_nelder_mead = {
+GD_LINK(zeroth_order, nelder_mead,
     .spread = GD_SPREAD_WHOLE,
-    .name = "nelder_mead",
-    .family = "zeroth_order",
     .summary = "a simplex that moves downhill, from losses alone",
     .formula = "w = c + b (c - w);  u = p - best",
     .paper = "Gao & Han 2012, Implementing the Nelder-Mead simplex algorithm with adaptive parameters",
@@ -239,5 +237,4 @@ const gd_link_class gd_link_nelder_mead = {
     GD_FIELDS(fields),
     .step = nelder_mead_step,
     .state_bytes = nelder_mead_bytes,
-    .traits.needs_closure = true,
-};
+    .traits.needs_closure = true);

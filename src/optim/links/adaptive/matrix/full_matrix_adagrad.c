@@ -131,9 +131,7 @@ static int64_t full_matrix_bytes(const gd_link *link, gd_tensor *const *params, 
     return one ? 2 * total * total * widest : all;
 }
 
-const gd_link_class gd_link_full_matrix_adagrad = {
-    .name = "full_matrix_adagrad",
-    .family = "adaptive",
+GD_LINK(adaptive, full_matrix_adagrad,
     .spread = GD_SPREAD_WHOLE,
     .summary = "Adagrad with the whole matrix of products of gradients",
     .formula = "G += g g^T;  (G + reg)^(-1/2) u",
@@ -148,5 +146,4 @@ const gd_link_class gd_link_full_matrix_adagrad = {
     .apply_tensors = full_matrix_apply,
     .state_bytes = full_matrix_bytes,
     .traits.concat_params = true,
-    .traits.whole_settings = true,
-};
+    .traits.whole_settings = true);

@@ -225,37 +225,33 @@ static gd_status apply_adahessian(const gd_transform *t) { return apply(t, adahe
 static gd_status apply_sophia(const gd_transform *t) { return apply(t, sophia_update); }
 static gd_status apply_esgd(const gd_transform *t) { return apply(t, esgd_update); }
 
-#define COMMON(label, what, state, learn_fn, apply_fn)                                          \
-    .spread = GD_SPREAD_VECTOR, .name = #label, .family = "adaptive", .summary = what,          \
-    GD_FIELDS(label##_fields), GD_SLOTS(state), .pre_step = before, .update_tensors = learn_fn, \
-    .apply_tensors = apply_fn, .traits.reads_only = true, .traits.needs_closure = true,         \
-    .traits.restores_params = true,                                                             \
+#define COMMON(label, what, state, learn_fn, apply_fn)                                                    \
+    .spread = GD_SPREAD_VECTOR, .summary = what, GD_FIELDS(label##_fields), GD_SLOTS(state),              \
+    .pre_step = before, .update_tensors = learn_fn, .apply_tensors = apply_fn, .traits.reads_only = true, \
+    .traits.needs_closure = true, .traits.restores_params = true,                                         \
     .cost = "n_samples products with the Hessian every update_freq steps, each about two gradients"
 
-const gd_link_class gd_link_adahessian = {
+GD_LINK(adaptive, adahessian,
     COMMON(adahessian, "average of updates over an average of the Hessian's diagonal", moments,
            learn_diagonal, apply_adahessian),
     .formula =
         "m = beta1 m + (1 - beta1) u;  d = mean of z (H z);  v = beta2 v + (1 - beta2) d^2;  m / (1 - beta1^t) / (sqrt(v / (1 - beta2^k))^hessian_power + eps)",
     .paper = "Yao et al., ADAHESSIAN: an adaptive second order optimizer for machine learning, AAAI 2021",
-    .example = "adahessian | lr(0.1)",
-};
+    .example = "adahessian | lr(0.1)");
 
 #define sophia_h_fields sophia_fields
-const gd_link_class gd_link_sophia_h = {
+GD_LINK(adaptive, sophia_h,
     COMMON(sophia_h, "average of updates over the Hessian's diagonal, clipped", moments, learn_diagonal,
            apply_sophia),
     .formula =
         "m = beta1 m + (1 - beta1) u;  h = beta2 h + (1 - beta2) mean of z (H z);  clamp(m / max(precond_scale h, eps), -clip, clip)",
     .paper = "Liu, Li, Hall, Liang & Ma, Sophia: a scalable stochastic second-order optimizer, 2023",
-    .example = "sophia_h | lr(0.01)",
-};
+    .example = "sophia_h | lr(0.01)");
 
-const gd_link_class gd_link_esgd = {
+GD_LINK(adaptive, esgd,
     COMMON(esgd, "update over the root mean square of random products with the Hessian", squares,
            learn_squares, apply_esgd),
     .formula = "D = D + mean of (H z)^2;  u / (sqrt(D / k) + damping)",
     .paper =
         "Dauphin, de Vries & Bengio, Equilibrated adaptive learning rates for non-convex optimization, 2015",
-    .example = "esgd | lr(0.01)",
-};
+    .example = "esgd | lr(0.01)");

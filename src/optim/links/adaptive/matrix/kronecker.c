@@ -344,12 +344,8 @@ static const gd_field shampoo_fields[] = {
     GD_REAL_OR_NONE("beta", 0, 1, "decay of the moving average of products; none: their sum"),
     GD_REAL("reg", 1e-12, 0, INFINITY, "added to the eigenvalues of the factors"),
     GD_INT("update_freq", 10, 1, 1e9, "steps between factorisations"),
-    {.name = "exp_override",
-     .kinds = GD_SET_REAL | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_REAL, .real = 2},
-     .low = 1e-3,
-     .high = 1e3,
-     .help = "factors to the power -1 / this; none: twice the number of axes"},
+    GD_REAL_OR_OFF("exp_override", 2, 1e-3, 1e3,
+                   "factors to the power -1 / this; none: twice the number of axes"),
     FOLDING_FIELDS(2000),
     GD_REAL("adagrad_eps", 1e-8, 0, INFINITY, "added to the root where there is no factor"),
     GD_INNER("acts on the update before the factors do"),
@@ -459,9 +455,7 @@ static int64_t shampoo_bytes(const gd_link *link, gd_tensor *const *params, int 
     return kronecker_bytes(link, params, count, 0, 1);
 }
 
-const gd_link_class gd_link_shampoo = {
-    .name = "shampoo",
-    .family = "adaptive",
+GD_LINK(adaptive, shampoo,
     .summary = "a matrix for each axis of a tensor, from products of gradients",
     .formula =
         "L_d += G_d G_d^T for each axis d, L_d = 1 at first;  u times (L_d + reg)^(-1/exp_override) along each",
@@ -477,19 +471,14 @@ const gd_link_class gd_link_shampoo = {
     .traits.reads_only = true,
     .state_bytes = shampoo_bytes,
     .spread = GD_SPREAD_TENSOR,
-    .traits.updates_always = true,
-};
+    .traits.updates_always = true);
 
 /* ---- soap ---- */
 
 static const gd_field soap_fields[] = {
     GD_REAL("beta1", 0.95, 0, 1, "decay of the first moment"),
     GD_REAL("beta2", 0.95, 0, 1, "decay of the second moment"),
-    {.name = "shampoo_beta",
-     .kinds = GD_SET_REAL | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_REAL, .real = 0.95},
-     .high = 1,
-     .help = "decay of the moving average of products; none: their sum"},
+    GD_REAL_OR_OFF("shampoo_beta", 0.95, 0, 1, "decay of the moving average of products; none: their sum"),
     GD_INT("precond_freq", 10, 1, 1e9, "steps between renewals of the bases"),
     FOLDING_FIELDS(2000),
     GD_REAL("eps", 1e-8, 0, INFINITY, "added to the root of the second moment"),
@@ -693,9 +682,7 @@ static int64_t soap_bytes(const gd_link *link, gd_tensor *const *params, int cou
     return kronecker_bytes(link, params, count, 2, 2);
 }
 
-const gd_link_class gd_link_soap = {
-    .name = "soap",
-    .family = "adaptive",
+GD_LINK(adaptive, soap,
     .summary = "Adam in the eigenvectors of Shampoo's factors",
     .formula =
         "L_d = shampoo_beta L_d + (1 - shampoo_beta) G_d G_d^T, Q_d its eigenvectors;  adam of u turned by Q_d, turned back; "
@@ -711,8 +698,7 @@ const gd_link_class gd_link_soap = {
     .apply_tensors = soap_apply,
     .traits.reads_only = true,
     .state_bytes = soap_bytes,
-    .spread = GD_SPREAD_TENSOR,
-};
+    .spread = GD_SPREAD_TENSOR);
 
 /* ---- soap_basis ---- */
 
@@ -776,9 +762,7 @@ static int64_t soap_basis_bytes(const gd_link *link, gd_tensor *const *params, i
     return kronecker_bytes(link, params, count, 0, 0);
 }
 
-const gd_link_class gd_link_soap_basis = {
-    .name = "soap_basis",
-    .family = "adaptive",
+GD_LINK(adaptive, soap_basis,
     .summary = "runs a chain in the eigenvectors of Shampoo's factors",
     .formula =
         "L_d = shampoo_beta L_d + (1 - shampoo_beta) G_d G_d^T, Q_d its eigenvectors;  basis_opt of u turned by Q_d, turned "
@@ -794,5 +778,4 @@ const gd_link_class gd_link_soap_basis = {
     .apply_tensors = soap_basis_apply,
     .traits.reads_only = true,
     .state_bytes = soap_basis_bytes,
-    .spread = GD_SPREAD_WHOLE,
-};
+    .spread = GD_SPREAD_WHOLE);

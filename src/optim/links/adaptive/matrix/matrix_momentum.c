@@ -95,10 +95,8 @@ static int64_t momentum_bytes(const gd_link *link, gd_tensor *const *params, int
     return gd_link_slot_bytes(gd_link_flag(link, "adaptive") ? 2 : 1, params, count);
 }
 
-const gd_link_class gd_link_matrix_momentum = {
+GD_LINK(adaptive, matrix_momentum,
     .spread = GD_SPREAD_VECTOR,
-    .name = "matrix_momentum",
-    .family = "adaptive",
     .summary = "momentum that the curvature along the last step slows down",
     .formula = "lr u - (s - mu H s)",
     .paper = "Orr & Leen, Using curvature information for fast stochastic search, NeurIPS 1996",
@@ -109,5 +107,4 @@ const gd_link_class gd_link_matrix_momentum = {
     .step = matrix_momentum_step,
     .state_bytes = momentum_bytes,
     .traits.needs_closure = true,
-    .traits.restores_params = true,
-};
+    .traits.restores_params = true);

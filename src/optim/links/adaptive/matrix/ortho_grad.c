@@ -22,14 +22,11 @@ static gd_value ortho_grad_rule(gd_rule *r, gd_value u)
     return gd_rule_mul(r, rest, gd_rule_div(r, before, gd_rule_add(r, after, eps)));
 }
 
-const gd_link_class gd_link_ortho_grad = {
-    .name = "ortho_grad",
-    .family = "adaptive",
+GD_LINK(adaptive, ortho_grad,
     .summary = "removes the part of the update parallel to the parameters",
     .formula = "x = u - sum(p u) / (sum(p^2) + eps) p;  x norm(u) / (norm(x) + eps)",
     .paper = "Prieto, Barsbey, Mediano & Birdal, Grokking at the edge of numerical stability, ICLR 2025",
     .cost = "two more passes, for the sums and the norm",
     .example = "ortho_grad | adam | lr(0.001)",
     GD_FIELDS(fields),
-    .rule = ortho_grad_rule,
-};
+    .rule = ortho_grad_rule);

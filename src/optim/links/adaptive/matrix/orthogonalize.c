@@ -159,9 +159,7 @@ static gd_status orthogonalize_apply(const gd_transform *t)
     return status;
 }
 
-const gd_link_class gd_link_orthogonalize = {
-    .name = "orthogonalize",
-    .family = "adaptive",
+GD_LINK(adaptive, orthogonalize,
     .summary = "makes matrices of the update orthogonal: the core of Muon",
     .formula = "svd: U V^T of u = U S V^T;  newton-schulz: X = u / (norm(u) + 1e-7), ns_steps times "
                "X = 3.4445 X - 4.7750 A X + 2.0315 A^2 X with A = X X^T",
@@ -173,8 +171,7 @@ const gd_link_class gd_link_orthogonalize = {
     GD_FIELDS(fields),
     .apply_tensors = orthogonalize_apply,
     .spread = GD_SPREAD_TENSOR,
-    .traits.reads_only = true,
-};
+    .traits.reads_only = true);
 
 /* ---- its two corrections on their own ---- */
 
@@ -191,9 +188,7 @@ static gd_status dual_apply(const gd_transform *t)
     return GD_OK;
 }
 
-const gd_link_class gd_link_dual_norm_correction = {
-    .name = "dual_norm_correction",
-    .family = "adaptive",
+GD_LINK(adaptive, dual_norm_correction,
     .summary = "multiplies matrices of the update by the sum of their products with the gradient",
     .formula = "u sum(g u), the sum over each matrix",
     .paper = "Bernstein & Newhouse, Old optimizer, new norm: an anthology, 2024",
@@ -203,8 +198,7 @@ const gd_link_class gd_link_dual_norm_correction = {
     .apply_tensors = dual_apply,
     .spread = GD_SPREAD_TENSOR,
     .traits.reads_only = true,
-    .traits.uses_grad = true,
-};
+    .traits.uses_grad = true);
 
 static const gd_field adjust_fields[] = {
     GD_REAL("alpha", 1, -INFINITY, INFINITY, "times it"),
@@ -223,9 +217,7 @@ static gd_status adjust_apply(const gd_transform *t)
     return GD_OK;
 }
 
-const gd_link_class gd_link_muon_adjust_lr = {
-    .name = "muon_adjust_lr",
-    .family = "adaptive",
+GD_LINK(adaptive, muon_adjust_lr,
     .summary = "gives orthogonal matrices of any size the root mean square of Adam's updates",
     .formula = "alpha 0.2 sqrt(max(size of axis 0, size of axis 1)) u; u with fewer than two axes",
     .paper = "Liu et al., Muon is scalable for LLM training, 2025",
@@ -234,5 +226,4 @@ const gd_link_class gd_link_muon_adjust_lr = {
     GD_FIELDS(adjust_fields),
     .apply_tensors = adjust_apply,
     .spread = GD_SPREAD_TENSOR,
-    .traits.reads_only = true,
-};
+    .traits.reads_only = true);
