@@ -240,7 +240,7 @@ gd_status gd__copy_into(gd_tensor *dst, const gd_tensor *src);
 
 /* ---- being recorded ----
  *
- * Functions may be recorded once and run again (trace/trace_internal.h).  The recorder takes the place of the CPU's backend while it
+ * Functions may be recorded once and run again (trace/trace_internal.h).  The recorder takes the place of a device's backend while it
  * records, so kernels cost nothing if none records.  Computation without a kernel is reported here: elements that the host reads
  * or writes, and work that cannot be run again. */
 

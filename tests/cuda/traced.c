@@ -18,9 +18,13 @@ static cuda_api real; /* only NVRTC is there on a machine without a driver */
 static int prepare(void **state)
 {
     (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    print_message("nothing is compiled: libnvrtc keeps memory when it is closed\n");
+#else
     char why[256];
     if (!cuda_api_open(&real, why, sizeof why) && !cuda_api_library(&real, 'N', why, sizeof why))
         print_message("%s: nothing is compiled\n", why);
+#endif
     return gd__cache_open_passing(&cache) ? 0 : -1;
 }
 
