@@ -272,6 +272,11 @@ static int read_number(reading *r, PyObject *o)
     if (!grow(r)) return 0;
     size_t k = r->count++;
     r->whole[k] = 0;
+    if (PyFloat_Check(o)) {
+        r->has_real = 1;
+        r->real[k] = PyFloat_AsDouble(o);
+        return 1;
+    }
     if (PyBool_Check(o)) {
         r->has_flag = 1;
         r->real[k] = (double)(r->whole[k] = o == Py_True);
@@ -293,7 +298,7 @@ static int read_number(reading *r, PyObject *o)
         Py_XDECREF(value);
         return fine;
     }
-    if (PyObject_CheckBuffer(o) || (PyIndex_Check(o) && !PyFloat_Check(o))) { /* NumPy's numbers */
+    if (PyObject_CheckBuffer(o) || PyIndex_Check(o)) { /* NumPy's numbers */
         PyObject *number = scalar_of(o);
         r->count--;
         int fine = number && read_number(r, number);
@@ -501,6 +506,7 @@ static gd_tensor *made(gd_py_context *c, PyObject *data, gd_dtype dtype, int sha
     int holds_tensors;
     gd_tensor *joined = from_tensors(c, data, &holds_tensors);
     if (holds_tensors) return joined;
+    if (PyList_CheckExact(data) || PyTuple_CheckExact(data)) return from_lists(c, data, dtype);
     if (PyObject_CheckBuffer(data) && !PyBytes_Check(data)) {
         Py_buffer *view = PyMem_Calloc(1, sizeof *view);
         if (!view) return (gd_tensor *)PyErr_NoMemory();
