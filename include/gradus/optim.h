@@ -122,8 +122,9 @@ typedef struct gd_answer {
 
 /* Either `loss`, a function made of operators, which autograd differentiates.  A vector is residuals whose sum of squares is
  * minimised; one element is the loss, whatever its shape (a single residual goes into `residuals`).  Or callbacks that compute the
- * numbers: they read the current parameters and write into tensors of the same shapes.  A callback fails by returning NULL or a status
- * (record the reason with gd_fail). */
+ * numbers: they read the current parameters and write into tensors of the same shapes.  `value` or `values` alone is
+ * enough: links that ask for gradients or products with the Hessian get central differences inside the bounds (gd_difference_gradient), and
+ * so do constraints that are numbers.  A callback fails by returning NULL or a status (record the reason with gd_fail). */
 typedef struct gd_objective {
     void *user;
     gd_tensor *(*loss)(void *user);
@@ -144,8 +145,8 @@ typedef struct gd_objective {
     /* A loss by ranges of rows instead of all members above except `hvp`, borrowed; may be NULL.  It has values, gradients and
      * Hessian products, but no graph */
     const gd_batch *batch;
-    /* Constraints, for chains with nlp or augmented_lagrangian: numbers or vectors made of operators, constrained to equal 0, and to be
-     * at most 0; may be NULL */
+    /* Constraints, for chains with nlp or augmented_lagrangian: numbers or vectors, constrained to equal 0, and to be at most 0; those that
+     * are not made of operators are differentiated by differences; may be NULL */
     gd_tensor *(*equal)(void *user);
     gd_tensor *(*below)(void *user);
     /* As `gradient`, and keeps its evaluation: `hvp` then uses the evaluation kept last, at its parameters.  Links that need

@@ -511,8 +511,6 @@ static void failed_runs_and_wrong_usage_of_minimize(void **state)
     fails("minimize " ROSENBROCK " --chain 'adm | lr(1)'", 2,
           "chain: column 1: link 'adm' unknown, did you mean 'adam'?");
     fails("minimize '1+1'", 2, "no --param given");
-    fails("minimize " ROSENBROCK " --gradient none --chain 'adam | lr(0.1)'", 1,
-          "the objective has no gradient");
     fails("minimize " ROSENBROCK " --chain cma_es --below 'sum(p)'", 1,
           "cma_es: it searches inside bounds, not under constraints");
     fails("minimize " ROSENBROCK " --until 'lss<1'", 2, "--until: column 1: ");

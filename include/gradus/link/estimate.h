@@ -42,8 +42,24 @@ typedef struct gd_difference {
     const struct gd_difference
         *one_sided; /* of the same order with points on one side of x; itself if they are */
 } gd_difference;
+/* The formula of that name, "central" for an unknown one; static. */
+const gd_difference *gd_difference_named(const char *name);
 /* The formula of a link's setting "formula".  Borrowed. */
 const gd_difference *gd_link_difference(const gd_link *link);
+
+/* What to take differences of, and how. */
+typedef struct gd_difference_of {
+    const gd_difference *formula;
+    /* The distance of the points; 0: eps^(1 / (order + 1)) max(|x|, typical) by the dtype of each parameter, a power of 2 */
+    double h, typical;
+    double loss; /* at the parameters as they are */
+    gd_status (*value)(gd_var *var,
+                       double *loss); /* at the parameters as they are moved: gd_var_inner_value */
+} gd_difference_of;
+/* Writes the gradient by differences into grads[0 .. count), one per parameter: one element after the other is moved, inside its
+ * bounds with one-sided formulas or a smaller distance, and put back bit for bit, also on failure.  Errors of `value`. */
+GD_NODISCARD gd_status gd_difference_gradient(gd_var *var, const gd_difference_of *of,
+                                              gd_tensor *const *grads);
 
 /* ---- random directions ---- */
 

@@ -49,7 +49,7 @@ static const gd_option options[] = {
         "the chain (1)"),
     GD_OPTION("gradient", "exact|differences|none",
               "differences of losses, or none: losses only, by the chain " BY_LOSSES_ONLY
-              " unless --chain is given (exact)"),
+              " unless --chain is given, which takes differences where it asks for gradients (exact)"),
     GD_OPTION(
         "steps", "N",
         "exactly N steps of the chain as written; with --until at most N (until converged, at most 1000)"),

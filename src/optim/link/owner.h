@@ -96,6 +96,7 @@ typedef struct gd_asked {
     gd_tensor **spare;                  /* a list for gradients that no step has, of NULLs; NULL: none */
     int spares;                         /* its length */
     struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
+    bool flat_constraints; /* the constraints are numbers: their second derivatives are not known */
     bool exact, estimated; /* derivatives that links got, from the objective and from its values */
 } gd_asked;
 

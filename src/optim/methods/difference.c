@@ -1,35 +1,11 @@
-/* Finite differences, and what links that estimate gradients share. */
+/* What links that estimate gradients share. */
 #include "gradus/link/estimate.h"
 #include "optim/step/optimizer.h"
-
-#include <string.h>
-
-/* One-sided formulas, used if only one side has room, have the order of the central ones. */
-#define ONE_SIDED(k) &formulas[k]
-static const gd_difference formulas[] = {
-    {"forward", 2, {0, 1}, {-1, 1}, 1, ONE_SIDED(0)},
-    {"backward", 2, {0, -1}, {1, -1}, 1, ONE_SIDED(1)},
-    {"central", 2, {1, -1}, {1.0 / 2, -1.0 / 2}, 2, ONE_SIDED(3)},
-    {"forward3", 3, {0, 1, 2}, {-3.0 / 2, 2, -1.0 / 2}, 2, ONE_SIDED(3)},
-    {"backward3", 3, {0, -1, -2}, {3.0 / 2, -2, 1.0 / 2}, 2, ONE_SIDED(4)},
-    {"central4", 4, {1, 2, -1, -2}, {2.0 / 3, -1.0 / 12, -2.0 / 3, 1.0 / 12}, 4, ONE_SIDED(7)},
-    {"forward4", 4, {0, 1, 2, 3}, {-11.0 / 6, 3, -3.0 / 2, 1.0 / 3}, 3, ONE_SIDED(6)},
-    {"forward5", 5, {0, 1, 2, 3, 4}, {-25.0 / 12, 4, -3, 4.0 / 3, -1.0 / 4}, 4, ONE_SIDED(7)},
-    /* bias of fourth order in h (Pradeep & Bhatnagar 2023) */
-    {"bspsa4", 4, {1, -1, 3, -3}, {27.0 / 48, -27.0 / 48, -1.0 / 48, 1.0 / 48}, 4, ONE_SIDED(7)},
-};
 
 const gd_difference *gd_link_difference(const gd_link *link)
 {
     const gd_setting *formula = gd_link_get(link, "formula", NULL);
-    if (!formula) return NULL;
-    const char *name = formula->string;
-    if (!strcmp(name, "forward2")) name = "forward";
-    if (!strcmp(name, "backward2")) name = "backward";
-    if (!strcmp(name, "central2") || !strcmp(name, "central3")) name = "central";
-    for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
-        if (!strcmp(formulas[i].name, name)) return &formulas[i];
-    return &formulas[2];
+    return formula ? gd_difference_named(formula->string) : NULL;
 }
 
 /* ---- estimates ---- */

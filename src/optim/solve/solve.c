@@ -258,7 +258,7 @@ static gd_status look(run *r, bool gradient, bool known, place *out)
     gd_step_share share = {0};
     gd_var var;
     gd_tensor **list = gd__tensors_new(r->ctx, r->count);
-    bool exact = r->optimizer->asked.exact; /* what is only shown has not been used */
+    const gd_asked asked = r->optimizer->asked; /* derivatives that are only shown have not been used */
     if (!list) return GD_NOMEM;
     gd__var_init(&var, r->optimizer, r->ctx, list, active(r, list));
     var.share = &share;
@@ -272,7 +272,8 @@ static gd_status look(run *r, bool gradient, bool known, place *out)
         gradient = gradient && p && (gd__memo_has_gradient(memo, p) || (p->graph && differentiated(r)));
     if (!known || (p && p->loss)) status = evaluate(r, &var, gradient && var.count, out);
     gd__aside_end(r->ctx);
-    r->optimizer->asked.exact = exact;
+    r->optimizer->asked.exact = asked.exact;
+    r->optimizer->asked.estimated = asked.estimated;
     gd__share_clear(r->ctx, &share);
     gd__var_clear(&var);
     gd__free(r->ctx, list, (size_t)r->count * sizeof *list);

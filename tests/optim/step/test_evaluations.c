@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#define MOST_CALLS 3000
+#define MOST_CALLS 30000
 #define OK(call)   assert_int_equal(call, GD_OK)
 
 typedef struct request {
@@ -178,7 +178,10 @@ static void run_chain(const char *chain, int k)
             print_error("%s, %s: %d calls, said %lld\n", chain, objectives[k].name, record.calls,
                         (long long)r.evals);
         }
-        for (const char *what = "frvg"; *what; what++)
+        /* the points of differences are not remembered */
+        bool differences = objectives[k].how.value && !objectives[k].how.gradient &&
+                           r.derivatives != GD_DERIVATIVES_NONE;
+        for (const char *what = "frvg"; *what && !differences; what++)
             if (repeated(*what)) {
                 failed++;
                 print_error("%s, %s: %d of %d requests '%c' were known\n", chain, objectives[k].name,

@@ -160,8 +160,12 @@ gd_status gd__zeros_like_params(gd_var *var, gd_tensor **out)
     return GD_OK;
 }
 
-/* The value alone; from value and gradient together if there is nothing else. */
-static gd_status callback_value(gd_var *var, const gd_objective *o, double *value)
+bool gd__objective_has_slopes(const gd_objective *o)
+{
+    return o->loss || o->gradient || o->rows || o->batch || o->jacobian;
+}
+
+gd_status gd__callback_value(gd_var *var, const gd_objective *o, double *value)
 {
     gd_ctx *ctx = var->ctx;
     if (o->value) return o->value(o->user, value);
@@ -185,11 +189,10 @@ static gd_status callback_gradient(gd_var *var, const gd_objective *o, bool keep
         gd_status made = gd__zeros_like_params(var, grads);
         return made ? made : o->gradient_kept(o->user, value, grads);
     }
-    if (!o->gradient && !o->rows && !o->batch && !o->jacobian)
-        return gd_fail(var->ctx, GD_NOT_IMPLEMENTED, "the objective has no gradient");
     if (!o->gradient && o->batch) return gd__batch_eval(var, o->batch, NULL, value, grads);
     gd_status status = gd__zeros_like_params(var, grads);
     if (status) return status;
+    if (!gd__objective_has_slopes(o)) return gd__objective_differences(var, value, grads);
     if (o->gradient) return o->gradient(o->user, value, grads);
     return o->rows ? gd__rows_eval(var, o->rows, value, grads) : gd__jacobian_eval(var, o, value, grads);
 }
@@ -213,7 +216,7 @@ static gd_status eval_callbacks(gd_closure *c, gd_var *var, int flags, gd_tensor
     double value = NAN;
     gd_scope_begin(ctx);
     gd_status status = grads ? callback_gradient(var, c->objective, flags & GD_EVAL_GRAPH, &value, grads)
-                             : callback_value(var, c->objective, &value);
+                             : gd__callback_value(var, c->objective, &value);
     status = gd__callback_status(ctx, status);
     var->optimizer->kept += flags & GD_EVAL_GRAPH ? 1 : 0;
     gd_tensor *result = status ? NULL : gd_scalar(ctx, GD_F64, value);
@@ -254,7 +257,7 @@ static gd_status eval_new(gd_closure *c, gd_var *var, gd_point *p, int flags, gd
     gd_memo *memo = var->optimizer->asked.memo;
     const gd_objective *o = c->objective;
     if (!p) return eval_now(c, var, flags, loss, grads, NULL);
-    if (!o->loss && !flags && (o->gradient || o->rows || o->batch || o->jacobian) &&
+    if (!o->loss && !flags && gd__objective_has_slopes(o) &&
         ((!o->value && !o->rows && !o->batch) || gd__memo_ahead(memo, var)))
         return eval_ahead(c, var, p, loss);
     bool graph = flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY),
@@ -311,7 +314,9 @@ gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **
         status = kept ? eval_kept(var, p, flags, loss, grads) : eval_new(c, var, p, flags, loss, grads);
     }
     if (!status) gd__remember_first(var, *loss);
-    if (!status && flags) var->optimizer->asked.exact = true;
+    gd_asked *asked = &var->optimizer->asked;
+    if (!status && flags)
+        *(gd__objective_has_slopes(c->objective) ? &asked->exact : &asked->estimated) = true;
     return status;
 }
 

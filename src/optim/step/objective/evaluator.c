@@ -468,16 +468,8 @@ gd_tensor *gd__evaluator_jacobian(gd_evaluator *e, bool below)
 
 gd_tensor *gd__evaluator_with_slopes(gd_evaluator *e, bool below, gd_tensor *c)
 {
-    gd_tensor *j = gd__evaluator_jacobian(e, below), *sum = gd_cast(gd_detach(c), GD_F64);
-    int64_t at = 0;
-    for (int i = 0; i < e->count && j && sum; i++) {
-        int64_t size = e->params[i]->numel;
-        gd_tensor *x = gd_cast(gd__reshape(gd_drop_names(e->params[i]), 1, &size), GD_F64);
-        gd_tensor *part = gd_cast(gd_slice(gd_detach(j), "1", at, at + size, 1), GD_F64);
-        sum = gd_add(sum, gd_matmul(part, gd_sub(x, gd_detach(x))));
-        at += size;
-    }
-    return j ? sum : NULL;
+    gd_tensor *j = gd__evaluator_jacobian(e, below);
+    return j ? gd__with_slopes(e->params, e->count, c, j) : NULL;
 }
 
 gd_tensor *gd__evaluator_hessian(gd_evaluator *e, double weight, const double *y, int64_t count)

@@ -35,7 +35,9 @@ bool gd__evaluator_shares_graphs(const gd_evaluator *e);
 
 /* The Jacobian of a side [constraints, n] where the parameters are now; borrowed until the next call.  NULL with the error recorded. */
 gd_tensor *gd__evaluator_jacobian(gd_evaluator *e, bool below);
-/* The constraints c of a side with a history: c + J (x - here).  In the innermost scope. */
+/* Numbers c with a history: c + J (x - here), J [numel, n].  New. */
+gd_tensor *gd__with_slopes(gd_tensor *const *params, int count, gd_tensor *c, gd_tensor *j);
+/* The same of the constraints of a side.  In the innermost scope. */
 gd_tensor *gd__evaluator_with_slopes(gd_evaluator *e, bool below, gd_tensor *c);
 /* The Hessian [n, n] of weight loss + y (equal, below), y NULL: 0; borrowed until the next call.  NULL with the error recorded. */
 gd_tensor *gd__evaluator_hessian(gd_evaluator *e, double weight, const double *y, int64_t count);

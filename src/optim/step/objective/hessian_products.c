@@ -147,22 +147,16 @@ bool gd__var_keeps_products(const gd_var *var)
     return !o->loss && o->hvp && o->gradient_kept;
 }
 
-/* Reformulations, terms and parts hand a graph on; wrapped and estimated closures and batches by microbatches have none: products are
+/* Reformulations, terms and parts hand a graph on; wrapped and estimated closures and objectives of numbers have none: products are
  * differences then. */
 bool gd__var_has_graph(const gd_var *var)
 {
     const gd_closure *c = var->closure;
     while (c && c->below && !c->wrap && !c->estimate) c = c->below;
-    return c && !c->below && (c->objective->loss || !c->objective->batch);
+    return c && !c->below && c->objective->loss;
 }
 
-bool gd__var_has_products(const gd_var *var)
-{
-    const gd_closure *c = var->closure;
-    if (gd__var_gives_products(var)) return true;
-    while (c && c->below) c = c->below;
-    return c && c->objective->loss && gd__var_has_graph(var);
-}
+bool gd__var_has_products(const gd_var *var) { return gd__var_gives_products(var) || gd__var_has_graph(var); }
 
 /* The distance of differences along unit vectors: large enough for gradients that are estimates themselves. */
 static double difference_step(const gd_var *var)

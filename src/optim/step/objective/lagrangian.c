@@ -36,6 +36,7 @@ bool gd__lagrangian_bends(const gd_var *var)
 {
     const gd_evaluator *e = gd__evaluator_of(var->optimizer, gd__objective_of(var));
     if (e && !gd__evaluator_bends(e)) return false;
+    if (var->optimizer->asked.flat_constraints && !gd__evaluator_gives(e, GD_WANT_HESSIAN)) return false;
     return gd__var_gives_products(var) || gd__var_has_products(var);
 }
 
@@ -60,8 +61,7 @@ static gd_status loss_of(gd_var *var, int flags, gd_tensor **loss)
 {
     if (!var->closure)
         return gd_fail(var->ctx, GD_STATE, "a link evaluates the objective, but the step has none");
-    bool graph = gd__var_has_graph(var) && gd__objective_of(var)->loss;
-    return gd__closure_eval(var->closure, var, graph ? flags : 0, loss, NULL);
+    return gd__closure_eval(var->closure, var, gd__var_has_graph(var) ? flags : 0, loss, NULL);
 }
 
 gd_status gd__lagrangian_values(gd_var *var, bool keep, double *f, double *c)
@@ -81,10 +81,6 @@ static gd_status slopes_of(gd_var *var, gd_tensor *c, bool below, int64_t n, dou
     if (gd__evaluator_gives(e, below ? GD_WANT_BELOW_JACOBIAN : GD_WANT_EQUAL_JACOBIAN)) {
         gd_tensor *given = gd__evaluator_jacobian(e, below);
         return given ? gd_read_f64(given, j, c->numel * n) : gd_error(var->ctx);
-    }
-    if (!gd_requires_grad(c)) {
-        memset(j, 0, (size_t)(c->numel * n) * sizeof *j);
-        return GD_OK;
     }
     gd_tensor *rows = gd__jacobian_matrix(c, var->params, var->count);
     gd_status status = rows ? gd_read_f64(rows, j, c->numel * n) : gd_error(var->ctx);

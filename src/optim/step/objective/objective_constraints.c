@@ -4,6 +4,9 @@
 #include "optim/step/objective/bounds.h"
 #include "optim/step/objective/evaluator.h"
 #include "optim/step/objective/memo.h"
+#include "optim/step/objective/residuals.h"
+#include "optim/step/optimizer.h"
+#include "optim/vector/layout.h"
 #include "tensor/shape.h"
 
 #include <math.h>
@@ -62,6 +65,13 @@ static bool is_intact(const gd_point *p)
     return true;
 }
 
+static gd_memo *memo_of(gd_var *var)
+{
+    return var->optimizer->asked.memo ? var->optimizer->asked.memo : var->share->points;
+}
+
+static bool is_plain(const gd_tensor *c) { return c && c->numel && !gd_requires_grad(c); }
+
 /* Calls the functions.  With a point to remember, history is recorded always: a trial that is accepted needs gradients, and
  * should not be computed again. */
 static gd_status compute(gd_var *var, const gd_objective *o, gd_point *p, gd_tensor **out)
@@ -73,9 +83,68 @@ static gd_status compute(gd_var *var, const gd_objective *o, gd_point *p, gd_ten
     if (p) gd_enable_grad_end(ctx, previous);
     if (!gd__evaluator_of(var->optimizer, o)) var->optimizer->constraint_evals++;
     if (status || !p) return status;
-    gd__memo_keep_constraints(var->optimizer->asked.memo ? var->optimizer->asked.memo : var->share->points, p,
-                              out);
+    gd__memo_keep_constraints(memo_of(var), p, out);
+    var->optimizer->asked.flat_constraints = is_plain(out[0]) || is_plain(out[1]);
     return GD_OK;
+}
+
+gd_tensor *gd__with_slopes(gd_tensor *const *params, int count, gd_tensor *c, gd_tensor *j)
+{
+    gd_tensor *sum = gd_cast(gd_detach(c), GD_F64);
+    int64_t at = 0;
+    for (int i = 0; i < count && sum; i++) {
+        int64_t size = params[i]->numel;
+        gd_tensor *x = gd_cast(gd__reshape(gd_drop_names(params[i]), 1, &size), GD_F64);
+        gd_tensor *part = gd_cast(gd_slice(gd_detach(j), "1", at, at + size, 1), GD_F64);
+        sum = gd_add(sum, gd_matmul(part, gd_sub(x, gd_detach(x))));
+        at += size;
+    }
+    return sum;
+}
+
+/* ---- constraints of numbers ---- */
+
+/* Both sides where the parameters are moved. */
+static gd_status numbers_there(gd_var *var, void *user, double *out)
+{
+    const gd_objective *o = gd__objective_of(var);
+    gd_tensor *c[2];
+    (void)user;
+    gd_scope_begin(var->ctx);
+    gd_no_grad_begin(var->ctx);
+    gd_status status = both(var->ctx, o, &c[0], &c[1]);
+    for (int k = 0; k < 2 && !status; k++) {
+        if (c[k]) status = gd_read_f64(c[k], out, c[k]->numel);
+        out += c[k] ? c[k]->numel : 0;
+    }
+    gd_no_grad_end(var->ctx);
+    gd_scope_end(var->ctx);
+    if (!status && !gd__evaluator_of(var->optimizer, o)) var->optimizer->constraint_evals++;
+    return status;
+}
+
+/* Sides of numbers get a history, of their values and central differences. */
+static gd_status add_differences(gd_var *var, const bool *flat, gd_tensor **made)
+{
+    int64_t n = gd__list_numel(var->params, var->count), from = 0, size[2], count;
+    for (int k = 0; k < 2; k++) size[k] = made[k] ? made[k]->numel : 0;
+    count = size[0] + size[1];
+    double *here = gd__alloc_array(var->ctx, (size_t)(count * (n + 1)), sizeof *here), *j = here + count;
+    const gd_differences of = {gd_difference_named("central"), 0, 1, count, here, numbers_there, NULL};
+    gd_status status = here ? GD_OK : GD_NOMEM;
+    for (int k = 0; k < 2 && !status; k++)
+        if (made[k]) status = gd_read_f64(made[k], here + (k ? size[0] : 0), size[k]);
+    if (!status) status = gd__differences(var, &of, j);
+    gd_tensor *slopes = status ? NULL : gd_from_f64(var->ctx, GD_F64, 2, (int64_t[]){n, count}, j);
+    for (int k = 0; k < 2 && slopes; from += size[k++]) {
+        if (!made[k]) continue;
+        gd_tensor *own = gd_transpose(gd_slice(slopes, "1", from, from + size[k], 1), 0, 1);
+        made[k] = flat[k] ? gd__with_slopes(var->params, var->count, made[k], own)
+                          : gd__reshape(made[k], 1, &size[k]); /* not the remembered one, which is dropped */
+    }
+    var->optimizer->asked.estimated = true;
+    gd__free(var->ctx, here, (size_t)(count * (n + 1)) * sizeof *here);
+    return status ? status : gd_error(var->ctx);
 }
 
 gd_status gd_var_constraints(gd_var *var, gd_tensor **equal, gd_tensor **below)
@@ -95,6 +164,13 @@ gd_status gd_var_constraints(gd_var *var, gd_tensor **equal, gd_tensor **below)
         memcpy(made, grad ? p->constraint_graph : p->constraint, sizeof made);
     }
     gd_evaluator *e = grad ? gd__evaluator_of(var->optimizer, o) : NULL;
+    const bool flat[] = {grad && is_plain(made[0]) && !gd__evaluator_gives(e, GD_WANT_EQUAL_JACOBIAN),
+                         grad && is_plain(made[1]) && !gd__evaluator_gives(e, GD_WANT_BELOW_JACOBIAN)};
+    if (flat[0] || flat[1]) {
+        gd_status status = add_differences(var, flat, made);
+        if (status) return status;
+        if (p) gd__memo_keep_constraints(memo_of(var), p, made);
+    }
     for (int k = 0; k < 2 && e; k++)
         if (made[k] && gd__evaluator_gives(e, k ? GD_WANT_BELOW_JACOBIAN : GD_WANT_EQUAL_JACOBIAN))
             made[k] = gd__evaluator_with_slopes(e, k, made[k]);
