@@ -84,9 +84,13 @@ typedef struct gd_fit_spec {
     double level;          /* of intervals and bands; 0.95 */
     bool guess;            /* start at values estimated from the data */
     int64_t starts;        /* number of starting points; the best one is refined; 1 */
-    const char *chain;     /* the method; NULL: Levenberg-Marquardt */
-    const char *device;    /* "gpu"; NULL: the CPU */
-    uint64_t seed;         /* of random starts and resamples; 0 */
+    /* gd_fit_by: starts and bounds of groups, a table with a row per group: the columns of `by`, starts in columns named like parameters
+     * ("a", "p[0]"), bounds in NAME_low and NAME_high.  A missing cell or row: as for all.  The table of gd_fit_by is one; borrowed; NULL:
+     * none */
+    gd_table *group_starts;
+    const char *chain;  /* the method; NULL: Levenberg-Marquardt */
+    const char *device; /* "gpu"; NULL: the CPU */
+    uint64_t seed;      /* of random starts and resamples; 0 */
 
     /* the budget of each fit, as in gd_solve_options */
     int64_t max_steps, max_evals; /* 1000, none (0) */

@@ -248,7 +248,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 _AS_THEY_ARE = ("weights", "sigma", "absolute_sigma", "dates", "loss", "errors", "intervals", "level", "guess", "starts", "chain", "device", "seed",
                 "no_header", "max_bytes", "by_rows", "max_evals", "max_seconds")
 _LISTS = {"x_errors": "x_errors", "exclude": "exclude", "bound": "bounds", "bounds": "bounds", "derive": "derive"}
-_OTHERS = ("steps", "missing", "separator", "decimal", "encoding", "def", "fix", "tied", "out", "export", "residuals")
+_OTHERS = ("group_starts", "steps", "missing", "separator", "decimal", "encoding", "def", "fix", "tied", "out", "export", "residuals")
 _ENCODINGS = ("utf-8", "latin1", "windows-1252", "utf-16")
 
 
@@ -367,6 +367,11 @@ def _group_name(group: Any) -> str:
 def _run(model: str | Callable[..., Any], table: Any, y: str | None, params: Any, options: dict[str, Any], by: tuple[str, ...]) -> Any:
     read = _read(table, model, y or "y", options, by)
     settings = {"y": y, **_settings(options), "by": by}
+    starts = options.get("group_starts")
+    if starts is not None:
+        from ._tables import as_read_from_text, read as read_table
+
+        settings["group_starts"] = as_read_from_text(read_table(starts, "fit"))
     entries, call = _entries(params, options.get("fix"), options.get("tied")), None
     if callable(model):
         call, settings["columns"] = _function(model, entries, read)
@@ -393,6 +398,8 @@ def fit_many(model: str | Callable[..., Any], table: Any, by: str | Sequence[str
         pandas.DataFrame(fits)
 
     by       the columns whose cells define the groups: one name or several
+    group_starts   a table with a row per group: the columns of `by`, starts in columns named like parameters, bounds in NAME_low and
+             NAME_high; a missing cell or row: as for all.  The result of an earlier fit_many is one
     others   as of gd.fit; out= a .csv file is for `gradus fit --by`
 
     Returns a dict of lists with an entry per group, in the order of the cells of `by`: these columns, points, each parameter and

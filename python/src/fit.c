@@ -309,8 +309,12 @@ static PyObject *fit(PyObject *module, PyObject *args)
     }
     self->observer = (gd_observer){.interrupted = is_interrupted, .user = self};
     r.spec.observer = &self->observer;
-    gd_table *read = gd_py_table(c, table, &r.table);
+    PyObject *starts = PyDict_GetItemString(options, "group_starts");
+    gd_table_options plain = {0};
+    gd_table *own = starts ? gd_py_table(c, starts, &plain) : NULL,
+             *read = starts && !own ? NULL : gd_py_table(c, table, &r.table);
     r.spec.table = read;
+    r.spec.group_starts = own;
     gd_status status = GD_PARSE;
     PyObject *columns = PyDict_GetItemString(options, "fits");
     PyObject *groups = !read || !r.by ? NULL
@@ -318,6 +322,7 @@ static PyObject *fit(PyObject *module, PyObject *args)
                                       : fit_groups(c, &r);
     if (read && !r.by) self->fit = gd_fit_new(c->ctx, &r.spec);
     gd_table_free(read);
+    gd_table_free(own);
     if (self->fit) {
         PyThreadState *state = gd_py_begin(c);
         status = gd_fit_run(self->fit);

@@ -80,6 +80,8 @@ static gd_status keep_spec(gd_fit *j)
     if (s->max_steps < 1 || s->max_evals < 0 || !(s->max_seconds >= 0))
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: {max_steps}: steps, evaluations and seconds are numbers above 0");
+    if (s->group_starts)
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: {group_starts}: for fits of groups, this is one fit");
     if (s->errors && strcmp(s->errors, "usual") && strcmp(s->errors, "hc3"))
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: {errors}: '%.60s' is neither usual nor hc3", s->errors);
     if (s->errors && !strcmp(s->errors, "hc3") &&

@@ -89,6 +89,99 @@ static void check_group(gd_table *fits, int64_t row, const gd_fit_spec *how, gd_
     gd_release(mask);
 }
 
+/* ---- own starts and bounds ---- */
+
+/* A model with a minimum per start: only the own one finds the angle that the data have. */
+static void each_group_begins_at_its_own_start(void **state)
+{
+    (void)state;
+    enum { N = 60 };
+    static double x[N], y[N], set[N];
+    static const char *word[N];
+    for (int i = 0; i < N; i++) {
+        int g = i / 20;
+        x[i] = 0.3 * (i % 20);
+        set[i] = g % 2;
+        word[i] = g == 2 ? "south" : "north";
+        y[i] = 2 * sin((1 + 2 * g) * x[i]);
+    }
+    gd_table *t = gd_table_new(ctx, "waves"), *own = gd_table_new(ctx, "starts");
+    assert_int_equal(gd_table_add_numbers(t, "x", x, N, 1, NULL, NULL), GD_OK);
+    assert_int_equal(gd_table_add_numbers(t, "y", y, N, 1, NULL, NULL), GD_OK);
+    assert_int_equal(gd_table_add_numbers(t, "set", set, N, 1, NULL, NULL), GD_OK);
+    assert_int_equal(gd_table_add_words(t, "site", word, N), GD_OK);
+    /* other order, another group, words in other order, one missing cell */
+    assert_int_equal(gd_table_add_words(own, "site", (const char *const[]){"west", "south", "north"}, 3),
+                     GD_OK);
+    assert_int_equal(gd_table_add_numbers(own, "set", (double[]){0, 0, 1}, 3, 1, NULL, NULL), GD_OK);
+    assert_int_equal(gd_table_add_numbers(own, "w", (double[]){7, 4.9, 2.9}, 3, 1, NULL, NULL), GD_OK);
+    assert_int_equal(gd_table_add_numbers(own, "a_high", (double[]){7, 1.5, NAN}, 3, 1, NULL, NULL), GD_OK);
+    static const gd_fit_param waves[] = {{.name = "a", .start = 1}, {.name = "w", .start = 1.1}};
+    for (int way = 0; way < 2; way++) {
+        gd_fit_spec spec = gd_fit_defaults();
+        spec.model = "a*sin(w*x)";
+        spec.table = t;
+        spec.params = waves;
+        spec.param_count = 2;
+        spec.group_starts = own;
+        if (way) spec.loss = "huber:0.5"; /* one fit per group */
+        gd_table *fits = gd_fit_by(ctx, &spec, (const char *const[]){"set", "site", NULL});
+        assert_non_null(fits);
+        assert_non_null(strstr(gd_warning_text(ctx), "1 of 3 rows of .group_starts belong to no group"));
+        assert_int_equal(gd_table_rows(fits), 3);
+        const double w[] = {1, 5, 3}, a[] = {2, 1.5, 2}; /* (0, north), (0, south), (1, north) */
+        for (int i = 0; i < 3; i++)
+            if (fabs(cell(fits, "w", i) - w[i]) > (a[i] < 2 ? 0.1 : 1e-6) ||
+                fabs(cell(fits, "a", i) - a[i]) > 1e-6)
+                fail_msg("way %d, group %d: a %g, w %g", way, i, cell(fits, "a", i), cell(fits, "w", i));
+        spec.group_starts = fits; /* where they ended */
+        gd_table *again = gd_fit_by(ctx, &spec, (const char *const[]){"set", "site", NULL});
+        assert_non_null(again);
+        for (int i = 0; i < 3; i++)
+            assert_true(fabs(cell(again, "w", i) - cell(fits, "w", i)) < 1e-6 || i == 1);
+        gd_table_free(again);
+        gd_table_free(fits);
+    }
+    gd_table_free(own);
+    gd_table_free(t);
+}
+
+static void starts_of_groups_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *column, *error;
+        double low, high;
+        int rows;
+    } bad[] = {{"c", "no column is named like a parameter", 0, 0, 1},
+               {"a", "two rows for set = 1", 1, 1, 2},
+               {"a_low", "the low bound 3 of a is above the high one, 2", 3, 2, 1}};
+    gd_table *t = mixed(false);
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        gd_table *own = gd_table_new(ctx, "starts");
+        assert_int_equal(gd_table_add_numbers(own, "set", (double[]){1, 1}, bad[k].rows, 1, NULL, NULL),
+                         GD_OK);
+        assert_int_equal(gd_table_add_numbers(own, bad[k].column, (double[]){bad[k].low, bad[k].low},
+                                              bad[k].rows, 1, NULL, NULL),
+                         GD_OK);
+        if (k == 2)
+            assert_int_equal(gd_table_add_numbers(own, "a_high", &bad[k].high, 1, 1, NULL, NULL), GD_OK);
+        gd_fit_spec spec = line(t);
+        spec.group_starts = own;
+        assert_null(gd_fit_by(ctx, &spec, (const char *const[]){"set", NULL}));
+        assert_non_null(strstr(gd_error_text(ctx), bad[k].error));
+        gd_clear_error(ctx);
+        assert_null(gd_fit_by(ctx, &spec, (const char *const[]){"site", NULL})); /* it has none */
+        assert_int_equal(gd_error(ctx), k == 0 ? GD_ARGUMENT : gd_error(ctx));
+        gd_clear_error(ctx);
+        assert_null(gd_fit_new(ctx, &spec));
+        assert_non_null(strstr(gd_error_text(ctx), ".group_starts: for fits of groups"));
+        gd_clear_error(ctx);
+        gd_table_free(own);
+    }
+    gd_table_free(t);
+}
+
 static void each_group_has_the_numbers_of_a_fit_of_its_rows(void **state)
 {
     (void)state;
@@ -213,14 +306,19 @@ static bool few_groups(gd_ctx *other)
     bool ok = t && !gd_table_add_numbers(t, "x", x, 8, 1, NULL, NULL) &&
               !gd_table_add_numbers(t, "y", y, 8, 1, NULL, NULL) &&
               !gd_table_add_numbers(t, "set", set, 8, 1, NULL, NULL);
+    gd_table *own = ok ? gd_table_new(other, "starts") : NULL;
+    ok = own && !gd_table_add_numbers(own, "set", set + 3, 2, 1, NULL, NULL) &&
+         !gd_table_add_numbers(own, "a", x, 2, 1, NULL, NULL);
     gd_fit_spec spec = line(t);
     spec.max_steps = 1;
+    spec.group_starts = own;
     gd_table *fits = ok ? gd_fit_by(other, &spec, (const char *const[]){"set", NULL}) : NULL;
     gd_plot *plot = fits ? gd_fit_by_plot(other, &spec, (const char *const[]){"set", NULL}, fits, NULL, NULL)
                          : NULL;
     ok = plot != NULL;
     gd_plot_free(plot);
     gd_table_free(fits);
+    gd_table_free(own);
     gd_table_free(t);
     return ok;
 }
@@ -238,6 +336,8 @@ int main(void)
                                         stop_scope),
         cmocka_unit_test_setup_teardown(a_group_that_cannot_be_fitted_is_a_row, start_scope, stop_scope),
         cmocka_unit_test_setup_teardown(settings_are_of_each_group, start_scope, stop_scope),
+        cmocka_unit_test_setup_teardown(each_group_begins_at_its_own_start, start_scope, stop_scope),
+        cmocka_unit_test_setup_teardown(starts_of_groups_that_cannot_be_are_refused, start_scope, stop_scope),
         cmocka_unit_test_setup_teardown(groups_have_a_picture, start_scope, stop_scope),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, start_scope, stop_scope),
         cmocka_unit_test(failed_allocations_are_errors),

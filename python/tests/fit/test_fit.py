@@ -241,6 +241,24 @@ def test_groups_have_the_numbers_of_their_own_fits():
         gd.fit_many("a*exp(-b*t)+c", table, "group", params=start, out="x.csv")
 
 
+def test_groups_start_where_a_table_says():
+    t = np.tile(np.arange(20) * 0.3, 3)
+    who = np.repeat(["a", "b", "c"], 20)
+    y = 2 * np.sin(np.repeat([1.0, 3.0, 5.0], 20) * t)
+    table, start = {"t": t, "y": y, "who": who.tolist()}, {"a": 1, "w": 1.1}
+    own = {"who": ["c", "b"], "w": [4.9, 2.9], "a_high": [float("nan"), 1.5]}
+    for model in ("a*sin(w*t)", lambda t, a, w: a * gd.sin(w * t)):
+        fits = gd.fit_many(model, table, "who", params=start, group_starts=own)
+        assert fits["w"] == pytest.approx([1, 3, 5], abs=0.1) and fits["a"] == pytest.approx([2, 1.5, 2])
+        again = gd.fit_many(model, table, "who", params=start, group_starts=fits)
+        assert again["a"] == pytest.approx([2, 2, 2]) and again["w"] == pytest.approx([1, 3, 5])
+        assert fits.plot(groups=["b"]).svg.count("<circle") >= 20
+    with pytest.raises(gd.Error, match="group_starts=: no column is named like a parameter"):
+        gd.fit_many("a*sin(w*t)", table, "who", params=start, group_starts={"who": ["c"], "v": [1]})
+    with pytest.raises(gd.Error, match="group_starts=: for fits of groups"):
+        gd.fit("a*sin(w*t)", table, params=start, group_starts=own)
+
+
 def test_groups_are_drawn(tmp_path):
     table = {"t": [0, 1, 2, 3] * 3, "y": [1, 2, 3.1, 4, 3, 5, 7.1, 9, 0, 1, 0.1, 1], "site": ["north"] * 4 + ["south"] * 4 + ["west"] * 4,
              "well": [0] * 4 + [1.5] * 4 + [2] * 4}

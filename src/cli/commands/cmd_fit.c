@@ -57,6 +57,9 @@ static const gd_option options[] = {
         "by", "COLUMN[,COLUMN]",
         "fit each group of rows with equal cells in these columns by itself, on all threads: prints a table with a row per group; --out writes it as .csv, --plot draws groups"),
     GD_OPTION(
+        "group-starts", "FILE",
+        "starts and bounds of the groups of --by: a table with their columns, starts in columns named like parameters, bounds in NAME_low and NAME_high, as --out of an earlier fit (those of --param and --bound)"),
+    GD_OPTION(
         "groups", "NAME[,NAME]",
         "the groups of --by that --plot draws, up to 16, by their cells: 'A,B', of two columns 'A/0,B/1' (the first 8)"),
     GD_OPTION("chain", "CHAIN", "the method: links joined by |, see gradus links (Levenberg-Marquardt)"),
@@ -108,8 +111,10 @@ static gd_status check_outputs(run *r)
     r->out = gd__args_get(r->args, "out");
     r->residuals = gd__args_get(r->args, "residuals");
     static const char *const of_plot[] = {"log", "dark"};
-    if (gd__args_has(r->args, "groups"))
-        return gd_fail(r->ctx, GD_ARGUMENT, "fit: --groups is for --by, which is not given");
+    static const char *const of_groups[] = {"groups", "group-starts"};
+    for (int i = 0; i < 2; i++)
+        if (gd__args_has(r->args, of_groups[i]))
+            return gd_fail(r->ctx, GD_ARGUMENT, "fit: --%s is for --by, which is not given", of_groups[i]);
     for (int i = 0; i < 2 && !r->plot; i++)
         if (gd__args_has(r->args, of_plot[i]))
             return gd_fail(r->ctx, GD_ARGUMENT, "fit: --%s is for --plot, which is not given", of_plot[i]);

@@ -182,8 +182,12 @@ gd_status gd__fit_by_groups(gd_cli *cli, const gd_args *args, const gd_fit_spec 
                          "--by: not with --world: the threads of a process share the groups");
     if (!status) status = check_picture(ctx, args, &picture);
     if (!status && picture.path) status = gd__check_groups(ctx, spec, by, picture.groups);
+    gd_fit_spec own = *spec;
+    const char *starts = gd__args_get(args, "group-starts");
+    if (!status && starts && !(own.group_starts = gd_table_load(ctx, starts, NULL))) status = gd_error(ctx);
     if (status) return status;
-    gd_table *t = gd_fit_by(ctx, spec, by);
+    gd_table *t = gd_fit_by(ctx, &own, by);
+    gd_table_free(own.group_starts);
     if (!t) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
     cli->running = true; /* what fails from here on is no mistake of usage */
     gd_trouble why = {0};

@@ -399,6 +399,14 @@ static gd_status draw_all(drawing *d)
 
 /* ---- from outside ---- */
 
+/* Nothing is fitted: no group starts anywhere. */
+static gd_fit_spec spec_of_all(const gd_fit_spec *spec)
+{
+    gd_fit_spec out = *spec;
+    out.group_starts = NULL;
+    return out;
+}
+
 static gd_status begin_drawing(drawing *d, const char *const *groups)
 {
     if (!d->g.spec->table) return gd_fail(d->g.ctx, GD_ARGUMENT, "fit: a model and a table are needed");
@@ -429,7 +437,8 @@ static gd_status check_model(drawing *d)
 gd_status gd__check_groups(gd_ctx *ctx, const gd_fit_spec *spec, const char *const *by,
                            const char *const *groups)
 {
-    drawing d = {.g = {.ctx = ctx, .spec = spec, .by = by}};
+    gd_fit_spec all = spec_of_all(spec);
+    drawing d = {.g = {.ctx = ctx, .spec = &all, .by = by}};
     gd_scope_begin(ctx);
     gd_status status = begin_drawing(&d, groups);
     if (!status && d.count) status = check_model(&d);
@@ -444,7 +453,8 @@ gd_plot *gd_fit_by_plot(gd_ctx *ctx, const gd_fit_spec *spec, const char *const 
     if (!ctx || gd_error(ctx)) return NULL;
     if (!spec || !fits)
         return gd__refuse(ctx, GD_ARGUMENT, "fit: a spec and the table of its fits are needed");
-    drawing d = {.g = {.ctx = ctx, .spec = spec, .by = by}, .fits = fits, .ends = {INFINITY, -INFINITY}};
+    gd_fit_spec all = spec_of_all(spec);
+    drawing d = {.g = {.ctx = ctx, .spec = &all, .by = by}, .fits = fits, .ends = {INFINITY, -INFINITY}};
     d.log[0] = how && how->log_x, d.log[1] = how && how->log_y;
     gd_scope_begin(ctx);
     gd_status status = begin_drawing(&d, groups);

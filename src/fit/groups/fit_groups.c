@@ -104,8 +104,7 @@ static void put_nothing(gd_fit_groups *g, int64_t i)
     g->stop[i] = gd_stop_name(GD_STOP_ERROR);
 }
 
-/* "set = 3, site = north" of a group. */
-static const char *group_text(const gd_fit_groups *g, int64_t i, char out[200])
+const char *gd__group_text(const gd_fit_groups *g, int64_t i, char out[200])
 {
     int used = 0;
     for (int k = 0; k < g->count && used < 150; k++) {
@@ -173,14 +172,29 @@ static void take_results(gd_fit_groups *g, const gd_lsq_one *one)
     }
 }
 
+/* Starts of all groups into g->x; bounds [2, groups, n] where groups have some of their own. */
+static gd_status start_all(gd_fit_groups *g, const gd_fit *j, double *bounds)
+{
+    gd_status status = gd__list_read(j->param, j->params, g->x);
+    size_t bytes = (size_t)g->n * sizeof *g->x;
+    for (int64_t i = g->groups - 1; i >= 0 && !status; i--) {
+        double *low = bounds + i * g->n, *high = low + g->groups * g->n;
+        if (i) memcpy(g->x + i * g->n, g->x, bytes);
+        if (!bounds) continue;
+        memcpy(low, j->element.low, bytes);
+        memcpy(high, j->element.high, bytes);
+        status = gd__start_group(g, i, j, g->x + i * g->n, low, high);
+    }
+    return status;
+}
+
 static gd_status run_many(gd_fit_groups *g, gd_fit *j, gd_rows *rows, const int64_t *first)
 {
-    size_t bytes = (size_t)g->groups * sizeof(gd_lsq_one);
+    size_t bytes = (size_t)g->groups * sizeof(gd_lsq_one),
+           bound_bytes = g->starts.row ? 2 * (size_t)(g->groups * g->n) * sizeof(double) : 0;
     gd_lsq_one *one = gd__calloc(g->ctx, bytes);
-    if (!one) return GD_NOMEM;
-    gd_status status = gd__list_read(j->param, j->params, g->x);
-    for (int64_t i = 1; i < g->groups && !status; i++)
-        memcpy(g->x + i * g->n, g->x, (size_t)g->n * sizeof *g->x);
+    double *bounds = bound_bytes ? gd__alloc(g->ctx, bound_bytes) : NULL;
+    gd_status status = one && (bounds || !bound_bytes) ? start_all(g, j, bounds) : GD_NOMEM;
     gd_lsq_options o = gd__fit_options(j);
     o.names = NULL;
     o.rows = NULL;
@@ -192,9 +206,12 @@ static gd_status run_many(gd_fit_groups *g, gd_fit *j, gd_rows *rows, const int6
                         .like = j->param,
                         .like_count = j->params,
                         .first = first,
+                        .low = bounds,
+                        .high = bounds ? bounds + g->groups * g->n : NULL,
                         .errors = g->error};
     if (!status) status = gd_least_squares_many(g->ctx, &many, &o, g->x, one);
     if (!status) take_results(g, one);
+    gd__free(g->ctx, bounds, bound_bytes);
     gd__free(g->ctx, one, bytes);
     return status;
 }
@@ -266,13 +283,30 @@ static gd_status take_fit(gd_fit_groups *g, int64_t i, gd_fit *fit)
     return GD_OK;
 }
 
+/* The start and the bounds of this group. */
+static gd_status start_one(const gd_fit_groups *g, int64_t i, gd_fit *fit)
+{
+    size_t bytes = (size_t)fit->element.count * sizeof(double);
+    double *x = gd__alloc(g->ctx, bytes + !bytes);
+    gd_status status = x ? gd__list_read(fit->param, fit->params, x) : GD_NOMEM;
+    if (!status) status = gd__start_group(g, i, fit, x, fit->element.low, fit->element.high);
+    if (!status) status = gd__list_write(fit->param, fit->params, x);
+    for (int64_t k = 0; k < fit->element.count; k++)
+        fit->bounded |= isfinite(fit->element.low[k]) || isfinite(fit->element.high[k]);
+    gd__free(g->ctx, x, bytes + !bytes);
+    return status;
+}
+
 static gd_status fit_group(gd_fit_groups *g, int64_t i)
 {
     gd_scope_begin(g->ctx);
     gd_fit_spec spec = *g->spec;
     spec.table = gd__rows_of_group(g, i);
+    spec.group_starts = NULL;
     gd_fit *fit = spec.table ? gd_fit_new(g->ctx, &spec) : NULL;
-    gd_status status = fit ? gd_fit_run(fit) : gd_error(g->ctx);
+    gd_status status = fit ? GD_OK : gd_error(g->ctx);
+    if (!status && g->starts.row) status = start_one(g, i, fit);
+    if (!status) status = gd_fit_run(fit);
     if (!status) status = take_fit(g, i, fit);
     gd_fit_free(fit);
     gd_table_free(spec.table);
@@ -281,7 +315,7 @@ static gd_status fit_group(gd_fit_groups *g, int64_t i)
     char text[200], why[300];
     (void)snprintf(why, sizeof why, "%s", gd_error_text(g->ctx));
     gd_clear_error(g->ctx);
-    gd_warn(g->ctx, "fit: %s: %s", group_text(g, i, text), why);
+    gd_warn(g->ctx, "fit: %s: %s", gd__group_text(g, i, text), why);
     if (g->x) put_nothing(g, i);
     return GD_OK;
 }
@@ -361,8 +395,11 @@ gd_table *gd_fit_by(gd_ctx *ctx, const gd_fit_spec *spec, const char *const *by)
     gd_table *out = NULL;
     if (!spec->table) return gd__refuse(ctx, GD_ARGUMENT, "fit: a model and a table are needed");
     gd_scope_begin(ctx);
+    gd_fit_spec all = *spec;
+    all.group_starts = NULL;
     gd_status status = gd__find_groups(&g);
-    gd_fit *whole = status || spec->guess ? NULL : gd_fit_new(ctx, spec);
+    if (!status) status = gd__begin_group_starts(&g);
+    gd_fit *whole = status || spec->guess ? NULL : gd_fit_new(ctx, &all);
     if (!status && !whole && !spec->guess) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
     if (!status)
         status = whole && gd__fits_at_once(whole) ? fit_at_once(&g, whole)
@@ -370,6 +407,7 @@ gd_table *gd_fit_by(gd_ctx *ctx, const gd_fit_spec *spec, const char *const *by)
                                                   : fit_each(&g);
     gd_fit_free(whole);
     if (!status) out = result_table(&g);
+    gd__end_group_starts(&g);
     gd__end_groups(&g);
     gd_scope_end(ctx);
     return out;

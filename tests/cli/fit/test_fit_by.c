@@ -71,6 +71,28 @@ static void what_a_group_does_not_determine_has_no_error(void **state)
     }
 }
 
+/* A fit that begins where another ended needs fewer steps than --steps allows; bounds of one group hold for it alone. */
+static void groups_start_where_a_table_says(void **state)
+{
+    (void)state;
+    put_wells();
+    assert_int_equal(gradus(MODEL "--by plate,well --out fits.csv"), 0);
+    assert_int_equal(gradus(MODEL "--by plate,well --steps 1 --json"), 1);
+    assert_int_equal(gradus(MODEL "--by plate,well --steps 2 --json --group-starts fits.csv"), 0);
+    put("own.csv", "plate,well,b_low,b_high\nB,1,0.2,0.3\n");
+    assert_int_equal(gradus(MODEL "--by plate,well --json --group-starts own.csv"), 0);
+    const char *row = strstr(out, "\"plate\": \"B\", \"well\": 1");
+    assert_non_null(row);
+    assert_true(after(row, "\"b\": ") == 0.3 && after(out, "\"b\": ") > 0.45);
+    assert_int_not_equal(gradus(MODEL "--group-starts own.csv"), 0);
+    assert_non_null(strstr(err, "--group-starts is for --by, which is not given"));
+    put("own.csv", "plate,q\nB,1\n");
+    assert_int_not_equal(gradus(MODEL "--by plate --group-starts own.csv"), 0);
+    assert_non_null(strstr(err, "--group-starts: no column is named like a parameter"));
+    assert_int_not_equal(gradus(MODEL "--by plate --group-starts none.csv"), 0);
+    assert_non_null(strstr(err, "none.csv"));
+}
+
 static void what_is_for_one_fit_is_refused(void **state)
 {
     (void)state;
@@ -238,6 +260,7 @@ int main(void)
         PROGRAM_TEST(each_group_is_a_row_with_the_numbers_of_its_own_fit),
         PROGRAM_TEST(groups_that_do_not_converge_end_it_with_status_1),
         PROGRAM_TEST(what_a_group_does_not_determine_has_no_error),
+        PROGRAM_TEST(groups_start_where_a_table_says),
         PROGRAM_TEST(what_is_for_one_fit_is_refused),
         PROGRAM_TEST(a_group_with_other_parameters_is_a_row_without_a_fit),
         PROGRAM_TEST(chosen_groups_are_drawn_with_their_curves),
