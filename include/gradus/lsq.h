@@ -38,8 +38,11 @@ typedef struct gd_lsq_problem {
 
 /* Minimises the sum of squares of the residuals, with another loss 2 s^2 sum rho(r / s), from x [params], which ends at the best point:
  * Levenberg-Marquardt with the damping of Nielsen (1999), scaled by the columns (More 1978); bounds by an active set.  A dense Jacobian is
- * decomposed by QR.  A sparse one needs memory for its elements and a factor L of J^T J in an order of minimum degree; where L would have
- * more than 12 million elements, or take more than 4e9 multiplications, LSMR solves for the steps and no factor is made.
+ * decomposed by QR.  A sparse one needs memory for its elements and a factor L of J^T J in an order of minimum degree: an own L D L^T, or where that takes
+ * more than a million multiplications and the SuiteSparse plugin is there (docs/howto/from_c_libraries.md) CHOLMOD, with the same results but for rounding.  Parameters that fall into small
+ * blocks without common residuals, as the points of a bundle adjustment, are eliminated first (Schur's complement).  Where L would have
+ * more than 12 million elements, or take more than 4e9 multiplications, LSMR solves for the steps and no factor is made.  gd_lsq_result.linear
+ * says which it was.
  *
  * Options are those of gd_least_squares but for acceleration and leave_saddles, which need second derivatives, and rows (ARGUMENT).  The
  * result has what the one of gd_least_squares has; where L was too large, standard errors and covariance of chosen elements only

@@ -142,8 +142,9 @@ typedef struct gd_solve_result {
     int64_t
         constraint_evals; /* points at which `equal` and `below` were called, once each; with `evaluate`: its calls for them */
     double seconds;
-    /* DIFFERENCES if a link took them at least once (fdm, spsa and their like); derivatives that a callback gives are EXACT, however it
-     * computes them; a gradient that only this result shows does not count */
+    /* DIFFERENCES if they were taken at least once: by a link (fdm, spsa and their like), of an objective that gives values alone, or of
+     * constraints that are numbers; derivatives that a callback gives are EXACT, however it computes them; a gradient that only this
+     * result shows does not count */
     gd_derivatives derivatives;
 } gd_solve_result;
 
@@ -268,6 +269,8 @@ typedef struct gd_lsq_result {
     gd_tensor *active;
     gd_tensor *undetermined; /* [n] i32: 1 for elements that make the stop UNDETERMINED; new or NULL */
     char says[GD_LSQ_TEXT];  /* then: "a and c cannot be told apart"; else "" */
+    char linear
+        [48]; /* what solved for the steps: "QR", "LDL", "Schur complement", "LSMR", of a plugin "CHOLMOD 3.0.14"; "": none yet */
 } gd_lsq_result;
 
 /* Releases the tensors of a result. */

@@ -615,6 +615,7 @@ class LeastSquares(Result):
     nfev, njev      evaluations of residuals and of Jacobians
     status, success, message, stop   why it ended
     derivatives     "operators", "jac" or "differences"
+    linear_solver   what solved for the steps: "QR", for sparse Jacobians "LDL", "Schur complement", "LSMR" or "CHOLMOD 3.0.14"
     nit, rank, covariance   steps; the number of parameters that the residuals determine; sigma^2 (J^T J)^-1
     seconds         the time it took"""
 
@@ -716,7 +717,7 @@ def _fitted(problem: _Problem, residuals: Function, r: dict[str, Any], verbose: 
         grad=shown(None if jacobian is None else pull @ jacobian.to(value.dtype)), optimality=r["gradient_norm"], active_mask=shown(r["active"]),
         nfev=residuals.calls + (plain is not None), njev=residuals.slopes if residuals.numbers else r["evals"], status=status,
         success=r["success"], message=message, stop=r["stop"], derivatives=derivatives, nit=r["steps"], rank=r["rank"],
-        covariance=shown(r["covariance"]), seconds=r["seconds"])
+        covariance=shown(r["covariance"]), linear_solver=r["linear_solver"], seconds=r["seconds"])
     if verbose:
         print(f"{message}\nFunction evaluations {result.nfev}, final cost {result.cost:.4e}, first-order optimality {result.optimality:.2e}.")
     return result

@@ -137,7 +137,7 @@ extern const gd_backend gd__cpu_backend; /* that it has, unless somebody looks a
 
 /* ---- plugins of any kind ---- */
 
-typedef enum gd_plugin_kind { GD_PLUGIN_DEVICE, GD_PLUGIN_WORLD } gd_plugin_kind;
+typedef enum gd_plugin_kind { GD_PLUGIN_DEVICE, GD_PLUGIN_WORLD, GD_PLUGIN_SPARSE } gd_plugin_kind;
 
 typedef struct gd_plugin_found {
     void *symbol;      /* NULL: not there */

@@ -482,11 +482,11 @@ static PyObject *fit_dict(gd_py_context *c, gd_lsq_result *r)
 {
     PyObject *dict = solve_dict(&r->solve);
     PyObject *more = Py_BuildValue(
-        "{sdsLsLsLsLsdsdsNsNsNsNss}", "rss", r->rss, "residuals", (long long)r->residuals, "dof",
+        "{sdsLsLsLsLsdsdsNsNsNsNssss}", "rss", r->rss, "residuals", (long long)r->residuals, "dof",
         (long long)r->dof, "free", (long long)r->free, "rank", (long long)r->rank, "sigma", r->sigma, "scale",
         r->scale, "covariance", result_tensor(c, &r->covariance), "standard_errors",
         result_tensor(c, &r->standard_errors), "active", result_tensor(c, &r->active), "undetermined",
-        result_tensor(c, &r->undetermined), "says", r->says);
+        result_tensor(c, &r->undetermined), "says", r->says, "linear_solver", r->linear);
     if (dict && (!more || PyDict_Update(dict, more) < 0)) Py_CLEAR(dict);
     Py_XDECREF(more);
     return dict;

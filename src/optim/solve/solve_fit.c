@@ -595,6 +595,7 @@ static void report(gd_lsq *p, gd_lsq_result *result)
     result->free = p->n;
     result->dof = p->m - p->options->weightless - p->n;
     memcpy(result->says, p->says, sizeof p->says);
+    memcpy(result->linear, "QR", sizeof "QR");
     result->solve = (gd_solve_result){.reason = p->reason,
                                       .converged = gd_stop_converged(p->reason),
                                       .loss = p->f,

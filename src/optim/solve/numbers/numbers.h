@@ -4,13 +4,14 @@
  *   numbers_steps.c    Levenberg-Marquardt inside bounds
  *   numbers_linear.c   damped linear least squares: QR, L D L^T or LSMR
  *   numbers_result.c   covariances
- *   sparse.h           a Jacobian by rows and its factors
+ *   sparse.h           a Jacobian by rows and its factors; cholesky_plugin.h: those of a plugin
  *   sparse_fit.c       residuals made of operators: reads.c says where their Jacobian has elements
  *   many_fits.c        many fits side by side; many_rows.c: of a model made of operators */
 #ifndef GD_OPTIM_SOLVE_NUMBERS_H
 #define GD_OPTIM_SOLVE_NUMBERS_H
 
 #include "gradus/lsq.h"
+#include "optim/solve/numbers/cholesky_plugin.h"
 #include "optim/solve/numbers/sparse.h"
 #include "optim/solve/solve_internal.h"
 
@@ -32,11 +33,12 @@ typedef struct gd_damped {
     gd_ctx *ctx;
     int64_t m, n, entries;
     bool sparse, factored; /* factored: by L D L^T, else by LSMR */
-    bool
-        reduced; /* steps are solved by Schur's complement; there is an L only after gd__damped_needs_factor */
+    /* reduced: steps are solved by Schur's complement, outside: by the plugin; there is an L only after gd__damped_needs_factor */
+    bool reduced, outside;
     gd_csr j;
     gd_sparse_factor ldl;
     gd_schur schur;
+    gd_outer_factor plugin;
     double *room; /* dense: [m, n + 1] by columns; LSMR: its own; L: the right side [n] */
     size_t room_bytes;
     double *triangle, *turned; /* dense: R with its right side [n, n + 1], and turned against the damping */
@@ -48,13 +50,15 @@ typedef struct gd_damped {
 
 GD_NODISCARD gd_status gd__damped_begin(gd_ctx *ctx, const gd_lsq_problem *problem, gd_damped *out);
 void gd__damped_end(gd_damped *a);
-/* Where Schur's complement was enough for steps: makes L, if it is not too large. */
+/* How steps are solved: "QR", "LDL", ...; borrowed. */
+const char *gd__damped_name(const gd_damped *a);
+/* Where Schur's complement or a plugin was enough for steps: makes L, if it is not too large. */
 GD_NODISCARD gd_status gd__damped_needs_factor(gd_damped *a);
 /* value: the elements of J; fixed: columns that stay 0, NULL: none; all borrowed until the last solve. */
 GD_NODISCARD gd_status gd__damped_set(gd_damped *a, const double *value, const double *scale, const double *r,
                                       const bool *fixed);
-/* s [n]; lambda 0: of what is not determined, nothing moves.  Returns how many columns that was. */
-int64_t gd__damped_solve(gd_damped *a, double lambda, double *s);
+/* s [n]; lambda 0: of what is not determined, nothing moves.  *lost: how many columns that was; NULL: not wanted. */
+GD_NODISCARD gd_status gd__damped_solve(gd_damped *a, double lambda, double *s, int64_t *lost);
 /* out [m] = J v, out [n] = J^T u. */
 void gd__damped_times(const gd_damped *a, const double *value, const double *v, double *out);
 void gd__damped_transposed(const gd_damped *a, const double *value, const double *u, double *out);

@@ -1,5 +1,5 @@
-/* Damped linear least squares: dense by QR; sparse by Schur's complement or L D L^T of the normal equations with one refinement, or by
- * LSMR. */
+/* Damped linear least squares: dense by QR; sparse by Schur's complement, a plugin or L D L^T of the normal equations with one refinement,
+ * or by LSMR. */
 #include "gradus/autograd.h"
 #include "optim/solve/numbers/numbers.h"
 #include "optim/vector/linear_model.h"
@@ -9,8 +9,11 @@
 
 #define MOST_ENTRIES 12000000 /* of L */
 #define MOST_WORK    4e9
+#define PLUGIN_PAYS  1e6   /* multiplications of a factor beyond which that of a plugin is faster */
 #define SMALL_WORK   2e6   /* m n^2 up to which the plain QR here is faster than that of tensors */
 #define TINY         1e-13 /* pivots of a matrix with ones on its diagonal */
+#define LEAST_SHIFT  1e-11 /* of a matrix that a plugin finds indefinite by rounding */
+#define MOST_SHIFTS  8
 
 static gd_status begin_factor(gd_damped *a)
 {
@@ -24,14 +27,24 @@ gd_status gd__damped_needs_factor(gd_damped *a)
     return a->reduced && !a->factored && !a->ldl.ctx ? begin_factor(a) : GD_OK;
 }
 
+const char *gd__damped_name(const gd_damped *a)
+{
+    if (!a->sparse) return "QR";
+    if (a->reduced) return "Schur complement";
+    return a->outside ? a->plugin.title : a->factored ? "LDL" : "LSMR";
+}
+
 static gd_status begin_sparse(gd_damped *a, const gd_lsq_problem *problem)
 {
     a->j = (gd_csr){.m = a->m, .n = a->n, .start = problem->row_start, .column = problem->column};
     gd_status status = gd__csr_begin(a->ctx, &a->j);
     if (!status) status = gd__schur_begin(a->ctx, &a->j, &a->schur, &a->reduced);
     if (!status && !a->reduced) status = begin_factor(a);
+    if (!status && !a->reduced && (!a->factored || a->ldl.weight > PLUGIN_PAYS))
+        status = gd__cholesky_begin(a->ctx, a->m, a->n, a->j.start, a->j.column, MOST_ENTRIES, MOST_WORK,
+                                    &a->plugin, &a->outside);
     a->room_bytes = sizeof(double) *
-                    (size_t)(a->factored || a->reduced ? a->m + 2 * a->n : 2 * a->m + 6 * a->n);
+                    (size_t)(a->factored || a->reduced || a->outside ? a->m + 2 * a->n : 2 * a->m + 6 * a->n);
     return status;
 }
 
@@ -63,6 +76,7 @@ void gd__damped_end(gd_damped *a)
         gd__csr_end(a->ctx, &a->j);
         gd__sparse_end(&a->ldl);
         gd__schur_end(&a->schur);
+        gd__cholesky_end(&a->plugin);
     }
     if (a->room) gd__free(a->ctx, a->room, a->room_bytes);
     if (a->triangle) gd__free(a->ctx, a->triangle, a->triangle_bytes);
@@ -213,21 +227,45 @@ static void remainder_of(gd_damped *a, double lambda, const double *s, double *m
         out[i] = a->fixed && a->fixed[i] ? 0 : out[i] / a->scale[i] - lambda * s[i];
 }
 
-static int64_t solve_factored(gd_damped *a, double lambda, double *s)
+/* A plugin does not say which columns it cannot determine: they move little with a small shift.  *lost: more than were wanted. */
+static gd_status factor_outside(gd_damped *a, double lambda, int64_t *lost)
+{
+    bool definite = false;
+    gd_status status = GD_OK;
+    double shift = lambda;
+    for (*lost = 0; !status && !definite && *lost < MOST_SHIFTS; *lost += !definite) {
+        status = a->plugin.factor(a->plugin.state, a->value, a->scale, a->fixed, shift, &definite);
+        shift = fmax(100 * shift, LEAST_SHIFT);
+    }
+    if (status || definite) return status;
+    return gd_fail(a->ctx, GD_VALUE,
+                   "sparse least squares: %s cannot factor a matrix that is positive definite",
+                   a->plugin.title);
+}
+
+static gd_status factor_sparse(gd_damped *a, double lambda, int64_t *lost)
+{
+    if (a->outside) return factor_outside(a, lambda, lost);
+    *lost = a->reduced ? gd__schur_factor(&a->schur, lambda, TINY) : gd__sparse_factor(&a->ldl, lambda, TINY);
+    return GD_OK;
+}
+
+static gd_status solve_factored(gd_damped *a, double lambda, double *s, int64_t *lost)
 {
     double *ms = a->room, *ns = ms + a->m, *left = ns + a->n;
-    int64_t lost = a->reduced ? gd__schur_factor(&a->schur, lambda, TINY)
-                              : gd__sparse_factor(&a->ldl, lambda, TINY);
+    gd_status status = factor_sparse(a, lambda, lost);
     memset(s, 0, (size_t)a->n * sizeof *s);
-    for (int turns = 0; turns < 2; turns++) {
+    for (int turns = 0; turns < 2 && !status; turns++) {
         remainder_of(a, lambda, s, ms, ns, left);
-        if (a->reduced)
+        if (a->outside)
+            status = a->plugin.solve(a->plugin.state, left);
+        else if (a->reduced)
             gd__schur_solve(&a->schur, left);
         else
             gd__sparse_solve(&a->ldl, left);
-        for (int64_t i = 0; i < a->n; i++) s[i] += left[i];
+        for (int64_t i = 0; i < a->n && !status; i++) s[i] += left[i];
     }
-    return lost;
+    return status;
 }
 
 gd_status gd__damped_set(gd_damped *a, const double *value, const double *scale, const double *r,
@@ -236,14 +274,17 @@ gd_status gd__damped_set(gd_damped *a, const double *value, const double *scale,
     a->value = value, a->scale = scale, a->r = r, a->fixed = fixed;
     if (!a->sparse) return decompose(a);
     if (a->reduced) return gd__schur_normal(&a->schur, &a->j, value, scale, fixed);
-    if (a->factored) gd__sparse_normal(&a->ldl, &a->j, value, scale, NULL, fixed);
+    if (a->factored && !a->outside) gd__sparse_normal(&a->ldl, &a->j, value, scale, NULL, fixed);
     return GD_OK;
 }
 
-int64_t gd__damped_solve(gd_damped *a, double lambda, double *s)
+gd_status gd__damped_solve(gd_damped *a, double lambda, double *s, int64_t *lost)
 {
-    if (!a->sparse) return solve_dense(a, lambda, s);
-    if (a->reduced || a->factored) return solve_factored(a, lambda, s);
-    gd__lsmr(&a->j, a->value, a->scale, a->fixed, a->r, sqrt(lambda), a->tol, 20 * a->n + 100, a->room, s);
-    return 0;
+    int64_t unwanted, *to = lost ? lost : &unwanted;
+    if (a->sparse && (a->reduced || a->outside || a->factored)) return solve_factored(a, lambda, s, to);
+    *to = a->sparse ? 0 : solve_dense(a, lambda, s);
+    if (a->sparse)
+        gd__lsmr(&a->j, a->value, a->scale, a->fixed, a->r, sqrt(lambda), a->tol, 20 * a->n + 100, a->room,
+                 s);
+    return GD_OK;
 }

@@ -177,7 +177,7 @@ static void find_flat_dense(spread *s)
         smallest = fmin(smallest, fabs(p->a.triangle[i * width + i]));
     }
     if (smallest > 1e-4 * largest) return; /* far from flat: R would have to grow by n^2 of that */
-    gd__damped_solve(&p->a, 1e-24, s->column);
+    (void)!gd__damped_solve(&p->a, 1e-24, s->column, NULL); /* QR does not fail */
     for (int64_t i = 0; i < n; i++) {
         memset(s->column, 0, (size_t)n * sizeof *s->column);
         s->column[i] = 1;
@@ -437,6 +437,7 @@ gd_status gd__numbers_result(gd_numbers *p, gd_lsq_result *out)
     s.rows = s.more + 3 * p->n;
     s.flat = (bool *)(s.rows + 3 * p->m);
     out->free = p->n;
+    (void)snprintf(out->linear, sizeof out->linear, "%s", gd__damped_name(&p->a));
     memset(p->scale, 0, (size_t)p->n * sizeof *p->scale);
     for (int64_t e = 0; e < p->entries; e++) {
         int64_t c = p->a.sparse ? p->a.j.column[e] : e % p->n;

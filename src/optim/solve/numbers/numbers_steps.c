@@ -141,8 +141,8 @@ static gd_status aim_step(gd_numbers *p, double lambda)
         /* without bounds the same system serves all dampings */
         if (bounded || p->a.value != p->j || p->a.r != p->r)
             status = gd__damped_set(&p->a, p->j, p->scale, r, p->fixed);
+        if (!status) status = gd__damped_solve(&p->a, lambda, p->s, NULL);
         if (status) return status;
-        gd__damped_solve(&p->a, lambda, p->s);
         if (!bounded || round == HITS || !hit_bounds(p)) break;
         gd__damped_times(&p->a, p->j, p->d, p->moved);
         for (int64_t i = 0; i < p->m; i++) p->moved[i] += p->r[i];
