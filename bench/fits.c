@@ -2,9 +2,11 @@
 #include "bench.h"
 #include "count.h"
 #include "gradus/lsq.h"
+#include "small/bundle.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- sparse: r = x_a^2 - x_b - y over neighbours, or over pairs drawn at random ---- */
 
@@ -12,6 +14,7 @@ typedef struct pairs {
     gd_ctx *ctx;
     int64_t m, n, *start, *column;
     double *x, *y;
+    char how[48]; /* gd_lsq_result.linear */
 } pairs;
 
 static gd_status pair_residuals(void *user, const double *x, double *r)
@@ -42,6 +45,7 @@ static void fit_pairs(void *arg)
                               .column = p->column};
     gd_lsq_result fit;
     if (gd_lsq_solve(p->ctx, &problem, p->x, NULL, &fit) || !fit.solve.converged) bench_check(p->ctx);
+    memcpy(p->how, fit.linear, sizeof p->how);
     gd_lsq_result_clear(&fit);
 }
 
@@ -65,6 +69,95 @@ static void make_pairs(pairs *p, bool random)
     }
 }
 
+/* ---- bundle adjustment ---- */
+
+#define TOLERANCE 1e-10 /* of the loss, for both */
+
+static gd_status bundle_residuals(void *user, const double *x, double *r)
+{
+    const bundle *b = user;
+    const double *points = x + b->cameras * BUNDLE_CAMERA;
+    for (int64_t i = 0; i < b->seen; i++)
+        bench_bundle_seen(x + b->camera[i] * BUNDLE_CAMERA, points + b->point[i] * BUNDLE_POINT,
+                          b->at + 2 * i, r + 2 * i, NULL, NULL);
+    for (int64_t i = 0; i < b->cameras * BUNDLE_CAMERA; i++)
+        r[2 * b->seen + i] = bench_bundle_prior((int)(i % BUNDLE_CAMERA)) * (x[i] - b->start[i]);
+    return GD_OK;
+}
+
+static gd_status bundle_jacobian(void *user, const double *x, double *value)
+{
+    const bundle *b = user;
+    const double *points = x + b->cameras * BUNDLE_CAMERA;
+    for (int64_t i = 0; i < b->seen; i++, value += 2 * (BUNDLE_CAMERA + BUNDLE_POINT)) {
+        double r[2], c[2 * BUNDLE_CAMERA], p[2 * BUNDLE_POINT];
+        bench_bundle_seen(x + b->camera[i] * BUNDLE_CAMERA, points + b->point[i] * BUNDLE_POINT,
+                          b->at + 2 * i, r, c, p);
+        for (int k = 0; k < 2; k++) {
+            double *row = value + k * (BUNDLE_CAMERA + BUNDLE_POINT);
+            memcpy(row, c + k * BUNDLE_CAMERA, BUNDLE_CAMERA * sizeof *row);
+            memcpy(row + BUNDLE_CAMERA, p + k * BUNDLE_POINT, BUNDLE_POINT * sizeof *row);
+        }
+    }
+    for (int64_t i = 0; i < b->cameras * BUNDLE_CAMERA; i++)
+        *value++ = bench_bundle_prior((int)(i % BUNDLE_CAMERA));
+    return GD_OK;
+}
+
+/* Seconds of a fit from the start; *loss: the sum of squares at its end. */
+static double fit_bundle(gd_ctx *ctx, bundle *b, double *x, double *loss)
+{
+    gd_lsq_problem problem = {.residuals = b->residuals,
+                              .params = b->params,
+                              .user = b,
+                              .residual = bundle_residuals,
+                              .jacobian = bundle_jacobian,
+                              .row_start = b->row_start,
+                              .column = b->column};
+    gd_lsq_options options = gd_lsq_defaults();
+    gd_lsq_result fit;
+    options.covariance = false;
+    options.solve.loss_tol = TOLERANCE;
+    memcpy(x, b->start, (size_t)b->params * sizeof *x);
+    double begun = bench_now();
+    if (gd_lsq_solve(ctx, &problem, x, &options, &fit) || !fit.solve.converged) bench_check(ctx);
+    double took = bench_now() - begun;
+    *loss = fit.rss;
+    gd_lsq_result_clear(&fit);
+    return took;
+}
+
+/* The fastest of some runs in turn. */
+static void report_bundle(gd_ctx *ctx)
+{
+    bundle *b = bench_bundle(50, 5000, 10);
+    double *x = b ? malloc((size_t)b->params * sizeof *x) : NULL, loss = NAN, ours = INFINITY;
+    report r = {.name = "bundle adjustment: 50 cameras, 5,000 points, 50,000 observations (Schur)",
+                .unit = "ms"};
+#ifdef GD_BENCH_CERES
+    double cost = NAN, other = INFINITY;
+    int steps;
+    for (int k = 0; k < 5 && x; k++) {
+        ours = fmin(ours, fit_bundle(ctx, b, x, &loss));
+        memcpy(x, b->start, (size_t)b->params * sizeof *x);
+        other = fmin(other, bench_bundle_ceres(b, TOLERANCE, x, &cost, &steps));
+    }
+    r.against = "Ceres, SPARSE_SCHUR:", r.other = 1e3 * other, r.ratio_limit = 1 / 1.5;
+#else
+    for (int k = 0; k < 5 && x; k++) ours = fmin(ours, fit_bundle(ctx, b, x, &loss));
+#endif
+    r.value = 1e3 * ours;
+    bench_report(r);
+#ifdef GD_BENCH_CERES
+    bench_report((report){.name = "the same: relative difference of the two minima",
+                          .value = fabs(loss / cost - 1),
+                          .unit = "",
+                          .limit = 1e-8});
+#endif
+    free(x);
+    bench_bundle_free(b);
+}
+
 void bench_sparse(void)
 {
     pairs p = {.ctx = bench_context(1), .m = 100000, .n = 10000};
@@ -75,16 +168,17 @@ void bench_sparse(void)
     if (p.start && p.column && p.y && p.x)
         for (int random = 0; random < 2; random++) {
             make_pairs(&p, random);
-            bench_report((report){.name = random ? "1e5 residuals x 1e4 parameters, random pairs (LSMR)"
-                                                 : "1e5 residuals x 1e4 parameters, neighbours (L D L^T)",
-                                  .value = 1e3 * bench_time(fit_pairs, &p),
-                                  .unit = "ms",
-                                  .limit = 1000});
+            char name[120];
+            double time = bench_time(fit_pairs, &p);
+            (void)snprintf(name, sizeof name, "1e5 residuals x 1e4 parameters, %s (%s)",
+                           random ? "random pairs" : "neighbours", p.how);
+            bench_report((report){.name = name, .value = 1e3 * time, .unit = "ms", .limit = 1000});
         }
     free(p.start);
     free(p.column);
     free(p.y);
     free(p.x);
+    report_bundle(p.ctx);
     gd_ctx_free(p.ctx);
 }
 
