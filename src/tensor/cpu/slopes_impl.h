@@ -17,7 +17,7 @@
 #define gd_sinh(x)          F(sinh)(x)
 #define gd_cosh(x)          F(cosh)(x)
 #define gd_sigmoid(x)       F(sigmoid)(x)
-#define gd_sign(x)          ((x) > 0 ? (T)1 : (x) < 0 ? (T)-1 : (x)*0)
+#define gd_sign(x)          ((x) > 0 ? (T)1 : (x) < 0 ? (T)-1 : (x) == 0 ? 0 : (x))
 #define cubed(x)            ((x) * ((x) * (x)))
 #define one_minus(x)        (-(x) + (T)1)
 #define one_minus_square(x) (one_minus(x) * ((x) + (T)1))

@@ -209,7 +209,10 @@ static gd_status give_entries(entries *out, int first, int last, gd_tensor **row
     put_rows(out, first, last);
     gd_tensor *row = gd__new(gd__cpu(out->f.ctx), GD_I64, 1, &out->count);
     gd_tensor *column = row ? gd__new(row->storage->device, GD_I64, 1, &out->count) : NULL;
-    if (!column) return gd_error(out->f.ctx);
+    if (!column) {
+        gd_release(row);
+        return gd_error(out->f.ctx);
+    }
     out->row = (int64_t *)(void *)row->data;
     out->column = (int64_t *)(void *)column->data;
     put_rows(out, first, last);
