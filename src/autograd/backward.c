@@ -1,7 +1,7 @@
 /* Reverse mode.
  *
- * All nodes the output depends on are visited, the latest first, and each hands the gradient of its outputs on to its inputs
- * by its rule.  A split may have a room: one tensor for the gradients of its pieces, lent to the rules that make them. */
+ * All nodes the output depends on are visited, the latest first, and each passes the gradient of its outputs to its inputs by its
+ * rule. A split may have a common buffer: one tensor for the gradients of its pieces, lent to the rules that make them. */
 #include "autograd/ready.h"
 #include "autograd/rules.h"
 #include "autograd/walk.h"
@@ -14,7 +14,7 @@ const gd_rule_fn gd__rules[GD_OP_COUNT] = {
 #include "tensor/ops.def"
 };
 
-/* ---- what rules see ---- */
+/* ---- interface of rules ---- */
 
 gd_tensor *gd__in(const gd_pullback *p, int k) { return gd__nameless(p->node->in[k]); }
 
@@ -43,7 +43,7 @@ gd_tensor *gd__zeros_in(const gd_pullback *p, int k)
     return gd__run1(GD_OP_fill, NULL, 0, &(gd_attrs){.nf = 1}, zeros);
 }
 
-/* Each place is lent once, to the first gradient that arrives: a second one is added to it elsewhere. */
+/* Each piece of the buffer is lent once, to the first gradient; a second one is added in different memory. */
 static gd_tensor *room_for(gd_walk *w, const gd_tensor *t)
 {
     gd_node *node = gd__stops_at(w, t) ? NULL : t->node;
@@ -70,7 +70,7 @@ gd_tensor *gd__room(const gd_pullback *p, int k)
     return p->walk && p->node->ctx->grad_off ? room_for(p->walk, p->node->in[k]) : NULL;
 }
 
-/* ---- who wants what ---- */
+/* ---- requested gradients ---- */
 
 static void mark_useful(gd_walk *w)
 {
@@ -83,7 +83,7 @@ static void mark_useful(gd_walk *w)
     }
 }
 
-/* ---- gradients on their way ---- */
+/* ---- arriving gradients ---- */
 
 /* The gradient that arrives at t, with t's axes. */
 static gd_status deliver(gd_walk *w, gd_tensor *t, gd_tensor *g)
@@ -113,7 +113,7 @@ static gd_status deliver(gd_walk *w, gd_tensor *t, gd_tensor *g)
     return status;
 }
 
-/* Inner tensors that gd_grad asked for: their gradient is complete when their node is reached. */
+/* Inner tensors requested in gd_grad: their gradient is complete when their node is reached. */
 static gd_status collect_inner(gd_walk *w, gd_visit *e)
 {
     gd_status status = GD_OK;
@@ -188,7 +188,7 @@ static void let_go(gd_tensor **t)
     *t = NULL;
 }
 
-/* May nodes be freed one by one?  Not if the pass may yet find that values were changed: it leaves the graph as it was. */
+/* May nodes be freed one by one?  Not if the pass may still find changed values: then it leaves the graph as it was. */
 static bool frees_on_the_way(const gd_walk *w)
 {
     if (w->flags & (GD_RETAIN_GRAPH | GD_CREATE_GRAPH)) return false;
@@ -294,7 +294,7 @@ gd_status gd_backward(gd_tensor *output, gd_tensor *seed, int flags)
     return run(&w, output, seed);
 }
 
-/* Names back on, zeros for what nothing reached, references handed to the caller's scope. */
+/* Restores names, makes zeros for unreached inputs, moves references to the caller's scope. */
 static gd_status finish_grad(gd_tensor *input, int flags, gd_tensor **grad)
 {
     gd_tensor *owned = *grad, *out;

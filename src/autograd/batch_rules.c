@@ -55,7 +55,7 @@ static gd_tensor *ruled(const gd_batch_step *s, const gd_part *p, gd_tensor *g)
     return set[s->k];
 }
 
-/* By the gradient rule.  Where p has axes in front, the derivative is made once for all of them. */
+/* By the gradient rule.  If p has axes in front, the derivative is made once for all of them. */
 BATCH(slope)
 {
     const gd_tensor *v = p->value;

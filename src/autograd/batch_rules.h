@@ -1,4 +1,4 @@
-/* Derivatives for many rows at once: one function an operator or a family, placed by the last column of ops.def.
+/* Derivatives for many rows at once: one function per operator or family, placed by the last column of ops.def.
  *
  * A rule takes a part of the matrix of derivatives by the result of a node and makes of it the part by operand k, in place
  * (part.h).  NOT_IMPLEMENTED, without an error: not in this form; then it is called again with the whole matrix. */
@@ -17,7 +17,7 @@ typedef struct gd_batch_step {
 typedef gd_status gd_batch_fn(const gd_batch_step *s, gd_part *p);
 extern gd_batch_fn *const gd__batch_rules[]; /* by operator; NULL: row by row */
 
-/* Entries that a part for a tensor of numel elements may have: what passes forwards made, and the result, are there anyway. */
+/* Entries that a part for a tensor of numel elements may have: memory of the forward pass and of the result is needed anyway. */
 static inline int64_t gd__batch_most(int64_t limit, int64_t numel)
 {
     return !limit ? INT64_MAX : numel > limit / 4 ? 4 * numel : limit;

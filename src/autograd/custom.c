@@ -1,4 +1,4 @@
-/* Values with a gradient of the caller's own, and what a value depends on. */
+/* Values with a gradient of the caller's own, and the leaves of a value. */
 #include "autograd/rules.h"
 #include "autograd/walk.h"
 
@@ -78,7 +78,7 @@ void gd__grad_custom(gd_pullback *p)
     custom *c = (custom *)(intptr_t)gd__attr(p, 0);
     uint64_t pass = c->ctx->pass;
     gd_status status = c->rule ? c->rule(c->user, p) : c->gradient(c->user, gd__g(p), p->need, p->set);
-    /* a backward pass inside of it has numbered the nodes that both go through for itself */
+    /* a nested backward pass has renumbered nodes that both visit */
     for (size_t i = 0; p->walk && pass != c->ctx->pass && i < p->walk->count;
          i += p->walk->item[i].node->nout)
         p->walk->item[i].node->slot = i;

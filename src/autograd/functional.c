@@ -1,4 +1,4 @@
-/* Derivatives of functions: products with the Hessian and the Jacobian, and both in full. */
+/* Derivatives of functions: products with the Hessian and the Jacobian, and both as matrices. */
 #include "autograd/rows.h"
 #include "gradus/autograd.h"
 #include "tensor/elementwise.h"
@@ -27,7 +27,7 @@ typedef struct call {
     gd_tensor *out;
 } call;
 
-/* One vector an input, of its shape, with its axes and labels in the input's order. */
+/* One vector per input, of its shape, with its axes and labels in the input's order. */
 static gd_status take_vectors(call *c, const char *what, gd_tensor *const *inputs, gd_tensor *const *v)
 {
     if (!(c->v = gd__calloc(c->ctx, (size_t)c->count * sizeof *c->v))) return GD_NOMEM;
@@ -72,7 +72,7 @@ static void end(call *c)
     gd_scope_end(c->ctx);
 }
 
-/* sum over inputs of <a_i, b_i>; inputs without a gradient count nothing. */
+/* sum over inputs of <a_i, b_i>; inputs without a gradient count as 0. */
 static gd_tensor *inner_product(gd_tensor *const *a, gd_tensor *const *b, int count)
 {
     gd_tensor *sum = NULL;
@@ -123,7 +123,7 @@ gd_tensor *gd_jvp(gd_function fn, void *user, gd_tensor *const *inputs, int coun
     return result;
 }
 
-/* One matrix an input, [rows, elements of the input]. */
+/* One matrix per input, [rows, elements of the input]. */
 static gd_status make_rows(call *c, const char *what, int64_t rows, gd_tensor *const *inputs, gd_tensor **row)
 {
     for (int i = 0; i < c->count; i++) {
@@ -148,7 +148,7 @@ static const char *new_name(gd_ctx *ctx, const gd_axes *axes, int n, const char 
     return made;
 }
 
-/* Gives made the axes of a, then those of b, with names and labels; NULL, and made is released, where there is no memory. */
+/* Gives made the axes of a, then those of b, with names and labels; NULL, and made is released, if there is no memory. */
 static gd_tensor *with_axes_of(gd_tensor *made, const gd_tensor *a, const gd_tensor *b)
 {
     if (!made || (!a->axes && !b->axes)) return made;

@@ -89,7 +89,7 @@ static gd_status check_inputs(gd_ctx *ctx, gd_tensor *const *inputs, int count)
     return GD_OK;
 }
 
-/* Copies of the inputs with the same strides cannot be had; the inputs themselves are moved and moved back. */
+/* Copies of the inputs would not have the same strides; so the inputs themselves are changed and restored. */
 static gd_status first_order(const check *c, const gd_gradcheck_options *o, gd_tensor *const *inputs)
 {
     gd_ctx *ctx = c->ctx;

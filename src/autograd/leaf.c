@@ -1,4 +1,4 @@
-/* Leaves: which tensors want gradients, and the gradients they have. */
+/* Leaves: tensors that want gradients, and their gradients. */
 #include "gradus/autograd.h"
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
@@ -54,7 +54,7 @@ static gd_status check_gradient(const gd_tensor *t, const gd_tensor *grad)
                    grad->storage->device->name, t->storage->device->name);
 }
 
-/* One that does not lie as its tensor. */
+/* A gradient with a different layout than its tensor. */
 static __attribute__((noinline)) gd_status set_other(gd_tensor *t, gd_tensor *grad)
 {
     gd_status status = GD_OK;

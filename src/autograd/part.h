@@ -25,7 +25,7 @@ typedef struct gd_part {
 /* How many axes of value are none of t. */
 static inline int gd__part_lead(const gd_part *p) { return p->value->ndim - p->ndim; }
 
-/* d t / d t; value NULL where there is no memory. */
+/* d t / d t; value NULL if there is no memory. */
 gd_part gd__part_identity(const gd_tensor *t);
 /* The whole matrix, [rows, axes of t]. */
 gd_part gd__part_whole(gd_tensor *value);

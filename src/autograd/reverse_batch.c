@@ -4,9 +4,9 @@
  * entries by its derivative at their places, operators that move or add elements move the places: a diagonal stays one as
  * long as single elements are used, and only operators that mix elements make the matrix dense.
  *
- *   p [200] -> slice [199] -> square -> ... -> sum      Hessian: 199 entries a use of p, not 200 * 199
+ *   p [200] -> slice [199] -> square -> ... -> sum      Hessian: 199 entries per use of p, not 200 * 199
  *
- * Operators without such a rule see whole matrices: gradients with one axis more, in front. */
+ * Operators without such a rule get whole matrices: gradients with one axis more, in front. */
 #include "autograd/reverse_batch.h"
 #include "autograd/batch_rules.h"
 #include "autograd/walk.h"
@@ -26,9 +26,9 @@ typedef struct gradient {
 typedef struct batch {
     gd_walk w;
     int64_t rows;
-    int64_t limit;          /* where every element of the output is a seed: nothing larger on the way; or 0 */
-    gradient *gradient;     /* by node->slot */
-    bool *written;          /* by input: is something in its matrix? */
+    int64_t limit;      /* if every element of the output is a seed: limit of intermediate matrices; or 0 */
+    gradient *gradient; /* by node->slot */
+    bool *written;      /* by input: is something in its matrix? */
     gd_tensor *const *into; /* the matrices */
 } batch;
 
@@ -45,7 +45,7 @@ static bool has_rule(const gd_node *node)
 
 /* ---- the walk ---- */
 
-/* Marks what leads to an input; NOT_IMPLEMENTED where that has no batched rule, or changed in place. */
+/* Marks nodes that lead to an input; NOT_IMPLEMENTED if one has no batched rule, or was changed in place. */
 static gd_status mark_useful(gd_walk *w)
 {
     for (size_t i = w->count; i-- > 0;) {
@@ -124,7 +124,8 @@ static gd_status deliver(batch *b, gd_tensor *t, gd_part *p)
     gd_walk *w = &b->w;
     gd_status status = GD_OK;
     if (!p->value->numel) return GD_OK;
-    if (p->value->numel > most_entries(b, t)) return GD_NOT_IMPLEMENTED; /* a sum spread over much */
+    if (p->value->numel > most_entries(b, t))
+        return GD_NOT_IMPLEMENTED; /* a sum broadcast over many elements */
     gd__part_tidy(p);
     if (t->node) {
         b->gradient[t->node->slot].of = t;
@@ -138,8 +139,7 @@ static gd_status deliver(batch *b, gd_tensor *t, gd_part *p)
     return status;
 }
 
-/* Part `at` to the operands of its node.  A rule that does not take it as it is gets the matrix of this one and those that
- * are still to come. */
+/* Passes block `at` to the operands of its node. A rule that does not support it gets the matrix of this block and all later ones. */
 static gd_status pass_on(batch *b, const gd_node *node, gradient *g, int at)
 {
     gd_status status = GD_OK;
@@ -175,7 +175,7 @@ static gd_status walk(batch *b)
     return status;
 }
 
-/* The seeds arrive at the output; then everything else. */
+/* Starts with the seeds at the output, then visits all nodes. */
 static gd_status run(batch *b, gd_tensor *output, gd_tensor *seeds)
 {
     gd_walk *w = &b->w;
@@ -210,7 +210,7 @@ gd_status gd__grad_batch(gd_tensor *output, gd_tensor *seeds, gd_tensor *const *
     ctx->grad_off = 1;
     const gd_node *spent;
     gd_status status = gd__walk_collect(&b.w, output->node, &spent);
-    if (spent) status = GD_NOT_IMPLEMENTED; /* one by one will say what is wrong */
+    if (spent) status = GD_NOT_IMPLEMENTED; /* single passes will report the error */
     if (!status) status = mark_useful(&b.w);
     if (!status && b.w.item[0].useful) status = run(&b, output, seeds);
     gd__walk_free(&b.w);

@@ -12,10 +12,10 @@ typedef struct filling {
     gd_tensor *const *inputs, *const *into;
     int count;
     int64_t widest;
-    gd_tensor **next, **grads; /* room for one an input: the rows that are next, and the gradients of one */
+    gd_tensor **next, **grads; /* memory per input: the next rows, and the gradients of one */
 } filling;
 
-/* Rows first .. are next; zeros. */
+/* Starts with rows first ..; zeros. */
 static gd_status open_rows(const filling *f, int64_t first, int64_t k)
 {
     gd_status status = GD_OK;
@@ -75,7 +75,7 @@ static gd_status sparse_rows(const filling *f, int64_t first, gd_tensor *output)
     return status;
 }
 
-/* In batches where the operators allow it, else one by one. */
+/* In batches if the operators allow it, else one by one. */
 static gd_status dense_rows(const filling *f, int64_t first, gd_tensor *output)
 {
     gd_status status = GD_OK;

@@ -1,4 +1,4 @@
-/* Gradient rules: one function an operator, placed by ops.def.
+/* Gradient rules: one function per operator, placed by ops.def.
  *
  * A rule reads the gradient of the outputs and sets the gradient of those inputs that need one, using operators only,
  * so that it can be differentiated again.  It runs inside a scope and frees nothing. */
@@ -21,7 +21,7 @@ typedef struct gd_pullback {
 } gd_pullback;
 
 typedef void (*gd_rule_fn)(gd_pullback *p);
-/* The gradient of values that are made in a way of their own: sets p->set; p->grad[k] is NULL where nothing flowed back. */
+/* The gradient of custom values: sets p->set; p->grad[k] is NULL where nothing flowed back. */
 typedef gd_status (*gd_own_rule)(void *user, gd_pullback *p);
 /* Makes `out`, which have no history, depend on the inputs.  `destroy` ends `user` with the graph, or at once if nothing is recorded, also
  * on failure. */
@@ -34,15 +34,15 @@ static inline gd_tensor *gd__g(const gd_pullback *p) { return p->grad[0]; }
 static inline bool gd__need(const gd_pullback *p, int k) { return p->need[k]; }
 static inline int64_t gd__attr(const gd_pullback *p, int k) { return p->node->i[k]; }
 static inline double gd__attr_f(const gd_pullback *p, int k) { return p->node->f[k]; }
-/* Input k, without names: rules work by position, the engine puts names and labels back.  Its values are there only
- * where ops.def says that the rule needs them; its shape always is. */
+/* Input k, without names: rules work by position, the engine puts names and labels back.  Its values exist only if ops.def
+ * says that the rule needs them; its shape always does. */
 gd_tensor *gd__in(const gd_pullback *p, int k);
-/* Output k with its history, without names, only where ops.def says OUT or there are several outputs. */
+/* Output k with its history, without names, only if ops.def says OUT or there are several outputs. */
 gd_tensor *gd__out(const gd_pullback *p, int k);
 /* Gradient of output k, zeros where nothing flowed back. */
 gd_tensor *gd__g_or_zero(const gd_pullback *p, int k);
 
-/* Where the gradient of input k is wanted: memory shaped like it to be written and set, so that pieces of one tensor
+/* If the gradient of input k is wanted: memory shaped like it to be written and set, so that pieces of one tensor
  * (gd__split) need not be put together afterwards.  NULL: anywhere. */
 gd_tensor *gd__room(const gd_pullback *p, int k);
 

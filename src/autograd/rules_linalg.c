@@ -5,9 +5,9 @@
  * differentiation of linear algebra functions" (2010); Roberts and Roberts, "QR and LQ decomposition matrix
  * backpropagation" (2020, for more columns than rows).
  *
- * Where factors are not unique the gradient does not exist: equal eigenvalues or singular values (for the vectors), zero
- * singular values (for the vectors), a QR of deficient rank.  Reciprocals of zero differences count as 0 there, so that
- * what does not depend on the ambiguity still comes out right and nothing becomes NaN. */
+ * If factors are not unique the gradient does not exist: equal eigenvalues or singular values (for the vectors), zero
+ * singular values (for the vectors), a QR of deficient rank.  Reciprocals of zero differences count as 0 there, so that results
+ * independent of the ambiguity are still correct and nothing becomes NaN. */
 #include "autograd/rules.h"
 #include "tensor/linalg.h"
 
@@ -15,7 +15,7 @@
 
 #define RULE(name) void gd__grad_##name(gd_pullback *p)
 
-/* ---- small words for matrices ---- */
+/* ---- helpers for matrices ---- */
 
 static gd_tensor *T(gd_tensor *x) { return gd_transpose(x, -1, -2); }
 
@@ -39,7 +39,7 @@ static gd_tensor *safe_reciprocal(gd_tensor *x)
 /* The lower triangle and its mirror image above. */
 static gd_tensor *mirror_lower(gd_tensor *x) { return gd_add(gd_tril(x, 0), T(gd_tril(x, -1))); }
 
-/* The diagonal of the last two axes as a matrix of its own: x times the identity. */
+/* The diagonal of the last two axes as a matrix: x times the identity. */
 static gd_tensor *diagonal_matrix(gd_tensor *x)
 {
     if (!x) return NULL;
@@ -48,7 +48,7 @@ static gd_tensor *diagonal_matrix(gd_tensor *x)
     return gd_mul(column(x), one);
 }
 
-/* Adds a part to a sum that starts as NULL; false when the part could not be computed. */
+/* Adds a term to a sum that starts as NULL; false if the term could not be computed. */
 static bool add_to(gd_tensor **sum, gd_tensor *term)
 {
     *sum = *sum && term ? gd_add(*sum, term) : term;
@@ -57,7 +57,7 @@ static bool add_to(gd_tensor **sum, gd_tensor *term)
 
 /* ---- products ---- */
 
-/* A product in the room that was made for it, if any. */
+/* A product in its memory, if any. */
 static gd_tensor *product_there(gd_tensor *room, gd_tensor *a, gd_tensor *b)
 {
     return room ? gd__product_into(room, a, b) : gd__product(a, b);
@@ -147,7 +147,7 @@ static gd_tensor *tall_qr(gd_tensor *q, gd_tensor *r, gd_tensor *gq, gd_tensor *
     return T(gd_triangular_solve(r, T(x), false, false, false));
 }
 
-/* Fewer rows than columns: A = [X Y], R = [U V], X = Q U, V = Q^T Y.  What Y does to Q goes through gQ. */
+/* Fewer rows than columns: A = [X Y], R = [U V], X = Q U, V = Q^T Y.  The effect of Y on Q goes through gQ. */
 RULE(qr)
 {
     gd_tensor *q = gd__out(p, 0), *r = gd__out(p, 1), *gq = gd__g_or_zero(p, 0), *gr = gd__g_or_zero(p, 1);
@@ -174,7 +174,7 @@ RULE(eigh)
     gd__set(p, 0, times(times(v, inner), T(v)));
 }
 
-/* The part of an SVD's gradient that comes through one set of vectors, x = U or V with gradient g, in the coordinates
+/* The term of an SVD's gradient from one set of vectors, x = U or V with gradient g, in the coordinates
  * of both: F o (x^T g - g^T x), F_ij = 1 / (s_j^2 - s_i^2). */
 static gd_tensor *turning(gd_tensor *s, gd_tensor *x, gd_tensor *g)
 {
@@ -183,7 +183,7 @@ static gd_tensor *turning(gd_tensor *s, gd_tensor *x, gd_tensor *g)
     return gd_mul(safe_reciprocal(difference), gd_sub(xg, T(xg)));
 }
 
-/* The part of the gradient outside the space of all k vectors: (1 - x x^T) g diag(1/s). */
+/* The component of the gradient outside the space of all k vectors: (1 - x x^T) g diag(1/s). */
 static gd_tensor *leaving(gd_tensor *s, gd_tensor *x, gd_tensor *g)
 {
     gd_tensor *outside = gd_sub(g, times(x, times(T(x), g)));
@@ -233,7 +233,7 @@ RULE(fold2d)
     gd__set(p, 0, gd__unfold2d(gd__g(p), &w, 0));
 }
 
-/* ---- convolutions: y, gx and gw are the derivatives of one form, linear in each of x, w and g ---- */
+/* ---- convolutions: y, gx and gw are the derivatives of one trilinear form in x, w and g ---- */
 
 static gd_convolution convolution_of(const gd_pullback *p)
 {
@@ -282,7 +282,7 @@ static gd_pool pool_of(const gd_pullback *p)
     return (gd_pool){gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2)};
 }
 
-/* Each window's gradient goes to its first highest pixel; with operators where it is differentiated again. */
+/* Each window's gradient goes to its first highest pixel; with operators if it is differentiated again. */
 RULE(max_pool2d)
 {
     gd_pool pool = pool_of(p);

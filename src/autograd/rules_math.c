@@ -1,4 +1,4 @@
-/* Gradient rules of the element-wise operators: those that their rows in ops.def say, and those written by hand. */
+/* Gradient rules of the element-wise operators: those in their rows in ops.def, and those written by hand. */
 #include "autograd/rules.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ static bool slope_in_one_pass(gd_pullback *p)
 
 /* ---- by hand, one operand ---- */
 
-/* One pass over memory, if nobody differentiates the gradient again. */
+/* One pass over memory, unless the gradient is differentiated again. */
 static bool in_one_pass(gd_pullback *p, gd_op_id op, gd_tensor *of)
 {
     if (gd_grad_enabled(p->node->ctx)) return false;

@@ -45,15 +45,15 @@ static gd_tensor *prod_with_zeros(const gd_pullback *p, gd_tensor *x)
     return gd_mul(spread(p, G), others);
 }
 
-#define MOST_BOTH 64 /* factors whose matrix is no burden */
+#define MOST_BOTH 64 /* factors whose matrix is cheap */
 
 RULE(prod)
 {
     gd_tensor *x = gd__in(p, 0);
     gd_tensor *zeros = gd_any(gd_eq(x, gd_zeros_like(x)), NULL, false);
     if (!zeros) return;
-    /* a recording must hold with zeros and without: both, and a choice by operators.  Not if the caller differentiates the
-     * gradient again: the way that is not taken would have NaN in its derivatives. */
+    /* a recording must be valid with and without zeros: computes both, and selects by operators. Not if the caller differentiates
+     * the gradient again: the unselected one would have NaN in its derivatives. */
     if (p->node->ctx->recorder && !gd_grad_enabled(p->node->ctx) && gd__attr(p, 1) <= MOST_BOTH)
         gd__set(p, 0, gd_where(zeros, prod_with_zeros(p, x), prod_without_zeros(p, x)));
     else
@@ -211,9 +211,9 @@ RULE(embed)
 
 RULE(tri) { gd__set(p, 0, gd__tri(G, gd__attr(p, 0), gd__attr(p, 1))); }
 
-/* ---- picking and placing ---- */
+/* ---- selection and placement ---- */
 
-/* G added to zeros at the places that operand 1 names: into the zeros themselves unless somebody wants to know how. */
+/* G added to zeros at the places that operand 1 names: into the zeros themselves unless this is recorded. */
 static gd_tensor *added_to_zeros(gd_pullback *p, gd_op_id op)
 {
     gd_ctx *ctx = p->node->ctx;

@@ -1,30 +1,30 @@
-/* The way back through a graph: the nodes that an output depends on, the latest first (a node's number is larger than its
- * inputs'), and the gradients that have arrived at each so far. */
+/* The traversal of a graph: the nodes that an output depends on, the latest first (a node's number is larger than its
+ * inputs'), and their gradients so far. */
 #ifndef GD_AUTOGRAD_WALK_H
 #define GD_AUTOGRAD_WALK_H
 
 #include "tensor/tensor_internal.h"
 
-/* One output of a node; those of a node stand side by side, and the first speaks for the node. */
+/* One output of a node; those of a node are adjacent, and the first represents the node. */
 typedef struct gd_visit {
     gd_node *node;
     gd_tensor *grad; /* owned */
     gd_tensor *
         room; /* of the first: one tensor for the gradients of a split's pieces, lent to the rules that make them; owned */
     uint8_t output;
-    bool useful; /* of the first: does it lead to something that was asked for? */
-    bool lent;   /* is its piece of the room? */
+    bool useful; /* of the first: does it lead to a requested tensor? */
+    bool lent;   /* is its piece of the buffer? */
 } gd_visit;
 
 typedef struct gd_walk {
     gd_ctx *ctx;
     gd_visit *item; /* node->slot is the place of its first output here */
     size_t count, capacity;
-    gd_tensor *const *input; /* whose gradients are asked for; NULL: those of all leaves */
+    gd_tensor *const *input; /* requested gradients; NULL: those of all leaves */
     gd_tensor **result;
     int inputs;
     int flags; /* of gd_backward */
-    /* takes each of the results when it is complete; NULL: none */
+    /* called with each result when it is complete; NULL: none */
     gd_status (*each)(void *user, int input, gd_tensor *grad);
     void *user;
     struct gd_waiting *waiting; /* for callbacks on complete leaves, see ready.c; else NULL */
@@ -38,10 +38,10 @@ int gd__changed(const gd_node *node);
 /* Can derivatives be taken through the graph of t: nothing that is needed was freed or changed since it was made? */
 bool gd__graph_intact(const gd_tensor *t);
 
-/* A flag of gd_grad: tensors that are asked for are leaves, whatever they were made of. */
+/* A flag of gd_grad: requested tensors are leaves, whatever their history. */
 #define GD_STOP_AT_INPUTS 256
 
-/* Does the walk end at an inner tensor, because it is asked for? */
+/* Does the traversal end at an inner tensor, because it is requested? */
 static inline bool gd__stops_at(const gd_walk *w, const gd_tensor *t)
 {
     if (!(w->flags & GD_STOP_AT_INPUTS)) return false;

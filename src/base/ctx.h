@@ -12,7 +12,7 @@
 typedef struct gd_thread_pool gd_thread_pool;
 typedef struct gd_intern gd_intern;
 
-/* A block the upper layers hang on the context; freed, last first, when the context goes. */
+/* Data of an upper layer in the context; freed in reverse order with the context. */
 typedef struct gd_extension {
     const void *key; /* address of a constant that names the extension */
     void *data;
@@ -42,7 +42,8 @@ struct gd_ctx {
     bool compile;
     uint8_t grad_off; /* depth of gd_no_grad */
     int threads;
-    uint64_t input_limit; /* bytes that one input of a program may have in memory; 0: what fits the machine */
+    uint64_t
+        input_limit; /* bytes that one input of a program may have in memory; 0: a limit from the machine */
     gd_pool_block *pool[GD_POOL_CLASSES];
     struct {
         gd_large_block item[GD_LARGE_BLOCKS]; /* in the order of their release */
@@ -56,26 +57,27 @@ struct gd_ctx {
         size_t count, capacity;
         gd_scope_mark *mark;
         size_t depth, mark_capacity;
-        size_t lost;                             /* scopes begun when there was no memory for their mark */
+        size_t lost;                             /* scopes begun without memory for their mark */
         gd_scope_mark first_marks[GD_MIN_MARKS]; /* so that an outermost scope is never lost */
         char *room; /* memory that dies with scopes, see gd__scope_room; NULL: nobody has asked yet */
         size_t used;
     } scope;
     uint64_t sequence; /* numbers graph nodes in the order they are made */
     uint64_t pass;     /* numbers graph traversals */
-    uint64_t layouts;  /* changes of dtype, device and order of elements of the memory that a tensor has */
-    uint64_t changes;  /* of gradients on leaves, of who wants them, of the memory of tensors; from 1 */
+    uint64_t layouts;  /* counts changes of dtype, device and order of elements of a tensor's memory */
+    uint64_t
+        changes; /* counts changes of gradients on leaves, of which leaves want them, of the memory of tensors; from 1 */
     uint64_t
         structure; /* changes of the attributes of modules and of the memory of tensors; see trace/trace_internal.h */
-    uint64_t storages;            /* made while something is recorded: their serials */
+    uint64_t storages;            /* tensors made during a recording: their serials */
     struct gd_recorder *recorder; /* the recorder of operators, see tensor/tensor_internal.h; NULL: none */
     gd_rng rng;
     gd_thread_pool *workers;
     void *cpu; /* the CPU gd_device, made on first use */
     gd_intern *names;
     gd_extension *extensions;
-    const struct gd_own_lists *own_lists; /* lists have a part of their tensors, see optim/vector/layout.h */
-    struct gd_ready *ready; /* who is called when the gradient of a leaf is complete, see autograd/ready.h */
+    const struct gd_own_lists *own_lists; /* lists have shards of their tensors, see optim/vector/layout.h */
+    struct gd_ready *ready; /* called when the gradient of a leaf is complete, see autograd/ready.h */
     const char *isa;
     char *compiler;
     char *cache_dir;
@@ -84,7 +86,7 @@ struct gd_ctx {
     void (*tell)(void *, const char *);
     void *tell_user;
     const gd_vocabulary *vocabulary; /* see base/spelling.h; NULL: as in C */
-    const gd_observer *observer;     /* what long operators ask; borrowed, may be NULL */
+    const gd_observer *observer;     /* called by long operators; borrowed, may be NULL */
     int64_t warnings;
     uint64_t errors; /* recorded so far */
     char error[1024];
@@ -92,14 +94,14 @@ struct gd_ctx {
 };
 
 /* An error recorded since `before` was GD_OK is prefixed with `what`: "gather: index 7 ..." inside cross_entropy
- * becomes "cross_entropy: index 7 ...".  Out of memory stays what it is. */
+ * becomes "cross_entropy: index 7 ...".  Out of memory is not prefixed. */
 void gd__blame(gd_ctx *ctx, gd_status before, const char *what);
 
-/* NULL where something is needed: `what` says it ("optimizer: the parameter is NULL").  Returns the error that is recorded
- * already, which tells why there was nothing, else records ARGUMENT.  ctx may be NULL too. */
+/* An argument is NULL: `what` names it ("optimizer: the parameter is NULL"). Returns the recorded error, which is the cause of the
+ * NULL, else records ARGUMENT.  ctx may be NULL too. */
 gd_status gd__null(gd_ctx *ctx, const char *what);
 
-/* What a builder returns after an error: gd__none after one that something else records, gd__refuse after its own. */
+/* Results of a builder after an error: gd__none if the error is already recorded, gd__refuse records it. */
 static inline void *gd__none(gd_status status)
 {
     (void)status;
@@ -121,16 +123,16 @@ static inline void gd__free(gd_ctx *owner, void *block, size_t size)
 char *gd__strdup(gd_ctx *ctx, const char *text);
 void gd__strfree(gd_ctx *ctx, char *text);
 
-/* Room for `need` bytes in an array, given as the address of its pointer, that has *bytes: where that is too little it moves to a
- * block at least twice as large. */
+/* Memory for `need` bytes in an array, given as the address of its pointer, that has *bytes: if that is too little, it moves to a block
+ * at least twice as large. */
 bool gd__grow(gd_ctx *ctx, void *array, size_t *bytes, size_t need);
-/* Room for one item more in an array of `count` that has room for *capacity. */
+/* Memory for one more item in an array of `count` items with capacity *capacity. */
 bool gd__reserve(gd_ctx *ctx, void *array, int count, int *capacity, size_t item);
 
 /* count * size, or NULL with OVERFLOW recorded. */
 void *gd__alloc_array(gd_ctx *ctx, size_t count, size_t size);
 
-/* Small memory of the innermost scope, a multiple of 16 like all addresses of it, without an object: *out is NULL where there is none of
+/* Small memory of the innermost scope, a multiple of 16 like all addresses of it, without an object: *out is NULL if there is none of
  * it, and an object must hold the memory.  False: NOMEM, recorded. */
 #define GD_SCOPE_ROOM 8192
 bool gd__scope_room(gd_ctx *ctx, size_t bytes, void **out);

@@ -61,7 +61,7 @@ static bool name_folder(const gd_ctx *ctx, char folder[GD_PATH])
         n = snprintf(folder, GD_PATH, "%s/gradus", cache);
     else if (home && *home == '/')
         n = snprintf(folder, GD_PATH, "%s/.cache/gradus", home);
-    if (n <= 0 || n >= GD_PATH - 64) return false; /* files have room */
+    if (n <= 0 || n >= GD_PATH - 64) return false; /* temporary files can be made */
     /* a slash at the end would follow a link */
     while (n > 1 && folder[n - 1] == '/') folder[--n] = 0;
     return true;
@@ -75,10 +75,10 @@ static DIR *list_folder(int folder)
     return dir;
 }
 
-/* ---- what dead processes have left ----
+/* ---- files left by dead processes ----
  *
- * A lock goes with its process, whatever it dies of, and holds across machines and containers that share a disk, where the
- * number of a process says nothing.  Where there are no locks, age must do. */
+ * A lock ends with its process, however it dies, and works across machines and containers that share a disk, where process numbers
+ * are meaningless. Without locks, the age of a file decides. */
 
 /* Locks a new file.  False: a concurrent cleanup has removed it. */
 static bool lock_new(int fd)
@@ -125,7 +125,7 @@ static void remove_left_overs(int folder)
     if (dir) closedir(dir);
 }
 
-/* A folder that was to pass, in one that is everybody's: only files of our making go, and the folder if that was all. */
+/* A temporary folder in a shared one: deletes only our files, and the folder if it is then empty. */
 static void remove_passed(int where, const char *name)
 {
     int fd = take_left_over(where, name, O_DIRECTORY);
@@ -214,7 +214,7 @@ typedef struct seal {
 
 static const char seal_word[8] = "gradus2";
 
-/* A regular file of ours that only we can write, opened; -1 if it is not that.  Opening a FIFO would wait for its other end. */
+/* Opens a regular file that only we own and can write; -1 otherwise.  Opening a FIFO would wait for its other end. */
 static int open_ours(const gd_cache *cache, const char *name, int flags, struct stat *s)
 {
     int fd = openat(cache->fd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

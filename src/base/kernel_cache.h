@@ -3,11 +3,11 @@
  *   FOLDER/gd-0123456789abcdef0123456789abcdef.so     a shared object (or .cubin), then the seal of 48 bytes: word, length,
  *                                                     digest, key of the program it was made from
  *   FOLDER/tmp-XXXXXX.c, .so                          being made; the first is locked by its maker until they are renamed or
- *                                                     deleted, so what is not locked was left by one that died
+ *                                                     deleted, so an unlocked file was left by a dead process
  *
  * The contents of the folder are executed, so only we may own it and its path must be safe (base/safe_folder.h).  It is held by a
- * descriptor, and a file is loaded from the copy in memory that was checked.  The seal shows damage and mix-ups, not malice:
- * whoever can write into the folder is us. */
+ * descriptor, and a file is loaded from the copy in memory that was checked.  The seal detects damage and mix-ups, not attacks: only
+ * we can write into the folder. */
 #ifndef GD_BASE_KERNEL_CACHE_H
 #define GD_BASE_KERNEL_CACHE_H
 
@@ -17,12 +17,14 @@
 #define GD_CACHE_BYTES (64 << 20)
 #define GD_PATH        4096 /* longest path in use */
 
-/* 128 bits of whatever was added. */
+/* A digest of 128 bits. */
 typedef struct gd_digest {
     uint64_t a, b;
 } gd_digest;
 void gd__digest_add(gd_digest *d, const void *data, size_t size);
-void gd__digest_text(gd_digest *d, const char *text); /* with its end, so that pieces do not run together */
+void gd__digest_text(
+    gd_digest *d,
+    const char *text); /* with its end, so that adjacent pieces differ from their concatenation */
 
 /* A folder for kernels, held open. */
 typedef struct gd_cache {
@@ -31,15 +33,15 @@ typedef struct gd_cache {
     char path[GD_PATH]; /* for compilers */
 } gd_cache;
 
-/* The context's folder, else one under XDG_CACHE_HOME or HOME.  Made if it is not there, rid of what dead processes have left
- * in it.  False when there is none that is safe. */
+/* The context's folder, else one under XDG_CACHE_HOME or HOME.  Created if missing; files of dead processes are deleted. False if no
+ * safe folder exists. */
 bool gd__cache_open(const gd_ctx *ctx, gd_cache *cache);
-/* A new folder in TMPDIR or /tmp, for when there is no cache; false when nothing there is safe.  Those of dead processes go. */
+/* A new folder in TMPDIR or /tmp, for when there is no cache; false when nothing there is safe.  Deletes folders of dead processes. */
 bool gd__cache_open_passing(gd_cache *cache);
 void gd__cache_close(gd_cache *cache);
 
 /* A new empty file FOLDER/tmp-XXXXXX with an ending ("" or ".c"), locked; its path is for compilers.  Files of the same name with
- * another ending are its maker's too.  Returns its descriptor, to be closed when none of them has that name any more; -1 with
+ * a different ending are its maker's too.  Returns its descriptor, to be closed when none of them has that name any more; -1 with
  * errno when there is none. */
 int gd__cache_temporary(const gd_cache *cache, const char *ending, char path[GD_PATH + 16]);
 

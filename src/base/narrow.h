@@ -1,26 +1,26 @@
-/* Numbers kept in fewer bits than they are computed in: halves rounded by chance, and codes of eight bits.
+/* Numbers stored in fewer bits than they are computed in: 16 bits with stochastic rounding, and codes of eight bits.
  *
- * Rounding by chance: up with the probability of the part that is cut off, so that the mean stays what it was and an
- * average still changes by steps far smaller than its last digit.  A finite number never becomes infinite.
+ * Stochastic rounding: up with the probability of the truncated fraction, so that the mean is exact and an average can
+ * change by steps far smaller than its last digit.  A finite number never becomes infinite.
  *
  * Codes of eight bits (Dettmers, Lewis, Shleifer and Zettlemoyer, 8-bit optimizers via block-wise quantization, ICLR 2022):
- * blocks of 256 numbers are divided by the largest of them, its sign included, which becomes the code of 1; the
- * others go to the middle of the cell they lie in, of seven decades with 1, 2, 4 ... 64 equal cells each (numbers that are never
+ * blocks of 256 numbers are divided by the largest of them, its sign included, which becomes the code of 1; the others
+ * are rounded to the middle of their cell, of seven decades with 1, 2, 4 ... 64 equal cells each (numbers that are never
  * negative: 2, 4 ... 128 cells):
  *
  *     code   0    1       2 3           4 5 6 7       ...   64 ... 127    128
  *     value  0    .55e-6  .325e-5 ...   .2125e-4 ...        .107 ... .993  1        -code is the negative of it; -128 is 1
  *
  * A block of zeros is zero bytes.  What is not finite has no code: a NaN becomes 0, an infinity the largest of the block, and
- * neither changes the others.  Numbers that are never negative do not vanish: below the smallest value they become that,
- * as a second moment of 0 would make the step of its element far too long.
+ * neither changes the others.  Numbers that are never negative do not become 0: below the smallest value they become that value,
+ * because a second moment of 0 would make the step of its element far too long.
  *
- * With feedback, what the codes leave out is kept in codes of its own, and added when they are read.
+ * With feedback, the error of the codes is kept in separate codes, and added when they are read.
  *
  * In memory, from one pointer both ways:   ... scale 2 | scale 1 | scale 0 | code 0 | code 1 | ...
  *
- * Only additions, multiplications, one division a block and comparisons: same bits everywhere.  Emitted programs and kernels of
- * devices are given this text (GD_RNG_TEXT: without headers). */
+ * Only additions, multiplications, one division per block and comparisons: same bits everywhere. Emitted programs and kernels of
+ * devices include this text (GD_RNG_TEXT: without headers). */
 #ifndef GD_BASE_NARROW_H
 #define GD_BASE_NARROW_H
 
@@ -87,17 +87,17 @@ static inline uint16_t gd__f32_to_f16_by_chance(float f, uint32_t noise)
 
 #define GD_CODED_BLOCK 256
 
-/* How large a number is beside others of its block: its bits with the sign last, and moved up so that what is not finite comes
- * last of all.  No choice is made here: the loop that looks for the largest stays one of vectors. */
+/* The size of a number for comparisons in its block: its bits with the sign last, shifted so that values that are not finite come
+ * last. Without branches, so that the loop for the largest is vectorised. */
 static inline uint32_t gd__code_size_signed(float x)
 {
     uint32_t u = gd__f32_bits(x);
     return (u << 1 | u >> 31) + 0x01000000u;
 }
-/* what is negative all the same is nothing */
+/* a negative one counts as zero */
 static inline uint32_t gd__code_size_positive(float x) { return gd__code_size_signed(x < 0.0f ? 0.0f : x); }
 
-/* What a block is divided by, from the largest of its sizes; blocks of subnormals are zero. */
+/* The divisor of a block, from the largest of its sizes; blocks of subnormals are zero. */
 static inline float gd__code_scale(uint32_t size)
 {
     uint32_t u = size - 0x01000000u;
@@ -106,10 +106,10 @@ static inline float gd__code_scale(uint32_t size)
 static inline float gd__code_inverse(float scale) { return scale == 0.0f ? 0.0f : 1.0f / scale; }
 
 /* A number between -1 and 1 to its code.  Within a decade the place of a number among all cells is a line; the lines of two
- * decades meet where these do, each less steep than the one before, so the place is the least of all lines.  What is beyond 1 stays
- * at the end, NaN is 0.
+ * decades meet where these do, each less steep than the one before, so the place is the least of all lines.  Values beyond 1 stay at the
+ * end, NaN is 0.
  *
- * Where tables can be looked up, two lines suffice: the square of two that contains a number, from [2^-31, 2^-29) to [1/2, 2),
+ * If tables can be looked up, two lines suffice: the square of two that contains a number, from [2^-31, 2^-29) to [1/2, 2),
  * contains no more than two decades.  X(n, slope, start): n squares begin in the decade of this line. */
 #define GD_LINES_SIGNED(X)            \
     X(6, 1.11111111e6f, 0.888888889f) \
@@ -209,8 +209,8 @@ GD_FORMULA float gd__value_positive(int32_t code)
     return value < 1.0f ? value : 1.0f;
 }
 
-/* A block of codes to numbers.  The other way it must be all of a block; codes become bytes only at the end, as a vector of bytes
- * would be four times as many numbers at a time as there are registers for. */
+/* A block of codes to numbers.  The other way it must be all of a block; codes become bytes only at the end, because a vector of bytes
+ * has four times as many numbers as registers hold. */
 #define GD_CODE_BLOCKS(kind)                                                                     \
     static inline void gd__value_plain_##kind(const uint8_t *code, int n, float scale, float *x) \
     {                                                                                            \
@@ -237,8 +237,8 @@ GD_CODE_BLOCKS(positive)
     !defined GD_NO_CODES /* the header takes longer to compile than a program */
 #include <immintrin.h>
 
-/* The same with tables of sixteen numbers in a register, of which an instruction looks sixteen up.  What is left of a block after
- * whole vectors goes through masks: on some processors a masked store of bytes takes as long as all the rest. */
+/* The same with tables of sixteen numbers in a register, of which an instruction looks sixteen up.  The rest of a block after whole
+ * vectors uses masks, because on some processors a masked store of bytes takes as long as all the rest. */
 
 static inline __mmask16 gd__mask_of(int left) { return (__mmask16)((1u << left) - 1); }
 
@@ -273,7 +273,7 @@ static inline __m512 gd__values_positive(__m128i codes, float scale)
     return _mm512_mul_ps(value, _mm512_set1_ps(scale));
 }
 
-/* The place of numbers from 2^-31 on among all cells.  Where a decade begins within a square of two, what is added to the bits
+/* The place of numbers from 2^-31 on among all cells.  If a decade begins within a square of two, what is added to the bits
  * carries those beyond it into the next square. */
 #define GD_CARRY(square, bits) (((square) + 49u) << 24) - (bits)
 static inline __m512 gd__places(__m512 a, const float *slope, const float *start)
@@ -303,7 +303,7 @@ static inline __m512 gd__places(__m512 a, const float *slope, const float *start
                          _mm512_permutexvar_ps(k, _mm512_loadu_ps(start)));
 }
 
-/* What is less than 2^-31, or no number, is at the beginning. */
+/* Numbers below 2^-31, and NaN, are at the beginning. */
 static inline __m128i gd__codes_signed(__m512 v)
 {
     static const float slope[GD_SQUARES] = {GD_LINES_SIGNED(GD_SLOPES)},
@@ -328,7 +328,7 @@ static inline __m128i gd__codes_positive(__m512 v)
         _mm512_cvttps_epi32(_mm512_mask_max_ps(place, more, place, _mm512_set1_ps(1.0f))));
 }
 
-/* The number of a block furthest from zero; of those never negative, the largest.  A NaN does not count. */
+/* The number of a block furthest from zero; of those never negative, the largest.  NaN is ignored. */
 static inline float gd__furthest_signed(const float *x, int n)
 {
     __m512 most = _mm512_setzero_ps(), least = most;
@@ -364,7 +364,7 @@ static inline float gd__furthest_positive(const float *x, int n)
     static inline void gd__code_block_##kind(const float *x, int n, float *scale, uint8_t *code)             \
     {                                                                                                        \
         float by = gd__furthest_##kind(x, n);                                                                \
-        if (by - by != 0.0f) { /* an infinity does not count */                                              \
+        if (by - by != 0.0f) { /* an infinity is ignored */                                                  \
             gd__code_plain_##kind(x, n, scale, code);                                                        \
             return;                                                                                          \
         }                                                                                                    \
@@ -391,7 +391,7 @@ GD_CODE_BLOCKS(positive)
 #define gd__code_block_positive  gd__code_plain_positive
 #endif
 
-/* What the codes of a block leave out. */
+/* The error of the codes of a block. */
 #define GD_REST_BLOCK(kind)                                                                           \
     static inline void gd__rest_block_##kind(const float *x, int n, float scale, const uint8_t *code, \
                                              float *rest)                                             \
@@ -406,10 +406,10 @@ GD_REST_BLOCK(positive)
 /* Bytes before and after the pointer to n codes: whole lines of a cache before it. */
 static inline int64_t gd__coded_before(int64_t n) { return ((n + 255) / 256 * 4 + 63) / 64 * 64; }
 static inline int64_t gd__coded_bytes(int64_t n) { return gd__coded_before(n) + n; }
-/* With feedback, codes of what the first ones leave out begin there, and this is all of both. */
+/* With feedback, the codes of the error begin there, and this is the size of both. */
 static inline int64_t gd__rest_begins(int64_t n) { return (gd__coded_bytes(n) + 63) / 64 * 64; }
 static inline int64_t gd__fed_back_bytes(int64_t n) { return gd__rest_begins(n) + gd__coded_bytes(n); }
-/* A number that is never negative is not with what its code left out either, however roughly that is kept. */
+/* A number that is never negative must stay so after its rounded error is added. */
 #define GD_LEAST_OF_POSITIVE 0.25f
 
 #endif

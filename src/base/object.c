@@ -63,14 +63,14 @@ gd_status gd__scope_take(void *object)
     return GD_OK;
 }
 
-/* The highest slot of an object at or below one. */
+/* The highest slot of an object at or below a given one. */
 static uint32_t highest_slot(const gd_object *object, uint32_t slot)
 {
     while (slot && object_in(object->ctx->scope.item[slot - 1]) != object) slot--;
     return slot;
 }
 
-/* Empties the highest slot of an object; the next one below becomes the one it knows. */
+/* Empties the highest slot of an object; the next one below becomes its slot. */
 static void leave_scope(gd_object *object)
 {
     if (!object->slot) return;
@@ -186,7 +186,7 @@ void gd_scope_end(gd_ctx *ctx)
         gd_object *slot = ctx->scope.item[i], *o = object_in(slot);
         if (!is_kept(slot)) continue;
         bool highest = o->slot == i + 1;
-        if (!outer) { /* this reference is the caller's now */
+        if (!outer) { /* this reference belongs to the caller now */
             if (highest)
                 leave_scope(o);
             else

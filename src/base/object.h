@@ -14,7 +14,7 @@
 
 typedef struct gd_class gd_class;
 
-/* What the core must know to end an object's life; the object's own class (dispatch) lives above. */
+/* What the core needs to free an object; its class (dispatch) belongs to a higher layer. */
 typedef struct gd_object_type {
     const char *name;
     void (*destroy)(void *object); /* frees the object itself too */
@@ -30,14 +30,14 @@ typedef struct gd_object {
     uint32_t more;     /* slots besides the highest */
 } gd_object;
 
-/* Starts an object's life with one reference, owned by the innermost scope if there is one, else by the caller.
+/* Initialises an object with one reference, owned by the innermost scope if there is one, else by the caller.
  * On failure (no memory for the slot) nothing is owned and the caller frees the block itself. */
 gd_status gd__object_init(gd_ctx *ctx, void *object, const gd_object_type *type);
 
-/* The same, owned by the caller whatever the scope: for what the library itself holds on to. */
+/* The same, owned by the caller whatever the scope: for references held by the library. */
 void gd__object_init_owned(gd_ctx *ctx, void *object, const gd_object_type *type);
 
-/* Gives a reference that the caller owns to the innermost scope: what was owned is now *new*.  Where there is no scope it
+/* Gives a reference that the caller owns to the innermost scope: what was owned is now *new*.  If there is no scope it
  * stays the caller's.  On failure (no memory for the slot) the reference is released.  NULL is fine. */
 gd_status gd__scope_take(void *object);
 
@@ -52,7 +52,7 @@ static inline void gd__release(void *object)
 }
 
 /* The same for references of the user.  A release beyond what was retained gives up the first reference, the scope's if
- * a scope has it, so an object may be released early though others (a graph) still hold it. */
+ * a scope has it, so an object may be released early although others (a graph) still hold it. */
 void gd__user_retain(void *object);
 void gd__user_release(void *object);
 
@@ -62,15 +62,15 @@ void gd__keep(void *object);
 /* Ends the innermost scope and moves an object of it one scope out; returns the object.  NULL is fine. */
 void *gd__scope_leave(gd_ctx *ctx, void *object);
 
-/* A scope in which nothing is recorded for gradients: for numbers on the side. */
+/* A scope in which nothing is recorded for gradients. */
 void gd__aside_begin(gd_ctx *ctx);
 void gd__aside_end(gd_ctx *ctx);
-/* Ends it; the object goes out as gd__scope_leave has it. */
+/* Ends it; the object moves out as in gd__scope_leave. */
 void *gd__aside_leave(gd_ctx *ctx, void *object);
 
-/* Gives the caller a reference of its own: the one the innermost scope held, or a new one.  NULL is fine. */
+/* Gives the caller its own reference: the one of the innermost scope, or a new one.  NULL is fine. */
 void gd__own(void *object);
-/* The same for an object just made: outside every scope its first reference is the caller's already. */
+/* The same for a new object: outside every scope its first reference belongs to the caller already. */
 void gd__own_made(void *object);
 
 #endif

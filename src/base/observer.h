@@ -1,4 +1,4 @@
-/* What long work tells its caller (gd_observer, gradus/base.h); the observer may be NULL everywhere. */
+/* Reports of long work to its caller (gd_observer, gradus/base.h); the observer may be NULL everywhere. */
 #ifndef GD_BASE_OBSERVER_H
 #define GD_BASE_OBSERVER_H
 
@@ -12,7 +12,7 @@ static inline void gd__progress(const gd_observer *o, const char *what, const ch
     if (o && o->progress) o->progress(o->user, what, unit, done, total, loss);
 }
 
-/* Takes what was shown away. */
+/* Clears the progress shown. */
 static inline void gd__progress_end(const gd_observer *o)
 {
     if (o && o->progress) o->progress(o->user, NULL, NULL, 0, 0, NAN);

@@ -1,8 +1,8 @@
-/* The path is walked by hand, one name at a time, from a descriptor to the next: the checked folder is the one that is held, and
- * whoever renames something meanwhile changes nothing.  Who may rename an entry: those who may write the folder it is in
+/* The path is resolved one name at a time, from descriptor to descriptor: the checked folder is the open one, and a rename meanwhile has
+ * no effect. An entry can be renamed by users who may write its folder
  * (in a sticky one only the owners of folder and entry).  So when every folder and every link on the way is root's or
  * ours and not writable for others, or sticky, the same path also leads there the next time. */
-#define _GNU_SOURCE /* O_PATH, with which a folder need not be readable */
+#define _GNU_SOURCE /* O_PATH, which opens folders without read permission */
 #include "base/safe_folder.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static bool move_to(walk *w, int folder)
 
 static bool start_at_root(walk *w) { return move_to(w, open("/", PASSING | O_DIRECTORY | O_CLOEXEC)); }
 
-/* Takes the first name off the rest; false at the end of the path. */
+/* Removes the first name of the rest; false at the end of the path. */
 static bool next_name(walk *w, char name[NAME_MAX + 1])
 {
     size_t from = strspn(w->rest, "/"), length = strcspn(w->rest + from, "/");
@@ -57,20 +57,20 @@ static bool next_name(walk *w, char name[NAME_MAX + 1])
     return true;
 }
 
-/* At most one name is to come. */
+/* At most one name remains. */
 static bool is_near_end(const walk *w)
 {
     size_t from = strspn(w->rest, "/");
     return !strchr(w->rest + from, '/');
 }
 
-/* The target of the link comes before the rest.  It is the link that was checked, since only trusted users may rename it. */
+/* Prepends the target of the link to the rest.  It is the link that was checked, since only trusted users may rename it. */
 static bool follow(walk *w, const char *link)
 {
     char target[PATH_MAX], path[PATH_MAX];
     ssize_t length = readlinkat(w->at, link, target, sizeof target);
     if (length <= 0 || ++w->links > MOST_LINKS) return false;
-    if (!w->rest[strspn(w->rest, "/")]) return false; /* the folder itself is no link */
+    if (!w->rest[strspn(w->rest, "/")]) return false; /* the folder itself is not a link */
     int n = snprintf(path, sizeof path, "%.*s%s", (int)length, target, w->rest);
     if (n >= (int)sizeof path) return false;
     memcpy(w->rest, path, (size_t)n + 1);

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Opens a folder of ours alone (owner, 0700); it and the one above it are made if they are not there.  Returns its
- * descriptor, or -1 if it is not that or if a user other than root and us could replace it: every folder and
+/* Opens a folder that only we can use (owner, 0700); it and its parent are created if missing.  Returns its
+ * descriptor, or -1 if it has other permissions, or if a user other than root and us could replace it: every folder and
  * link on the way must belong to root or us, and no folder may be writable for others unless it is sticky. */
 int gd__open_safe_folder(const char *path);
 

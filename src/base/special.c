@@ -5,7 +5,7 @@
 
 double gd__lgamma(double x)
 {
-    int sign; /* lgamma() would write it to a global */
+    int sign; /* lgamma() would write the sign to a global variable */
     return lgamma_r(x, &sign);
 }
 
@@ -114,7 +114,7 @@ double gd__student_cdf(double t, double dof)
 
 static double normal_cdf(double z, double unused) { return (void)unused, 0.5 * erfc(-z * sqrt(0.5)); }
 
-/* Bisection on a scale where any t is reached: sure, and fast enough for one call per run. */
+/* Bisection on a scale that reaches any t: robust, and fast enough for one call per run. */
 static double quantile(double (*cdf)(double, double), double level, double dof)
 {
     double want = 0.5 + level / 2, low = 0, high = 1;

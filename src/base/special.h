@@ -1,4 +1,4 @@
-/* Special functions that the C library lacks, or has with a global variable.  Each is one function for every instruction
+/* Special functions that the C library lacks, or implements with a global variable.  Each is one function for every instruction
  * set: the same bits everywhere. */
 #ifndef GD_BASE_SPECIAL_H
 #define GD_BASE_SPECIAL_H

@@ -15,7 +15,7 @@
 
 /* ---- files ---- */
 
-/* The loader's name of the program is the one it was started by: a link, or a name found in PATH. */
+/* The loader knows the program by the name it was started with: a link, or a name found in PATH. */
 static ssize_t read_program(const Dl_info *self, char *out, size_t size)
 {
 #ifdef __linux__
@@ -98,7 +98,7 @@ static bool is_small(size_t least)
 
 bool gd__thread_start(pthread_t *thread, void *(*fn)(void *argument), void *argument)
 {
-    /* what a thread has by default is what the shell allows */
+    /* the default of a thread is the limit of the shell */
     return is_small(THREAD_STACK) ? start(thread, THREAD_STACK, fn, argument)
                                   : pthread_create(thread, NULL, fn, argument) == 0;
 }
@@ -115,7 +115,7 @@ int gd__with_stack(size_t least, int (*fn)(void *argument), void *argument)
 /* ---- memory ---- */
 
 #ifdef __linux__
-/* The number in a file of a control group; UINT64_MAX where there is none ("max"). */
+/* The number in a file of a control group; UINT64_MAX if there is none ("max"). */
 static uint64_t group_limit(const char *folder, const char *file)
 {
     char path[1024];
@@ -267,8 +267,8 @@ void *gd__load_library(int fd, const uint64_t key[2])
     return fdlopen(fd, RTLD_NOW | RTLD_LOCAL);
 }
 #else
-/* By a name of the descriptor that no other library has: the loader knows libraries by their name, and would take a number that
- * was used before for the library it then meant.  Every bit of the key becomes a piece of path that leads nowhere. */
+/* By a name of the descriptor that no other library has: the loader knows libraries by their name, and would confuse a reused
+ * descriptor number with an earlier library. Every bit of the key becomes a redundant path component. */
 void *gd__load_library(int fd, const uint64_t key[2])
 {
     char path[512];

@@ -11,7 +11,7 @@ struct gd_team {
 
 static size_t team_bytes(int room) { return sizeof(gd_team) + (size_t)room * sizeof(gd_ctx *); }
 
-/* An allocator need not know of threads. */
+/* The user's allocator need not be thread-safe. */
 static void *locked_alloc(void *user, void *old, size_t old_size, size_t new_size)
 {
     gd_team *team = user;

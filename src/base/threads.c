@@ -2,17 +2,17 @@
  * size, so that it finds in its cache what it left there, and helps with the other shares when its own is done.
  * Which thread runs a task never changes a result: tasks are fixed pieces of the data.
  *
- * Jobs of a few microseconds follow each other closely, on cores that may share no cache, so a thread finds all it needs in one
- * line of its own, its post, and there is no lock on the way:
+ * Jobs of a few microseconds follow each other closely, on cores that may share no cache, so a thread finds all it needs in its own
+ * cache line, its post, and no lock is taken:
  *
  *     post   | number of the job, tasks left | end | fn | arg | tasks finished, ever | asleep |
  *
- * The owner writes the post of each thread, the first word last, works too, and waits until all tasks are finished.  A thread takes
- * a task, of its own post or another's, by counting the first word down where it still has the number of the job: then the
- * job is not over, and what the thread has read of it holds.  The lock is for those who sleep.
+ * The owner writes the post of each thread, the first word last, works too, and waits until all tasks are finished. A thread takes a task,
+ * of its own or another post, by decrementing the first word if it still has the number of the job: then the job is not over, and the data that the
+ * thread has read are valid. The lock is for sleeping threads.
  *
  * fork() copies the pool but not its threads.  The child notices by a page that the kernel hands to it empty
- * (MADV_WIPEONFORK; where there is none, by its process id), lets the copy go and starts workers of its own. */
+ * (MADV_WIPEONFORK; if there is none, by its process id), drops the copy and starts its own workers. */
 #define _GNU_SOURCE /* MADV_WIPEONFORK */
 #include "base/system.h"
 #include "base/ctx.h"
@@ -24,8 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SPIN_NS 100000 /* a worker looks out for the next job so long before it sleeps */
-#define SPINS   64     /* looks between two at the clock */
+#define SPIN_NS 100000 /* a worker spins this long for the next job before it sleeps */
+#define SPINS   64     /* checks between two reads of the clock */
 
 typedef void (*task_fn)(void *, int64_t);
 
@@ -97,7 +97,7 @@ static bool take_task(post *at, uint32_t job, int64_t *task)
     return false;
 }
 
-/* Takes tasks of its own post, then those that others have left.  The job that it has read is valid if it gets a task. */
+/* Takes tasks of its own post, then tasks left by others. The job that it has read is valid if it gets a task. */
 static int64_t take_tasks(gd_thread_pool *pool, int place, uint32_t job)
 {
     post *own = &pool->post[place];
@@ -142,8 +142,8 @@ static bool look_out(post *own, uint32_t seen)
     return false;
 }
 
-/* Waits for a new job; false: there will be none.  The owner writes the job and then checks which workers sleep, a worker says that it
- * sleeps and then looks for a job: one of them sees the other. */
+/* Waits for a new job; false: there will be none.  The owner writes the job and then checks which workers sleep, a worker announces that it
+ * sleeps and then checks for a job: one of them sees the other. */
 static bool sleep_for_job(gd_thread_pool *pool, post *own, uint32_t seen)
 {
     pthread_mutex_lock(&pool->lock);
@@ -249,7 +249,7 @@ static void wake_worker(gd_thread_pool *pool, int place)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* The pool, its threads started where there are none yet and the work is worth it; NULL: the caller is alone. */
+/* The pool, with its threads started if needed and worth it; NULL: the caller works alone. */
 static gd_thread_pool *pool_of(gd_ctx *ctx, bool light)
 {
     if (ctx->workers && !ctx->workers->inside && is_orphan(ctx->workers)) gd__threads_stop(ctx);

@@ -1,4 +1,4 @@
-/* Failures put aside; see trouble.h. */
+/* Deferred failures; see trouble.h. */
 #include "base/trouble.h"
 
 #include <stdio.h>

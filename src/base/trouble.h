@@ -1,4 +1,4 @@
-/* What a long run leaves when it fails: the first failure is put aside, the rest of the work is done, then the failure is recorded.
+/* Failures of long runs: the first failure is deferred, the rest of the work is done, then the failure is recorded.
  *
  *   gd_trouble why = {0};
  *   gd__put_aside(ctx, solve(), &why);
@@ -17,7 +17,7 @@ typedef struct gd_trouble {
 
 /* Keeps the first failure, and clears the context's error so that work can continue. */
 void gd__put_aside(gd_ctx *ctx, gd_status status, gd_trouble *trouble);
-/* Records it again, with the file that has `what` (NULL: the parameters); file NULL: none has.  Its status. */
+/* Records it again, with the file that has `what` (NULL: the parameters); file NULL: no file. Returns its status. */
 GD_NODISCARD gd_status gd__tell(gd_ctx *ctx, const gd_trouble *trouble, const char *file, const char *what);
 
 #endif

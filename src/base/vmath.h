@@ -35,7 +35,7 @@ static inline uint64_t gd__f64_bits(double f)
     return u;
 }
 
-/* x cut to [low, high]; a NaN becomes high.  On ARM by its instructions for that: in a choice gcc looks for NaNs again and again. */
+/* x cut to [low, high]; a NaN becomes high.  On ARM by its instructions: for a conditional gcc tests for NaN repeatedly. */
 #ifdef __aarch64__
 static inline float gd__cut_f32(float x, float low, float high) { return fmaxf(fminf(x, high), low); }
 static inline double gd__cut_f64(double x, double low, double high) { return fmax(fmin(x, high), low); }
@@ -87,7 +87,7 @@ static inline double gd__cut_f64(double x, double low, double high)
                  GD_HORNER_7, GD_HORNER_6, GD_HORNER_5, GD_HORNER_4, GD_HORNER_3, GD_HORNER_2, 0, 0) \
     (x, __VA_ARGS__)
 
-/* What every processor has, by the names that rows of tensor/ops.def use. */
+/* Operations of every processor, with the names used in tensor/ops.def. */
 static inline float gd__abs_f32(float x) { return __builtin_fabsf(x); }
 static inline double gd__abs_f64(double x) { return __builtin_fabs(x); }
 static inline float gd__sqrt_f32(float x) { return __builtin_sqrtf(x); }
@@ -118,8 +118,8 @@ static inline float gd__exp_f32(float x)
     return x != x ? x : e;
 }
 
-/* x = 2^k (1 + f), log(1 + f) by s = f / (2 + f).  Numbers that are not positive and normal are detected by their bits, with masks: of choices
- * compilers make both sides. */
+/* x = 2^k (1 + f), log(1 + f) by s = f / (2 + f).  Numbers that are not positive and normal are detected by their bits, with masks, because compilers
+ * evaluate both sides of a conditional. */
 static inline float gd__log_f32(float x)
 {
     uint32_t raw = gd__f32_bits(x), tiny = -(uint32_t)(raw < 0x800000u), none = -(raw >> 31);
@@ -155,8 +155,8 @@ static inline double gd__exp_rest(double r, double lost)
     return r * r * q + lost;
 }
 
-/* Normal results within 0.54 ULP: what 1 + r loses is added with the rest.  With less, a search along a line that ends where
- * rounding begins takes more steps. */
+/* Normal results within 0.54 ULP: the rounding error of 1 + r is added with the rest. With less precision, line searches that end at
+ * rounding take more steps. */
 static inline double gd__exp_f64(double x)
 {
     double r, lost;
@@ -184,7 +184,7 @@ static inline float gd__tanh_f32(float x)
     return copysignf(gd__f32_bits(a) - 0x3F200000u < 0x40600000u ? high : low, x); /* 5/8 <= a, no NaN */
 }
 
-/* e^-|x| over 1 + e^-|x| or 1 over it; what the sum lost is put back, or f32 would be off by more than 2 ULP. */
+/* e^-|x| over 1 + e^-|x| or 1 over it; the rounding error of the sum is added back, else f32 would be off by more than 2 ULP. */
 static inline float gd__sigmoid_f32(float x)
 {
     float e = gd__exp_f32(-fabsf(x)), sum = 1.0f + e, lost = e - (sum - 1.0f);

@@ -1,5 +1,5 @@
 /* The other element functions, gd__NAME_f32 and gd__NAME_f64, as in base/vmath.h: rows of tensor/ops.def name them.  Compiled programs
- * get this text, with that of base/rng.h before it, where they use one of them. */
+ * get this text, with that of base/rng.h before it, if they use one of them. */
 #ifndef GD_BASE_VMATH_SPECIAL_H
 #define GD_BASE_VMATH_SPECIAL_H
 
@@ -21,7 +21,7 @@ static inline double gd__log_f64(double x)
 
 /* ---- logarithms and powers ---- */
 
-/* What p = x y lost, exactly: by the instruction for it, or by products of halves of 26 bits (Dekker), which gives the same. */
+/* The exact rounding error of p = x y: by fma, or by products of halves of 26 bits (Dekker), which gives the same. */
 static inline double gd__lost_f64(double p, double x, double y)
 {
 #if defined __FMA__ || defined __aarch64__
@@ -34,7 +34,7 @@ static inline double gd__lost_f64(double p, double x, double y)
 }
 
 /* log of a positive normal number times 2^shift, as the result and *low, off by 2^-66 of it.  x = 2^k (1 + f), s = f / (2 + f):
- * log(1 + f) = 2 s + s z (2/3 + z q(z)), z = s^2; all but q with what rounding loses.  q interpolates at Chebyshev's points. */
+ * log(1 + f) = 2 s + s z (2/3 + z q(z)), z = s^2; all except q with their rounding errors.  q interpolates at Chebyshev's points. */
 static inline double gd__log_pair_f64(double x, double shift, double *low)
 {
     uint64_t bits = gd__f64_bits(x), above;
@@ -71,7 +71,7 @@ static inline double gd__log_any_pair_f64(double x, double *low)
     return y;
 }
 
-/* by exp(high + low), low being less than the last digit of high: as gd__exp_f64, but for a low that is part of what is reduced. */
+/* by exp(high + low), low being less than the last digit of high: as gd__exp_f64, except for a low that is part of what is reduced. */
 static inline double gd__exp_pair_f64(double high, double low, double by)
 {
     double c = gd__cut_f64(high, -746.0, 710.0), t = c * 1.4426950408889634 + 6755399441057790.0;
@@ -82,7 +82,7 @@ static inline double gd__exp_pair_f64(double high, double low, double by)
     return p * gd__bits_f64(half << 52) * gd__bits_f64((k - half) << 52);
 }
 
-/* What is special about x^y, given |x|^y: IEEE 754 says it. */
+/* Special cases of x^y by IEEE 754, given |x|^y. */
 static inline double gd__power_of_f64(double x, double y, double size)
 {
     double half = 0.5 * y,
@@ -125,8 +125,8 @@ static inline float gd__power_f32(float x_, double y)
 }
 static inline float gd__pow_f32(float x, float y) { return gd__power_f32(x, (double)y); }
 
-/* Whole and half powers of numbers that keep what they lost: x^k as high + low, within 0.6 ULP.  What products lost is not a number
- * where they are infinite, and not all of it where they are next to nothing. */
+/* Whole and half powers, with rounding errors kept: x^k as high + low, within 0.6 ULP.  Rounding errors of products are NaN if
+ * they are infinite, and incomplete if they are subnormal. */
 static inline double gd__products_f64(double x, double k)
 {
     double size = fabs(k), p, y, low = 0.0, power = 1.0, power_low = 0.0;
@@ -197,7 +197,7 @@ static inline float gd__scalar_pow_f32(float x, float k)
     return gd__products_f32(gd__floor_f32(k) == k ? x : root, k);
 }
 
-/* log(x) times a number that is given with what it lost. */
+/* log(x) times a number that is given with its rounding error. */
 static inline double gd__log_times_f64(double x, double by, double by_low)
 {
     double low, y = gd__log_any_pair_f64(fabs(x), &low), p = y * by;
@@ -217,7 +217,7 @@ static inline double gd__log10_f64(double x)
 static inline float gd__log2_f32(float x) { return (float)(gd__log_f64((double)x) * 1.4426950408889634); }
 static inline float gd__log10_f32(float x) { return (float)(gd__log_f64((double)x) * 0.43429448190325182); }
 
-/* log(1 + x) = log u + c / u, u being 1 + x and c what that lost. */
+/* log(1 + x) = log u + c / u, with u = 1 + x and c its rounding error. */
 static inline double gd__log1p_f64(double x)
 {
     double u = 1.0 + x, larger = fabs(x) > 1.0 ? x : 1.0, smaller = fabs(x) > 1.0 ? 1.0 : x,
@@ -268,8 +268,8 @@ static inline double gd__erf_rest_f64(double z)
     return p;
 }
 
-/* erfc(a) of a >= 0.4: e^(-a^2) / (1 + 2 a) times a polynomial of t = (a - 4) / (a + 4) (Shepherd and Laframboise 1981), with what a^2,
- * 1 + 2 a and t have lost; of a + a_low, which is next to a: erfc' / erfc = -2 / sqrt(pi) / (e^(a^2) erfc(a)). */
+/* erfc(a) of a >= 0.4: e^(-a^2) / (1 + 2 a) times a polynomial of t = (a - 4) / (a + 4) (Shepherd and Laframboise 1981), with the rounding
+ * errors of a^2, 1 + 2 a and t; of a + a_low, which is next to a: erfc' / erfc = -2 / sqrt(pi) / (e^(a^2) erfc(a)). */
 static inline double gd__erfc_tail_f64(double a, double a_low)
 {
     double top = a - 4.0, under = a + 4.0, under_low = under > 8.0 ? 4.0 - (under - a) : a - (under - 4.0);
@@ -325,7 +325,7 @@ static inline double gd__erfc_f64(double x)
 
 /* ---- angles ---- */
 
-/* a + b and what that lost (Knuth). */
+/* a + b and its rounding error (Knuth). */
 static inline double gd__two_sum_f64(double a, double b, double *lost)
 {
     double sum = a + b, part = sum - a;
@@ -435,7 +435,7 @@ static inline double gd__sine_at_f64(double r, double low, uint64_t n)
     return gd__bits_f64(gd__f64_bits(y) ^ (n & 2) << 62);
 }
 
-/* sin / cos or -cos / sin, with what the division and both of them lost. */
+/* sin / cos or -cos / sin, with the rounding errors of the division and of both. */
 static inline double gd__tangent_at_f64(double r, double low, uint64_t n)
 {
     gd_wave w = gd__wave_f64(r, low);
@@ -543,7 +543,7 @@ static inline double gd__asin_rest_f64(double z)
     return p * z;
 }
 
-/* From a half on asin(x) = pi / 2 - 2 asin(s), s = sqrt((1 - x) / 2), with what the root lost. */
+/* From a half on asin(x) = pi / 2 - 2 asin(s), s = sqrt((1 - x) / 2), with the rounding error of the root. */
 static inline double gd__half_root_f64(double a, double *rest)
 {
     double z = 0.5 * (1.0 - a), s = __builtin_sqrt(z), square = s * s;
@@ -656,7 +656,7 @@ static inline float gd__atan_f32(float x)
 
 /* ---- hyperbolic functions ---- */
 
-/* e^|x| / 2 with what rounding lost; as gd__exp_f64, but the halves of the power are finite where the result is. */
+/* e^|x| / 2 with its rounding error; as gd__exp_f64, but the halves of the power are finite where the result is. */
 static inline double gd__half_exp_f64(double x, double *low)
 {
     double r, lost;
@@ -701,7 +701,7 @@ static inline float gd__cosh_f32(float x)
     return x != x ? x : (float)(0.5 * (e + 1.0 / e));
 }
 
-/* By way of f64, from the C library. */
+/* In f64, from the C library. */
 #define GD_BY_F64(name)                                                 \
     static inline double gd__##name##_f64(double x) { return name(x); } \
     static inline float gd__##name##_f32(float x) { return (float)name((double)x); }
@@ -721,7 +721,7 @@ static inline double gd__mod_any_f64(double x, double y)
     double r = fmod(x, y);
     return r == 0 ? copysign(0.0, y) : (r < 0) != (y < 0) ? r + y : r;
 }
-/* Where the quotient is a whole number that f64 holds and no product is out of range: as x - q y is exact, the same bits.  A quotient
+/* If the quotient is a whole number that f64 holds and no product is out of range: as x - q y is exact, the same bits.  A quotient
  * that was rounded up gives a remainder of the other sign. */
 static inline int gd__far_mod_f64(double x, double y)
 {
@@ -752,8 +752,8 @@ static inline float gd__mod_f32(float x, float y)
     return gd__far_mod_f32(x, y) ? (float)gd__mod_any_f64((double)x, (double)y) : gd__near_mod_f32(x, y);
 }
 
-/* x Phi(x); erfc keeps the digits of the lower tail, which 1 + erf would lose, and what rounding -x / sqrt(2) has lost goes with it.
- * Within 2.1 ULP: the product of x and erfc is rounded after what each of them has lost. */
+/* x Phi(x); erfc keeps the digits of the lower tail, which 1 + erf would lose, and the rounding error of -x / sqrt(2) is included. Within
+ * 2.1 ULP: the product of x and erfc is rounded after their own errors. */
 static inline double gd__gelu_f64(double x)
 {
     double z = x * -0.70710678118654752, a = fabs(z),

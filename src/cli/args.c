@@ -121,7 +121,7 @@ void gd__args_free(gd_args *a)
 
 /* ---- asking ---- */
 
-/* The place of an option from `at` on, which is then asked for; -1: not given. */
+/* The position of an option from `at` on, which is then marked as read; -1: not given. */
 static int ask(const gd_args *a, const char *name, int at)
 {
     for (; at < a->options; at++)

@@ -1,4 +1,4 @@
-/* Commands and their options: one table a command gives the parser, --help, the manual page and the completions.
+/* Commands and their options: one table per command gives the parser, --help, the manual page and the completions.
  *
  *   static const gd_option options[] = {GD_OPTION("steps", "N", "how many steps (100)"),
  *                                       GD_REPEATED("param", "NAME=VALUE", "..."), GD_SWITCH("json", "..."), {0}};
@@ -8,29 +8,29 @@
  *   gd__args_integer(&args, "steps", 0, INT64_MAX, &steps);
  *   gd__args_free(&args);
  *
- * `--name value` and `--name=value`; `--` ends the options.  What begins with a single '-' is no option (an expression may begin
+ * `--name value` and `--name=value`; `--` ends the options.  What begins with a single '-' is not an option (an expression may begin
  * with a sign), save -h. */
 #ifndef GD_CLI_ARGS_H
 #define GD_CLI_ARGS_H
 
 #include "base/text/compose.h"
 
-/* What the value of an option is on disk.  Said once, in the table: gd__paths_check compares all that is read with all that is
- * written, for every command. */
+/* The role of an option's value on disk, declared in the table: gd__paths_check compares all inputs with all outputs, for every
+ * command. */
 typedef enum gd_path_role {
     GD_PATH_NONE,
     GD_PATH_READ,
-    GD_PATH_READ_VALUE, /* NAME=@FILE, or @FILE, or something that is no file */
+    GD_PATH_READ_VALUE, /* NAME=@FILE, or @FILE, or something that is not a file */
     GD_PATH_READ_ROWS,  /* a file unless the command's data is a table: there it is a column */
-    GD_PATH_CONTINUE,   /* read, and where no output is named written again */
+    GD_PATH_CONTINUE,   /* read, and rewritten if no output is named */
     GD_PATH_WRITE,
-    GD_PATH_WRITE_CONTINUED, /* may be what GD_PATH_CONTINUE reads */
-    GD_PATH_FOLDER,          /* new files in a folder: they cannot meet what is there */
+    GD_PATH_WRITE_CONTINUED, /* may be the file that GD_PATH_CONTINUE reads */
+    GD_PATH_FOLDER,          /* new files in a folder: they cannot collide with existing ones */
 } gd_path_role;
 
 typedef struct gd_option {
     const char *name;
-    const char *value; /* what --help calls it; NULL: a switch */
+    const char *value; /* its placeholder in --help; NULL: a switch */
     const char *help;
     bool repeated;
     gd_path_role path;
@@ -76,16 +76,16 @@ typedef struct gd_command {
     const char *description; /* paragraphs; "" if the summary says it all */
     const gd_option *options;
     const char *examples; /* lines "command\n", at least one */
-    int least, most;      /* arguments that are no options */
+    int least, most;      /* arguments that are not options */
     int reads_from;       /* arguments from this one on, counted from 1, are files; 0: none */
-    bool hidden;          /* not for people: no help lists it */
+    bool hidden;          /* internal: not listed in help */
     int (*run)(gd_cli *cli, const gd_args *args); /* the exit code */
 } gd_command;
 
 struct gd_args {
     gd_ctx *ctx;
     const gd_command *command;
-    const char **argument; /* those that are no options */
+    const char **argument; /* those that are not options */
     int arguments;
     const gd_option **option; /* in the order given */
     const char **value;       /* NULL for a switch */
@@ -96,7 +96,7 @@ struct gd_args {
     const gd_observer *observer; /* callbacks of long work of the command; NULL: none */
 };
 
-/* Reads argv[0..argc), the words behind the command's name.  ARGUMENT: the text names command and option. */
+/* Reads argv[0..argc), the words after the command's name. ARGUMENT: the text names command and option. */
 GD_NODISCARD gd_status gd__args_parse(gd_ctx *ctx, const gd_command *command, int argc, char *const *argv,
                                       gd_args *out);
 void gd__args_free(gd_args *args);
@@ -106,12 +106,12 @@ void gd__args_warn(const gd_args *args);
 void gd__args_drop_outputs(gd_args *args);
 
 /* Refuses (ARGUMENT) an output that is the same file as an input or as a second output: by a different name, a symbolic or a hard
- * link, or not there yet.  Opens nothing.  What is no regular file (a pipe, /dev/null) may serve twice. */
+ * link, or not there yet.  Opens nothing.  A file that is not regular (a pipe, /dev/null) may be used twice. */
 GD_NODISCARD gd_status gd__paths_check(const gd_args *args);
 /* The same for an output that no option names. */
 GD_NODISCARD gd_status gd__paths_check_output(const gd_args *args, const char *path);
 
-/* The option of a name, which need not end there; NULL: the command has none. */
+/* The option of a name, given as a prefix of the text; NULL: the command has none. */
 const gd_option *gd__option_find(const gd_command *command, const char *name, size_t length);
 
 bool gd__args_has(const gd_args *args, const char *name);
@@ -138,7 +138,7 @@ void gd__help_manual(gd_text *out, const gd_command *const *commands);
 /* The shells that completions are for, ended by NULL, and the script for one of them, by its number. */
 extern const char *const gd__shells[];
 void gd__help_completions(gd_text *out, int shell);
-/* What `gradus` alone says, and the commands in it, ended by NULL: each runs as it is. */
+/* The text of `gradus` alone, and the commands in it, ended by NULL: each runs as it is. */
 extern const char *const gd__to_try[];
 void gd__help_start(gd_text *out);
 

@@ -59,7 +59,7 @@ gd_status gd__cli_flush(gd_cli *cli)
     return gd_fail(cli->ctx, GD_IO, "standard output: cannot write: %s", text);
 }
 
-/* "gradus: " and a sentence on standard error, in one piece, also where there is no memory. */
+/* "gradus: " and a sentence on standard error, in one piece, also if there is no memory. */
 static void say(const char *before, const char *text)
 {
     char line[8192];
@@ -193,15 +193,15 @@ static void tell(void *user, const char *text)
     if (gd__cli_speaks(cli)) (void)fprintf(stderr, "%s\n", text);
 }
 
-/* A standard stream that was closed becomes one that cannot be used: otherwise the first file opened would take its number,
- * and a trace would get what is meant for the terminal. */
+/* A closed standard stream is replaced by an unusable one: otherwise the first file opened would get its number, and text for the
+ * terminal would go into it. */
 static void hold_standard_streams(void)
 {
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) return;
 }
 
-/* Members of specs, and arguments of functions, whose option is called differently. */
+/* Members of specs, and arguments of functions, whose option has a different name. */
 static const char *const options_of[][2] = {{"params", "--param"},
                                             {"fixed", "--fix"},
                                             {"bounds", "--bound"},
@@ -218,7 +218,7 @@ static const gd_vocabulary in_the_shell = {.before = "--", .after = "", .join = 
 int gd__cli_main(int argc, char *const *argv)
 {
     hold_standard_streams();
-    /* a closed pipe and a limit on the size of files are errors to report, not to die of */
+    /* a closed pipe and a limit on the size of files are errors to report, not signals to die of */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);
     gd_cli cli = {0};
@@ -239,7 +239,7 @@ int gd__cli_main(int argc, char *const *argv)
     if (code == GD_EXIT_DONE) code = gd__cli_code(&cli, gd__cli_flush(&cli)) ? GD_EXIT_FAILED : GD_EXIT_DONE;
     bool speaks = gd__cli_speaks(&cli);
     if (code && speaks) complain(ctx, code);
-    /* a process that ends with a failure makes launchers end the others: before it, the one that speaks has spoken */
+    /* launchers end all processes when one fails: rank 0 must have reported the error before */
     if (code && !speaks && !cli.world) code = GD_EXIT_DONE;
     gd_world_free(cli.world);
     gd__text_free(&cli.out);

@@ -1,13 +1,13 @@
-/* Ctrl-C: a flag that long runs look at between steps.  A step that does not end in time is not waited for. */
+/* Ctrl-C: a flag that long runs check between steps. The program does not wait for a step that does not end in time. */
 #include "cli/cli.h"
 
 #include <signal.h>
 #include <sys/time.h>
 #include <unistd.h>
 
-/* A signal handler can reach nothing but variables of static storage. */
+/* A signal handler can only use static variables. */
 static volatile sig_atomic_t interrupted; /* the signal */
-static volatile sig_atomic_t patience;    /* milliseconds from it to the next look at the flag */
+static volatile sig_atomic_t patience;    /* milliseconds from it to the next check of the flag */
 
 /* alarm() has whole seconds only.  This is a plain system call in Linux, so a handler may make it. */
 static void wake_in(int milliseconds)
@@ -22,7 +22,7 @@ static void note(int signal_number)
     wake_in((int)patience);
 }
 
-/* Nobody looked: dies of the signal that came, whose action is the usual one again (SA_RESETHAND). */
+/* The flag was not checked: dies of the signal, whose action is the default again (SA_RESETHAND). */
 static void give_up(int alarm_number)
 {
     static const char text[] = "gradus: interrupted in the middle of a step\n";
@@ -41,7 +41,7 @@ void gd__interrupt_catch(double grace)
     (void)sigaction(SIGALRM, &late, NULL);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
-    /* nohup has it ignored, and then it stays so */
+    /* under nohup it is ignored, and stays so */
     struct sigaction before;
     if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
         (void)sigaction(SIGHUP, &action, NULL);

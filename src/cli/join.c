@@ -1,4 +1,4 @@
-/* Several processes: who started them, joining their world, and who speaks. */
+/* Several processes: the launcher, joining their world, and output by one rank. */
 #include "base/text/number.h"
 #include "cli/cli.h"
 #include "cli/outcome.h"
@@ -24,7 +24,7 @@ static int64_t env_number(const char *name)
     return text && gd__is_integer(text, &value) ? value : -1;
 }
 
-/* Processes that a launcher has started; 1: none did. */
+/* Number of processes of the launcher; 1: no launcher. */
 static int64_t launched(int64_t *rank)
 {
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
@@ -44,7 +44,7 @@ bool gd__cli_speaks(const gd_cli *cli)
     return cli->alone || rank == 0;
 }
 
-/* Its own processes cannot connect: the error says what to do. */
+/* The launcher's processes cannot connect: the error says what to do. */
 static gd_status not_joined(gd_cli *cli, int64_t size)
 {
     gd_trouble why = {.status = GD_OK};
@@ -53,7 +53,7 @@ static gd_status not_joined(gd_cli *cli, int64_t size)
                    why.text, (long long)size);
 }
 
-/* ---- do all mean the same? ---- */
+/* ---- consistency of ranks ---- */
 
 /* Options that may differ between processes: files, which are compared by content, and options of output, which only rank 0 writes. */
 static bool is_own(const gd_option *o, const char *value)
@@ -91,7 +91,7 @@ static gd_status same_text(gd_cli *cli, const char *command, const char *text)
     return gd__world_same(cli->world, command, name);
 }
 
-/* All words that ranks must have alike, one after the other into one number; or compared. */
+/* All words that must be equal on all ranks, hashed into one number; or compared. */
 static gd_status compare_words(gd_cli *cli, const gd_args *args, uint64_t *number)
 {
     gd_text text = gd__text(cli->ctx);
@@ -116,7 +116,7 @@ static gd_status compare_words(gd_cli *cli, const gd_args *args, uint64_t *numbe
     return failed ? gd_world_agree(cli->world, GD_NOMEM) : status;
 }
 
-/* One number serves where all agree; where they do not, it is found out about what. */
+/* One number suffices if all agree; if not, every word is compared to name the difference. */
 static gd_status all_agree(gd_cli *cli, const gd_args *args)
 {
     uint64_t number = 0;

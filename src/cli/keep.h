@@ -1,4 +1,4 @@
-/* Columns of a table that are written beside what is found out about its rows: their keys (--keep). */
+/* Columns of a table that are written with results about its rows: their keys (--keep). */
 #ifndef GD_CLI_KEEP_H
 #define GD_CLI_KEEP_H
 
@@ -22,7 +22,7 @@ GD_NODISCARD gd_status gd__keep_open(const gd_args *args, const gd_csv *csv, con
                                      gd_kept_columns *out);
 void gd__keep_close(gd_kept_columns *kept);
 
-/* Cells of CSV, each with a comma behind it: the names, a row. */
+/* Cells of CSV, each followed by a comma: the names, a row. */
 void gd__keep_names(gd_text *out, const gd_kept_columns *kept);
 void gd__keep_row(gd_text *out, const gd_kept_columns *kept, int64_t row);
 /* The member "kept" of a JSON object: a list for each column; nothing without columns. */

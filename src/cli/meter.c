@@ -1,5 +1,5 @@
-/* A line on the terminal that says how far a run is: of every run that takes longer than a second, and of none in a pipe, a file or a
- * terminal that cannot take a line back.  It has no colours. */
+/* A progress line on the terminal for runs longer than a second; none in a pipe, a file or a terminal that cannot clear a line. It has no
+ * colours. */
 #include "cli/cli.h"
 #include "base/text/number.h"
 
@@ -43,7 +43,7 @@ static void duration(char *out, size_t size, double seconds)
         (void)snprintf(out, size, "%ld h %ld min", s / 3600, s % 3600 / 60);
 }
 
-/* Columns of the terminal, of which the last stays free: a line that wraps could not be taken back. */
+/* Columns of the terminal, of which the last stays free, because a wrapped line cannot be cleared. */
 static int columns(void)
 {
     struct winsize size = {.ws_col = 0};

@@ -1,4 +1,4 @@
-/* How good a model is, as text and JSON; see metrics_text.h. */
+/* Measures of a model as text and JSON; see metrics_text.h. */
 #include "cli/metrics_text.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ void gd__json_metrics(gd_text *out, const gd_metrics *m)
 
 /* ---- class by class ---- */
 
-/* A name cut or filled to a width; columns stay columns for names of letters that are one column wide. */
+/* A name cut or padded to a width, assuming letters of one column. */
 static void put_name(gd_text *out, const char *name, int width)
 {
     int columns = 0;

@@ -1,4 +1,4 @@
-/* How good a model is, as text and JSON. */
+/* Measures of a model as text and JSON. */
 #ifndef GD_CLI_METRICS_TEXT_H
 #define GD_CLI_METRICS_TEXT_H
 

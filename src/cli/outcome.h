@@ -10,7 +10,7 @@ typedef struct gd_slow_save {
     bool failed;  /* and a warning was printed */
 } gd_slow_save;
 
-/* After a step: has it taken so long?  The next one begins. */
+/* After a step: was it slow? Starts the clock of the next one. */
 bool gd__slow_step(gd_slow_save *s);
 /* The result of a save: the first failure is a warning, and the run continues. */
 void gd__slow_saved(gd_ctx *ctx, gd_slow_save *s, gd_status status);

@@ -14,7 +14,7 @@
 
 #define LONGEST GD_FILE_PATH
 
-/* A file by device and inode; one that is not there yet by its folder and its name. */
+/* A file by device and inode; a file that does not exist yet by folder and name. */
 typedef struct place {
     bool known, regular;
     dev_t device;
@@ -31,7 +31,7 @@ typedef struct use {
 
 /* ---- places ---- */
 
-/* A path without what is inside, as in table.csv:column, unless there is a file of the whole name. */
+/* A path without the member after the colon, as in table.csv:column, unless a file has the whole name. */
 static bool whole_path(const char *path, char out[LONGEST])
 {
     struct stat info;
@@ -79,7 +79,7 @@ static bool same(const place *a, const place *b)
            a->number == b->number && !strcmp(a->name, b->name);
 }
 
-/* ---- what a command line reads and writes ---- */
+/* ---- inputs and outputs of a command line ---- */
 
 /* The word of "MODEL.safetensors DATA" for argument i; the last one is used for all later arguments. */
 static void name_argument(const gd_command *c, int i, char out[64])

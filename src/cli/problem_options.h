@@ -35,7 +35,7 @@ enum {
     GD_PROBLEM_LISTS
 };
 
-/* A problem and what it borrows. */
+/* A problem and its borrowed data. */
 typedef struct gd_problem_arguments {
     const gd_args *args;
     gd_problem_spec spec;
@@ -49,8 +49,8 @@ GD_NODISCARD gd_status gd__texts_of_option(const gd_args *args, const char *name
 /* The text of the file of --def: *text is new (gd__strfree), or NULL without the option. */
 GD_NODISCARD gd_status gd__definitions_option(const gd_args *args, char **text);
 
-/* Reads options into a->spec, and seeds the context.  The spec may be changed before gd__problem_arguments_open makes the problem of it
- * (ARGUMENT also: an option of tables, and no value is one).  gd__problem_arguments_close also after a failure. */
+/* Reads options into a->spec, and seeds the context.  The spec may be changed before gd__problem_arguments_open builds the problem (ARGUMENT
+ * also: an option of tables without a table).  gd__problem_arguments_close also after a failure. */
 GD_NODISCARD gd_status gd__problem_arguments_read(gd_problem_arguments *a, const gd_args *args,
                                                   const char *expression);
 GD_NODISCARD gd_status gd__problem_arguments_open(gd_problem_arguments *a);
@@ -58,8 +58,8 @@ void gd__problem_arguments_close(gd_problem_arguments *a);
 
 /* ---- results ---- */
 
-/* JSON: the members "multipliers" and "constraints" of an object.  multipliers: as for gd__constraints_visit; an inequality nearer to its bound than the
- * tolerance is active. */
+/* JSON: the members "multipliers" and "constraints" of an object.  multipliers: as for gd__constraints_visit; an inequality nearer to its bound
+ * than the tolerance is active. */
 GD_NODISCARD gd_status gd__constraints_json(const gd_problem *p, const gd_tensor *multipliers,
                                             const double *sensitivities, double tolerance, gd_text *out);
 /* One line per constraint, which marks violations above the tolerance. */

@@ -26,7 +26,7 @@ static void put_array(gd_text *out, const char *key, const double *v, int64_t co
     gd__text_char(out, ']');
 }
 
-/* Is it active at the minimum?  An inequality that has room, or no multiplier, may be left out. */
+/* Is it active at the minimum?  An inequality with slack, or without a multiplier, may be left out. */
 static void put_active(gd_text *out, const gd_constraint_state *f, double tolerance)
 {
     gd__json_key(out, "active");
@@ -171,7 +171,7 @@ gd_status gd__bounds_json(const gd_problem *p, const gd_tensor *multipliers, gd_
     return GD_OK;
 }
 
-#define LINES 20 /* of bounds that hold something */
+#define LINES 20 /* of bounds that hold an element */
 
 gd_status gd__bounds_print(const gd_problem *p, const gd_tensor *multipliers, gd_text *out)
 {

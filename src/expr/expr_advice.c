@@ -1,4 +1,4 @@
-/* Advice on expressions that are wrong; see expr_advice.h. */
+/* Advice on wrong expressions; see expr_advice.h. */
 #include "expr/expr_advice.h"
 #include "base/spelling.h"
 #include "base/text/compose.h"

@@ -1,11 +1,11 @@
-/* Bodies that are read more than once, and texts in the text: sums over a range, functions of one's own, differential equations. */
+/* Bodies that are read more than once, and nested texts: sums over a range, user-defined functions, differential equations. */
 #include "expr/expr_parser.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#define MAX_NAMES  64    /* in the equations of an ode, beside states and time */
-#define MAX_COPIES 20000 /* bodies of sums and of functions of one's own that are read in all */
+#define MAX_NAMES  64    /* in the equations of an ode, besides states and time */
+#define MAX_COPIES 20000 /* limit of bodies of sums and user-defined functions that are read */
 
 static bool count_copy(gd_expr_parser *p, size_t at)
 {
@@ -116,7 +116,7 @@ static int expand(gd_expr_parser *p, size_t at, const gd_expr_definition *f, con
     return value;
 }
 
-/* The first letter of a variable's name that represents the definition at the place that follows. */
+/* The first letter of the name of a variable that represents the definition at the following position. */
 #define OUTSIDE '\1'
 
 /* The value of the definition that begins at `start`. */
@@ -163,7 +163,7 @@ int gd__parser_own_call(gd_expr_parser *p, size_t at, const gd_expr_definition *
     return expand(p, at, f, a.node);
 }
 
-/* `name(a, b) =` at the current place, but not `f(x) == y`: a function of one's own begins. */
+/* `name(a, b) =` at the current place, but not `f(x) == y`: a user-defined function begins. */
 bool gd__parser_definition(gd_expr_parser *p, gd_expr_definition *f)
 {
     size_t begin = p->at, length;
@@ -234,7 +234,7 @@ static int read_text(gd_expr_parser *p, const char **text)
     return (int)(end - begin);
 }
 
-/* Its error told at a place of ours. */
+/* Reports its error at our position. */
 static int told_at(gd_expr_parser *p, size_t at)
 {
     gd_ctx *ctx = p->e->ctx;

@@ -1,4 +1,4 @@
-/* Building the program of an expression: constant folding, cheaper forms of common operations, equal parts once. */
+/* Building the program of an expression: constant folding, cheaper operators for common operations, common subexpressions once. */
 #include "expr/expr_program.h"
 #include "tensor/device.h"
 
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOK_BACK 128 /* how many nodes back an equal one is searched */
+#define LOOK_BACK 128 /* number of previous nodes that are searched for an equal one */
 
 /* Room for `more` items in an array that knows its size in bytes. */
 bool gd__expr_room(gd_expr *e, void *array, size_t *bytes, int count, int more, size_t item)
@@ -168,7 +168,7 @@ static bool reciprocal_is_exact(double x)
     return isfinite(x) && fabs(frexp(x, &exponent)) == 0.5 && exponent > -1000 && exponent < 1000;
 }
 
-/* x op value in one operator with an immediate number, or -1 where there is none. */
+/* x op value in one operator with an immediate number, or -1 if there is none. */
 static int with_number(gd_expr *e, int at, char op, int x, double value)
 {
     switch (op) {
@@ -226,7 +226,7 @@ const char *gd__expr_place(const gd_expr *e, int at, char out[GD_EXPR_PLACE])
 
 bool gd__expr_has_ode(const gd_expr *e) { return e && e->odes > 0; }
 
-/* Nodes that the root needs, renumbered to stand without gaps. */
+/* Nodes that the root needs, renumbered without gaps. */
 static void compact(gd_expr *e, int *place, int root)
 {
     for (int i = 0; i <= root; i++) place[i] = 0;

@@ -1,5 +1,5 @@
-/* Definitions that need themselves: `a = 2*b; b = 3*a`.  A definition sees those before it, so the reader meets such a circle as an
- * unknown name; here it is found out and said. */
+/* Circular definitions: `a = 2*b; b = 3*a`. A definition sees those before it, so the parser finds a circle as an unknown name; this file
+ * finds and reports the circle. */
 #include "expr/expr_parser.h"
 #include "base/text/compose.h"
 
@@ -32,7 +32,7 @@ static bool left_side(gd_expr_parser *p, definition *d)
     return gd__parser_accept(p, '=') && gd__parser_peek(p) != '=';
 }
 
-/* All definitions of the text; the value at its end is none. */
+/* All definitions of the text; without the value at its end. */
 static bool read_book(gd_expr_parser *p, book *b)
 {
     while (gd__parser_peek(p)) {
@@ -76,7 +76,7 @@ static int find_definition(const book *b, const char *name, size_t length)
     return -1;
 }
 
-/* Follows what `first` needs, breadth first; the definition that needs `last`, -1: none does. */
+/* Follows the dependencies of `first`, breadth first; returns the definition that needs `last`, -1: none. */
 static int follow(book *b, int first, int last, int *queue)
 {
     int head = 0, tail = 0;
@@ -99,7 +99,7 @@ static void put_name(gd_text *out, const definition *d)
     gd__text_put(out, "%.*s", d->length > 40 ? 40 : (int)d->length, d->name);
 }
 
-/* "a -> b -> a", from what `end` was reached by. */
+/* "a -> b -> a", from the path to `end`. */
 static void put_circle(gd_text *out, const book *b, int defined, int end, int *path)
 {
     int steps = 0;

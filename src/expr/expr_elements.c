@@ -1,12 +1,12 @@
-/* Element-wise operators in expressions: their functions, and their forms in other languages, from the rows of tensor/ops.def.
+/* Element-wise operators in expressions: their functions, and their spellings in other languages, from the rows of tensor/ops.def.
  *
  * A form is a text in which $, # and @ stand for the operands, and how tightly it binds, so that only the parentheses that are
  * needed are written:
  *
- *   FORM(text, binds, first, others)   the whole, what the first operand and the others must bind at least as tightly as
- *   CALL(text)                         binds tightest, takes anything
+ *   FORM(text, binds, first, others)   the whole, and the least tightness of the first operand and of the others
+ *   CALL(text)                         binds tightest, accepts any operand
  *   INFIX(text, binds)                 associates to the left
- *   NAMED(name, LaTeX)                 three calls, of one name in C and Python
+ *   NAMED(name, LaTeX)                 three calls, with the same name in C and Python
  *   TRUTH(sign, LaTeX)                 three comparisons */
 #include "expr/expr_program.h"
 #include "tensor/device.h"

@@ -18,7 +18,7 @@ bool gd_expr_uses(const gd_expr *e, int index)
     return e && index >= 0 && index < e->variables && e->used[index];
 }
 
-/* ---- parts that stay the same ---- */
+/* ---- constant subexpressions ---- */
 
 static void mark_fixed(gd_expr *e)
 {
@@ -79,7 +79,7 @@ static gd_tensor *operand(const run *r, const gd_expr_node *n, int k)
     return r->e->slot[r->e->operand[n->first + k]];
 }
 
-/* An operand of arithmetic: what a comparison gave counts as 0 and 1. */
+/* An operand of arithmetic: the result of a comparison counts as 0 and 1. */
 static gd_tensor *number_operand(const run *r, const gd_expr_node *n, int k)
 {
     gd_tensor *t = operand(r, n, k);
@@ -250,7 +250,7 @@ static void begin_run(gd_expr *e, const run *r)
     e->device = r->device;
 }
 
-/* ---- row by row? ---- */
+/* ---- evaluation by rows ---- */
 
 static bool each_alone(const gd_expr_node *n)
 {
@@ -263,7 +263,7 @@ static bool each_alone(const gd_expr_node *n)
     }
 }
 
-/* Nodes that do not depend on rows are computed, as their shape decides. */
+/* Nodes that do not depend on rows are evaluated, because their shape matters. */
 static bool node_by_rows(const run *r, const bool *rows, bool *is, int i)
 {
     gd_expr *e = r->e;
@@ -299,7 +299,7 @@ bool gd__expr_by_rows(gd_expr *e, const bool *rows, gd_tensor *const *values, gd
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
     if (is) gd__free(ctx, is, (size_t)e->nodes);
-    gd_clear_error(ctx); /* an evaluation will say it */
+    gd_clear_error(ctx); /* an evaluation will report it */
     return by_rows;
 }
 
@@ -316,7 +316,7 @@ static gd_tensor *result(const run *r)
     return borrowed ? gd_copy(t) : t;
 }
 
-/* Are the values that are there of this dtype?  One that is missing is found where it is used, with its place. */
+/* Do the given values have this dtype? A missing one is reported where it is used, with its position. */
 static bool values_fit(const gd_expr *e, gd_tensor *const *values, gd_dtype dtype)
 {
     for (int i = 0; i < e->variables; i++) {

@@ -1,6 +1,6 @@
 /* An expression as text in other languages: C, Python, LaTeX.
  *
- * Each operator has a form in each language (expr_elements.c).  What several parts use becomes a variable of its own in C and Python.  Only
+ * Each operator has a form in each language (expr_elements.c).  Common subexpressions become variables in C and Python.  Only
  * expressions of numbers have such forms: sums over arrays and matrices have none. */
 #include "expr/expr_export.h"
 #include "expr/expr_program.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STACK_RESERVE 32768 /* bytes that recursion leaves for what it calls */
+#define STACK_RESERVE 32768 /* bytes of stack that recursion leaves for calls */
 
 /* ---- numbers and names ---- */
 
@@ -153,7 +153,7 @@ static bool put_difference(writer *w, const gd_expr_node *n, int need)
     return true;
 }
 
-/* The text of the node, in parentheses if it binds more loosely than its place needs. */
+/* The text of the node, in parentheses if it binds more loosely than its context needs. */
 static void put_whole(writer *w, int at, int need)
 {
     const gd_expr_node *n = &w->e->node[at];
@@ -189,7 +189,7 @@ static void put_node(writer *w, int at, int need)
         put_whole(w, at, need);
 }
 
-/* Parts that are used several times, one line each. */
+/* Subexpressions that are used several times, one line each. */
 static void put_locals(writer *w)
 {
     int count = 0;

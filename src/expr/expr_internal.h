@@ -1,4 +1,4 @@
-/* What fits, minimisations and pictures need of an expression beside gradus/expr.h, which explains the language. */
+/* The interface of expressions for fits, minimisations and pictures, besides gradus/expr.h, which explains the language. */
 #ifndef GD_EXPR_INTERNAL_H
 #define GD_EXPR_INTERNAL_H
 
@@ -10,7 +10,7 @@
 
 #define GD_EXPR_UNKNOWN "unknown name '" /* begins, after the column, the error about one */
 
-/* What the text may end with. */
+/* What the text may be. */
 typedef enum gd_expr_form {
     GD_EXPR_VALUE,    /* an expression */
     GD_EXPR_EQUATION, /* or an equation, `a = b`, whose value is a - b */
@@ -23,7 +23,7 @@ gd_expr *gd__expr_parse_form(gd_ctx *ctx, const char *text, const gd_expr_option
                              gd_expr_form form);
 /* Was it an equation?  Then *left is the name that its left side is, interned, or NULL. */
 bool gd__expr_is_equation(const gd_expr *e, const char **left);
-/* Is the value a comparison, or made of nothing else: true or false, not a number?  Then *at is its place, for gd__expr_fail_at. */
+/* Is the value a comparison, or a combination of comparisons: true or false, not a number?  Then *at is its place, for gd__expr_fail_at. */
 bool gd__expr_is_truth(const gd_expr *e, int *at);
 /* Records PARSE: "expression: column 9: TEXT". */
 void gd__expr_fail_at(const gd_expr *e, int at, const char *text);
@@ -42,8 +42,8 @@ typedef struct gd_expr_relation {
 gd_expr *gd__expr_parse_relation(gd_ctx *ctx, const char *text, const gd_expr_options *options, int part,
                                  gd_expr_relation *out);
 
-/* Is every element of the value made of the same element of the variables marked in `rows`, vectors of one length, and of single
- * numbers?  values as for gd_expr_eval, those of `rows` may be NULL.  False also where that cannot be told. */
+/* Does every element of the value depend only on the same element of the variables marked in `rows`, vectors of one length, and of single
+ * numbers?  values as for gd_expr_eval, those of `rows` may be NULL.  False also if this is unknown. */
 bool gd__expr_by_rows(gd_expr *e, const bool *rows, gd_tensor *const *values, gd_dtype dtype);
 
 /* Does the expression, or what it calls, solve differential equations? */

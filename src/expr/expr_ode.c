@@ -2,13 +2,12 @@
  *
  * ode: the method of Dormand & Prince (1980), order 5 with an error of order 4, and the interpolant of order 4 that belongs to it
  * (Shampine 1986).  ode_stiff: the Rosenbrock method of order 4 with an error of order 3 and Shampine's parameters (ACM TOMS 8,
- * 1982), which ends a step at every time that is asked for.
+ * 1982), which ends a step at every requested time.
  *
- * Every step is recorded alone, from leaves of its own; its derivatives carry the sensitivities of the states on, S := dy'/dy S +
+ * Every step is recorded alone, from its own leaves; its derivatives propagate the sensitivities of the states, S := dy'/dy S +
  * dy'/dp, and the result is linear in the parameters by them: the first derivatives are exactly those of the accepted steps,
- * so loss and gradient belong together to rounding; second ones are 0.  Only the choice of step sizes looks at numbers, and
- * memory is that of a step.  Where the solution blows up, or would take more
- * steps than anybody waits for, what is beyond is NaN: a fit takes that as a point not to go to. */
+ * so loss and gradient are consistent to rounding; second ones are 0. Only the choice of step sizes reads values, and memory is
+ * that of one step. If the solution diverges, or needs too many steps, the rest is NaN: a fit rejects such a point. */
 #include "base/ctx.h"
 #include "base/observer.h"
 #include "expr/expr_parser.h"
@@ -147,7 +146,7 @@ void gd__expr_ode_free(gd_expr_ode *o)
 int gd__expr_ode_names(const gd_expr_ode *o) { return o->names; }
 const char *gd__expr_ode_name(const gd_expr_ode *o, int i) { return o->name[i]; }
 
-/* ---- a solution under way ---- */
+/* ---- the state of a solution ---- */
 
 typedef struct point {
     double time;
@@ -165,8 +164,7 @@ typedef struct flow {
     int64_t points, next;         /* all on this side of the start; the first not reached yet */
     double t, h, end, at[STATES]; /* numbers of y */
     double factor;                /* the most that a step may grow */
-    /* Sensitivities of the states by what they may depend on: the start, then the names, all elements of those that want
-     * gradients. */
+    /* Sensitivities of the states with respect to the start, then the names: all elements of those that want gradients. */
     gd_tensor **leaf, **grad; /* of the names; of all */
     int leaves;
     int64_t wide;                        /* elements of all; 0: nothing wants gradients */
@@ -206,7 +204,7 @@ static gd_tensor *right_side_at(flow *w, gd_tensor *y, double time)
     return t ? right_side(w, y, t) : NULL;
 }
 
-/* The error by what is allowed, a root of a mean; INFINITY where a number is not finite. */
+/* The error relative to the tolerance, a root mean square; INFINITY if a number is not finite. */
 static double size_of(const flow *w, const double *error, const double *there)
 {
     double sum = 0;
@@ -250,7 +248,7 @@ static gd_tensor *interpolated(const flow *w, gd_tensor *stages, double time)
     return gd_add(w->y, gd_matmul(numbers(w, STAGES, 0, share), stages));
 }
 
-/* A step of size h; *error by what is allowed.  *there: where it ends; *stages: for the points inside. */
+/* A step of size h; *error relative to the tolerance. *there: its end; *stages: for the points inside. */
 static gd_status dormand_prince(flow *w, double *error, double *there, gd_tensor **y, gd_tensor **stages)
 {
     int states = w->o->states;
@@ -356,7 +354,7 @@ static double rms(const flow *w, const double *v)
     return sqrt(sum);
 }
 
-/* The first step: as far as one percent of what is there changes (Hairer, Norsett & Wanner 1993, II.4). */
+/* The first step: so long that the state changes by one percent (Hairer, Norsett & Wanner 1993, II.4). */
 static gd_status first_step(flow *w)
 {
     double slope[STATES], whole = w->end - w->t;
@@ -369,7 +367,7 @@ static gd_status first_step(flow *w)
     return status;
 }
 
-/* After a step that was not good enough; true where it becomes too short. */
+/* After a rejected step; true if the next becomes too short. */
 static bool shorten(flow *w, double error, double power)
 {
     w->h *= isfinite(error) ? fmax(0.9 * pow(error, power), 0.2) : 0.1;
@@ -479,7 +477,7 @@ static gd_status attempt(flow *w, bool *hopeless)
     return status;
 }
 
-/* The start as a leaf with its right side, then something from there. */
+/* The start as a leaf with its right side, then a computation from there. */
 static gd_status from_here(flow *w, gd_status (*then)(flow *w, bool *hopeless), bool *hopeless)
 {
     gd_scope_begin(w->ctx);
@@ -506,7 +504,7 @@ static gd_status begin(flow *w, bool *hopeless)
 #define STEPS_TO_JUDGE 1000
 #define LEAST_PROGRESS 0.01
 
-/* from: where the present row of steps began. */
+/* from: start of the present sequence of steps. */
 static bool gets_nowhere(const flow *w, double *from, int steps)
 {
     if (steps % STEPS_TO_JUDGE != STEPS_TO_JUDGE - 1) return false;
@@ -521,7 +519,7 @@ static gd_status listen(const flow *w)
     return gd_fail(w->ctx, GD_INTERRUPTED, "ode: interrupted");
 }
 
-/* From the start through all points on one side of it; what cannot be reached is NaN. */
+/* From the start through all points on one side of it; unreachable points are NaN. */
 static gd_status integrate(flow *w)
 {
     bool hopeless = false;
@@ -557,7 +555,7 @@ static gd_tensor *differences(const flow *w, gd_tensor *const *values, gd_tensor
     return term[0] ? gd_cat(term, w->leaves + 1, "0") : NULL;
 }
 
-/* Values [points, states] from numbers, linear in what they depend on. */
+/* Values [points, states] from numbers, linear in the start and the names. */
 static gd_tensor *with_slopes(const flow *w, gd_tensor *const *values, gd_tensor *x0, gd_tensor *times,
                               int64_t points)
 {
@@ -574,7 +572,7 @@ static gd_tensor *with_slopes(const flow *w, gd_tensor *const *values, gd_tensor
     return moved_by && rate ? gd_add(v, gd_mul(rate, moved_by)) : NULL;
 }
 
-/* The names as leaves of their own. */
+/* The names as leaves. */
 static gd_status make_leaves(flow *w, gd_tensor *x0, gd_tensor *const *values, gd_tensor **own)
 {
     bool any = gd_requires_grad(x0);
@@ -600,7 +598,7 @@ static int earlier(const void *a, const void *b)
     return x->time < y->time ? -1 : x->time > y->time ? 1 : x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Rows of `all` [points, states], which are in the order of the points, go where they were; then states first. */
+/* Rows of `all` [points, states], which are sorted by point, back to their original order; then states first. */
 static gd_tensor *in_order(const flow *w, gd_tensor *all, const point *list, int64_t count, int64_t *room)
 {
     bool sorted = true;
@@ -639,7 +637,7 @@ static gd_status both_ways(flow *w, point *list, int64_t count, gd_tensor *x0, d
     return status;
 }
 
-/* Numbers of all points in one block. */
+/* Memory for all points in one block. */
 static gd_tensor *solve_points(flow *w, gd_tensor *const *values, gd_tensor *x0, gd_tensor *t, double t0,
                                point *list, int64_t *room)
 {

@@ -8,8 +8,8 @@ typedef struct gd_expr_ode gd_expr_ode;
 
 struct gd_expr_parser;
 
-/* Reads the equations: names of states with ' and right sides, separated by ;.  They see the definitions before the one that
- * `outer` reads.  t in them is the time.  New; NULL with PARSE recorded. */
+/* Reads the equations: names of states with ' and right sides, separated by ;.  They see the definitions before the one that `outer`
+ * is reading.  t in them is the time.  New; NULL with PARSE recorded. */
 gd_expr_ode *gd__expr_ode_parse(struct gd_expr_parser *outer, const char *text, size_t length, bool stiff);
 void gd__expr_ode_free(gd_expr_ode *o); /* NULL is fine */
 /* The names in the right sides that are neither states nor t. */

@@ -1,4 +1,4 @@
-/* Reading an expression: recursive descent, one function a level of precedence; see expr.h for the language. */
+/* Reading an expression: recursive descent, one function per level of precedence; see expr.h for the language. */
 #include "expr/expr_parser.h"
 #include "base/system.h"
 #include "base/text/compose.h"
@@ -71,7 +71,7 @@ bool gd__parser_accept(gd_expr_parser *p, char c)
     return true;
 }
 
-/* The name at the current place; *name points into the text.  False where there is none, or with an error. */
+/* The name at the current place; *name points into the text.  False if there is none, or with an error. */
 bool gd__parser_name(gd_expr_parser *p, const char **name, size_t *length)
 {
     char c = gd__parser_peek(p);

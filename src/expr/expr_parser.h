@@ -1,10 +1,10 @@
-/* Reading an expression: what the files of the parser share.  See expr.h for the language.
+/* Reading an expression: common declarations of the parser.  See expr.h for the language.
  *
- *   expr_parse.c   letters, names, one function a level of precedence
+ *   expr_parse.c   letters, names, one function per level of precedence
  *   expr_relation.c  relations `a <= b <= c`; which values are true or false
  *   expr_statements.c  definitions, bindings, equations, the value
- *   expr_circle.c  definitions that need themselves
- *   expr_bodies.c  what is read more than once, or as a text of its own: sums over a range, functions of one's own, differential equations */
+ *   expr_circle.c circular definitions
+ *   expr_bodies.c  bodies read more than once, and nested texts: sums over a range, user-defined functions, differential equations */
 #ifndef GD_EXPR_PARSER_H
 #define GD_EXPR_PARSER_H
 
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define GD_EXPR_MAX_CALL 16 /* arguments of a call; each function says its own limit */
+#define GD_EXPR_MAX_CALL 16 /* arguments of a call; each function has its own limit */
 
 typedef struct gd_expr_binding {
     const char *name;
@@ -21,7 +21,7 @@ typedef struct gd_expr_binding {
     size_t start; /* of its definition in the text; SIZE_MAX: an argument or an index, no definition */
 } gd_expr_binding;
 
-/* name(argument, ...) = body; the body is read anew at every call. */
+/* name(argument, ...) = body; the body is read again at every call. */
 typedef struct gd_expr_definition {
     const char *name; /* interned */
     const char *argument[GD_EXPR_MAX_CALL];
@@ -39,7 +39,7 @@ typedef struct gd_expr_parser {
     int depth;
     bool open; /* unknown names become variables */
     gd_expr_form form;
-    int part; /* of a row of relations, which one is wanted */
+    int part; /* index of the wanted relation in a row */
     gd_expr_binding *binding;
     int bindings;
     size_t binding_bytes;
@@ -51,7 +51,7 @@ typedef struct gd_expr_parser {
     const char *defining; /* the name whose definition is being read; NULL: none */
     size_t defining_length;
     size_t before; /* end of the definitions that an ode of this definition sees: those before it */
-    /* Of the equations of an ode: who reads the text around them, and has the values of all definitions before them. */
+    /* For the equations of an ode: the parser of the surrounding text, which has the values of all definitions before them. */
     struct gd_expr_parser *outer;
     uintptr_t floor; /* of the stack */
 } gd_expr_parser;
@@ -68,10 +68,10 @@ typedef struct gd_expr_arguments {
 int GD_PRINTF(3, 4) gd__parser_fail(gd_expr_parser *p, size_t at, const char *format, ...);
 /* "')' expected, '+' found" */
 int gd__parser_expected(gd_expr_parser *p, const char *what);
-/* The next letter that is no space, or 0; the same, taken if it is c. */
+/* The next character that is not a space, or 0; the same, consumed if it is c. */
 char gd__parser_peek(gd_expr_parser *p);
 bool gd__parser_accept(gd_expr_parser *p, char c);
-/* The name at the current place; *name points into the text.  False where there is none, or with an error. */
+/* The name at the current place; *name points into the text.  False if there is none, or with an error. */
 bool gd__parser_name(gd_expr_parser *p, const char **name, size_t *length);
 /* A name as a node: bindings first, the latest of a name; then variables; then constants. */
 int gd__parser_resolve(gd_expr_parser *p, size_t at, const char *name, size_t length);
@@ -80,11 +80,11 @@ bool gd__parser_bind(gd_expr_parser *p, const char *name, size_t length, int nod
 bool gd__parser_enter(gd_expr_parser *p);
 int gd__parser_expression(gd_expr_parser *p);
 int gd__parser_primary(gd_expr_parser *p);
-/* What a comparison has on either side. */
+/* A side of a comparison. */
 int gd__parser_sum(gd_expr_parser *p);
 /* -1 with an error about the value of the node where that is true or false, else the node. */
 int gd__parser_number(gd_expr_parser *p, size_t at, int node);
-/* What follows the '(' of a call. */
+/* The arguments after the '(' of a call. */
 bool gd__parser_arguments(gd_expr_parser *p, gd_expr_arguments *a);
 
 static inline bool gd__parser_digit(char c) { return c >= '0' && c <= '9'; }
@@ -100,7 +100,7 @@ static inline char gd__parser_after(const gd_expr_parser *p)
 
 /* ---- expr_relation.c ---- */
 
-/* Is there more behind the ';' that ends this statement? */
+/* Does a statement follow after the ';' that ends this one? */
 bool gd__parser_statement_follows(const gd_expr_parser *p);
 /* The rest of the text: a relation, or an expression.  A node, or -1. */
 int gd__parser_relation(gd_expr_parser *p);
@@ -113,7 +113,7 @@ gd_expr *gd__parser_inside(gd_expr_parser *outer, const char *text);
 /* ---- expr_circle.c ---- */
 
 /* If an unknown name is that of a later definition, or of the one being read, reports that, with
- * the circle where there is one, and is true. */
+ * the circle if there is one, and is true. */
 bool gd__parser_circle(gd_expr_parser *p, size_t at, const char *name, size_t length);
 
 /* ---- expr_bodies.c; the '(' has been read ---- */
@@ -123,10 +123,9 @@ bool gd__parser_range_name(gd_expr_parser *p, const char **name, size_t *length)
 int gd__parser_sum_over(gd_expr_parser *p, size_t at, char op, const char *name, size_t length);
 /* Where the ';' after a place is, or the end of the text. */
 size_t gd__parser_body_end(const char *text, size_t at, size_t size);
-/* Inside an ode the node of a name that a definition around it has: a number, or a variable whose name no text can have, and
- * which outer resolves.  -2: there is no such name. */
+/* Inside an ode, the node of a name defined outside: a number, or a variable with a reserved name that outer resolves.  -2: there is no such name. */
 int gd__parser_from_outside(gd_expr_parser *p, size_t at, const char *name, size_t length);
-/* A function of one's own that can be seen here, or NULL; a call of it. */
+/* A visible user-defined function, or NULL; a call of it. */
 const gd_expr_definition *gd__parser_find(const gd_expr_parser *p, const char *name, size_t length);
 int gd__parser_own_call(gd_expr_parser *p, size_t at, const gd_expr_definition *f);
 /* `name(a, b) =` at the current place, but not `f(x) == y`: a function of one's own begins; then its body up to ';' or the end. */

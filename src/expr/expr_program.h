@@ -1,4 +1,4 @@
-/* An expression as a program: nodes in an order in which each comes after what it is made from.
+/* An expression as a program: nodes, each after its operands.
  *
  *   (1 - x)^2      0  VARIABLE x
  *                  1  NUMBER 1
@@ -27,7 +27,7 @@ typedef enum gd_expr_op {
     EXPR_REDUCE, /* over `axis`, NULL: all */
     EXPR_ALONG,  /* softmax and its like: `axis` is one */
     EXPR_NORM,   /* of order `number` over `axis` */
-    EXPR_INDEX,  /* integers: four an axis, see gd_expr_place */
+    EXPR_INDEX,  /* integers: four per axis, see gd_expr_place */
     EXPR_GATHER, /* elements of the first axis by an array of numbers */
     EXPR_RESHAPE,
     EXPR_TRANSPOSE,
@@ -39,7 +39,7 @@ typedef enum gd_expr_op {
 typedef struct gd_expr_node {
     uint8_t op;
     bool fixed;          /* the same in every evaluation: computed once */
-    bool truth;          /* true or false: what a comparison gave, or parts of such values */
+    bool truth;          /* true or false: the result of comparisons, or slices of it */
     int at;              /* place in the text, for errors */
     int first, operands; /* in e->operand */
     int integer, integers;
@@ -83,7 +83,7 @@ struct gd_expr {
     gd_expr_ode **ode; /* differential equations */
     int odes;
     size_t ode_bytes;
-    gd_tensor **slot; /* one a node; those of fixed nodes hold a reference once computed */
+    gd_tensor **slot; /* one per node; those of fixed nodes hold a reference once computed */
     size_t slot_bytes;
     gd_dtype dtype; /* that the fixed slots were computed with */
     gd_device *device;
@@ -126,7 +126,7 @@ gd_expr_node gd__expr_node(gd_expr_op op, int at);
 int gd__expr_number(gd_expr *e, int at, double value);
 int gd__expr_add_variable(gd_expr *e, const char *name, size_t length);
 int gd__expr_variable_node(gd_expr *e, int at, int variable);
-/* A node as given, with its operands and integers; an equal one that is there already is used again. */
+/* A node as given, with its operands and integers; an existing equal node is reused. */
 int gd__expr_add(gd_expr *e, gd_expr_node node, const int *operand, int operands, const int64_t *integer,
                  int integers);
 /* Of numbers: a number, of the operator's own bits in f64. */
@@ -135,7 +135,7 @@ int gd__expr_unary_node(gd_expr *e, int at, gd_expr_unary fn, int x);
 int gd__expr_binary_node(gd_expr *e, int at, char op, int a, int b);
 int gd__expr_scalar_node(gd_expr *e, int at, gd_expr_scalar fn, int x, double value);
 int gd__expr_function_node(gd_expr *e, int at, gd_expr_binary fn, int a, int b);
-/* The place as a person counts it, characters, not bytes, from 1: "expression: column 9", or of the file of definitions
+/* The position in characters, not bytes, from 1: "expression: column 9", or of the file of definitions
  * "decay.gd: line 2, column 9".  Returns out. */
 #define GD_EXPR_PLACE 160
 const char *gd__expr_place(const gd_expr *e, int at, char out[GD_EXPR_PLACE]);
@@ -143,7 +143,7 @@ const char *gd__expr_place(const gd_expr *e, int at, char out[GD_EXPR_PLACE]);
 bool gd__expr_room(gd_expr *e, void *array, size_t *bytes, int count, int more, size_t item);
 /* Is it a number? */
 bool gd__expr_value(const gd_expr *e, int node, double *value);
-/* Drops what the root does not need; the root becomes the last node. */
+/* Drops nodes that the root does not need; the root becomes the last node. */
 gd_status gd__expr_finish(gd_expr *e, int root);
 
 /* Is the value true or false rather than a number?  operand: numbers of nodes that are there. */
@@ -177,7 +177,7 @@ typedef struct gd_expr_element {
 
 /* Of an element-wise operator; others have neither help nor forms. */
 const gd_expr_element *gd__expr_element(gd_op_id op);
-/* The operator of a function of tensors, GD_OP_COUNT: it is none of the element-wise ones; and the other way, NULL: none. */
+/* The operator of a function of tensors, GD_OP_COUNT: not element-wise; and vice versa, NULL: none. */
 gd_op_id gd__expr_unary_op(gd_expr_unary fn);
 gd_op_id gd__expr_binary_op(gd_expr_binary fn);
 gd_expr_unary gd__expr_unary_of(gd_op_id op);

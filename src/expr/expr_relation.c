@@ -1,7 +1,7 @@
 /* Relations: `a <= b`, `a = b`, `a <= b <= c`; and which values are true or false.
  *
- * A constraint needs to know how far a relation is from holding, which its truth does not say: so `a <= b` is read as the
- * number a - b here, and a value that is true or false is no number where a loss or a constraint is wanted. */
+ * A constraint needs the distance from holding, not only true or false: so `a <= b` is read as the
+ * number a - b here, and a value that is true or false is not a number where a loss or a constraint is wanted. */
 #include "expr/expr_parser.h"
 
 /* ---- true or false ---- */
@@ -26,7 +26,7 @@ bool gd__expr_truth(const gd_expr *e, const gd_expr_node *n, const int *operand,
     case EXPR_TRANSPOSE: return first;
     case EXPR_STACK: return any;
     case EXPR_WHERE: return e->node[operand[1]].truth || e->node[operand[2]].truth;
-    default: return false; /* arithmetic counts 0 and 1, which is meant there */
+    default: return false; /* arithmetic counts 0 and 1, as intended there */
     }
 }
 
@@ -64,7 +64,7 @@ static const struct {
     char sign;
 } signs[] = {{"<=", '<'}, {">=", '>'}, {"==", '='}, {"!=", '!'}, {"<", '<'}, {">", '>'}, {"=", '='}};
 
-/* The sign at the current place; false where there is none. */
+/* The sign at the current place; false if there is none. */
 static bool read_sign(gd_expr_parser *p, gd_expr_relation *out)
 {
     (void)gd__parser_peek(p);
@@ -106,7 +106,7 @@ static bool read_row(gd_expr_parser *p, row *r)
     return true;
 }
 
-/* a - b, or b - a: what is to be at most 0; with a side that is 0 the other alone. */
+/* a - b, or b - a: the value that must be at most 0; if one side is 0, the other alone. */
 static int difference(gd_expr *e, const gd_expr_relation *r, int a, int b)
 {
     double zero;

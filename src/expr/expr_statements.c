@@ -1,10 +1,10 @@
-/* Reading an expression: what it consists of, definitions, bindings, equations and the value; see expr.h for the language. */
+/* Reading an expression: definitions, bindings, equations and the value; see expr.h for the language. */
 #include "expr/expr_parser.h"
 #include "base/system.h"
 
 #include <string.h>
 
-#define STACK_RESERVE 32768 /* bytes that recursion leaves for what it calls */
+#define STACK_RESERVE 32768 /* bytes of stack that recursion leaves for calls */
 
 /* `name =` at the current place, but not `name ==`. */
 static bool binding_name(gd_expr_parser *p, const char **name, size_t *length)
@@ -72,7 +72,7 @@ static int left_name(gd_expr_parser *p, size_t at, const char *name, size_t leng
     return gd__expr_binary_node(e, (int)at, '-', left, node);
 }
 
-/* `left = ` what follows. */
+/* `left = ` and its right side. */
 static int equation(gd_expr_parser *p, int left)
 {
     size_t at = p->at++;
@@ -90,7 +90,7 @@ static int statements(gd_expr_parser *p)
         (void)gd__parser_peek(p);
         gd_expr_definition f;
         size_t at = p->at;
-        /* `exp(x) = 2` at the end of a constraint or model is an equation: nothing could use a definition there */
+        /* `exp(x) = 2` at the end of a constraint or model is an equation: a definition there would be unused */
         bool last = p->form != GD_EXPR_VALUE && !gd__parser_statement_follows(p);
         if (!last && gd__parser_definition(p, &f)) {
             if (!gd__parser_define(p, at, f)) return -1;
@@ -136,7 +136,7 @@ bool gd__expr_is_equation(const gd_expr *e, const char **left)
     return e->equation;
 }
 
-/* Definitions, the first `own` bytes of what they stand in, then the text. */
+/* Definitions (the first `own` bytes of their text), then the text itself. */
 static gd_expr *new_expression(gd_ctx *ctx, const char *defined, size_t own, const char *file,
                                const char *text)
 {
@@ -155,7 +155,7 @@ static gd_expr *new_expression(gd_ctx *ctx, const char *defined, size_t own, con
     return e;
 }
 
-/* All of the text of p->e, which is freed where it cannot be read. */
+/* Parses all of the text of p->e, which is freed on failure. */
 static gd_expr *read_all(gd_expr_parser *p)
 {
     gd_expr *e = p->e;

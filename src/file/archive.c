@@ -8,7 +8,7 @@
 
 /* ---- names ---- */
 
-/* Where a name is, or the free place where it belongs. */
+/* The slot of a name, or the free slot where it belongs. */
 static size_t find_bucket(const gd_archive *archive, const char *name)
 {
     size_t mask = archive->buckets - 1, at = (size_t)gd__checksum(0, name, strlen(name)) & mask;
@@ -17,7 +17,7 @@ static size_t find_bucket(const gd_archive *archive, const char *name)
     return at;
 }
 
-/* Room for one more slot and its bucket. */
+/* Memory for one more slot and its bucket. */
 static gd_status reserve(gd_archive *archive)
 {
     if (archive->count < archive->capacity) return GD_OK;
@@ -39,7 +39,7 @@ static gd_status reserve(gd_archive *archive)
     return GD_OK;
 }
 
-/* The reference that a builder just returned, taken out of the scope that may hold it. */
+/* The reference of a builder's result, taken out of the scope that may hold it. */
 static gd_tensor *take(gd_tensor *fresh)
 {
     gd_object *object = (gd_object *)fresh;
@@ -61,7 +61,7 @@ static gd_status add(gd_archive *archive, const char *name, gd_tensor *tensor)
     return GD_OK;
 }
 
-/* ---- files whose tensors are read when they are asked for ---- */
+/* ---- files whose tensors are read on request ---- */
 
 struct gd_archive_source {
     gd_file_reader reader;
@@ -269,7 +269,7 @@ const char *gd_archive_meta_text(const gd_archive *archive, int64_t index)
 
 /* ---- loading ---- */
 
-/* Replaces *t by `next`, which was made from it. */
+/* Replaces *t by `next`, derived from it. */
 static bool replace(gd_tensor **t, gd_tensor *next)
 {
     gd_release(*t);
@@ -305,7 +305,7 @@ static gd_tensor *with_axes(gd_tensor *t, const gd_safetensors_entry *entry)
     return t;
 }
 
-/* Elements of a dtype that gradus has not: the bytes of the file, then the wider ones made of them. */
+/* Elements of a dtype that gradus lacks: the bytes of the file, then wider elements made of them. */
 static gd_status read_widened(gd_file_reader *reader, const gd_safetensors *file,
                               const gd_safetensors_entry *entry, void *out, size_t count)
 {
@@ -409,7 +409,7 @@ gd_archive *gd_archive_load(gd_ctx *ctx, const char *path)
     return NULL;
 }
 
-/* ---- when they are asked for ---- */
+/* ---- reading on request ---- */
 
 static gd_status open_source(gd_archive *archive, const char *path)
 {

@@ -3,8 +3,8 @@
  *   file     [ header ][ tensor a ][ tensor b             ][ tensor c ]
  *   writes   rank 0     rank 0      rank 0 | rank 1 | ...   rank 0        each into its place, the header last
  *
- * A file does not know how many have written it: it has the bytes that one process would have written.  The name of the file
- * leads to the old one until all of the new one is on the disk. */
+ * The file does not depend on the number of writers: it has the bytes that one process would write. The name refers to the old file
+ * until the new one is completely on the disk. */
 #ifndef GD_FILE_ARCHIVE_H
 #define GD_FILE_ARCHIVE_H
 
@@ -27,8 +27,7 @@ typedef struct gd_archive_slot {
     gd_tensor *axes_of;      /* retained: has the names and labels of the whole; NULL: there are none */
 } gd_archive_slot;
 
-typedef struct gd_archive_source
-    gd_archive_source; /* a file whose tensors are read when they are asked for */
+typedef struct gd_archive_source gd_archive_source; /* a file whose tensors are read on request */
 
 typedef struct gd_archive_meta {
     char *key, *text;
@@ -45,8 +44,8 @@ struct gd_archive {
     gd_archive_source *source; /* owned; NULL: all tensors are here */
 };
 
-/* As gd_archive_load, but a tensor is read, and its checksum compared, when it is asked for: NULL from gd_archive_get and
- * gd_archive_find with an error recorded is what cannot be read.  Not for saving.  New. */
+/* As gd_archive_load, but a tensor is read, and its checksum compared, on request: gd_archive_get and gd_archive_find return NULL
+ * with an error recorded if it cannot be read.  Not for saving.  New. */
 gd_archive *gd__archive_open(gd_ctx *ctx, const char *path);
 
 /* The axes of a tensor as JSON, [{"name":"..","labels":["..",..]},null]; no text when none has a name or labels.  tensor: its
@@ -63,7 +62,7 @@ typedef struct gd_archive_unread {
 
 /* False: it is read already, or cannot be read in parts. */
 bool gd__archive_unread(const gd_archive *archive, int64_t index, gd_archive_unread *out);
-/* Reads `count` elements from `first` on, which a chunk of checksums begins with; sum: room for those of its chunks. */
+/* Reads `count` elements from `first` on, which is the start of a checksum chunk; sum: memory for the sums of its chunks. */
 GD_NODISCARD gd_status gd__archive_read_part(const gd_archive *archive, int64_t index, int64_t first,
                                              int64_t count, void *out, uint64_t *sum);
 /* Are these the checksums of all its chunks?  FORMAT. */
@@ -76,16 +75,16 @@ GD_NODISCARD gd_status gd__archive_put_part(gd_archive *archive, const char *nam
 
 /* The processes that save together. */
 typedef struct gd_together {
-    /* Adds up the numbers of all, each of which is zero but for one process; all call it as often.  Brings how the work of this
-     * one went: where one has failed, all get its error. */
+    /* Sums numbers over all processes, each nonzero on one process only; all make the same calls. Passes the status of this process: if
+     * one has failed, all get its error. */
     gd_status (*join)(void *user, gd_status mine, uint64_t *number, size_t count);
     void *user;
-    bool first; /* this one makes the file, and writes what all have */
+    bool first; /* this process makes the file, and writes the common data */
 } gd_together;
 
-/* All processes call it, with archives of the same names and shapes; texts are those of the first one.  status: how making the
- * archive went (then it may be NULL).  All return with the new file in place, or all with an error and the old one as it was.
- * IO where the folder is not the same for all of them. */
+/* All processes call it, with archives of the same names and shapes; texts are those of the first one.  status: of making the archive
+ * (then it may be NULL).  All return with the new file in place, or all with an error and the old one as it was.
+ * IO if the folder is not the same for all of them. */
 GD_NODISCARD gd_status gd__archive_save_together(const gd_archive *archive, const char *path,
                                                  gd_status status, const gd_together *together);
 

@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #define TEMP_TRIES 100
-#define NAMES      4096              /* the most of a folder that a save looks at for left-overs */
-#define LINKS      40                /* the most that are followed, as in Linux */
-#define PIECE      ((size_t)1 << 30) /* the most one read or write asks for */
+#define NAMES      4096              /* names of a folder that a save checks for leftovers, at most */
+#define LINKS      40                /* links followed, at most, as in Linux */
+#define PIECE      ((size_t)1 << 30) /* size of one read or write, at most */
 
-/* IO with the path, what was tried and what the system said. */
+/* IO with the path, the operation and the system's message. */
 static gd_status io_error(gd_ctx *ctx, const char *verb, const char *path, const char *action, int code)
 {
     char text[128];
@@ -61,7 +61,7 @@ static int close_file(gd_ctx *ctx, int *fd)
     return failed && errno != EINTR ? -1 : 0;
 }
 
-/* ---- where a path leads ---- */
+/* ---- resolving paths ---- */
 
 static bool same_file(const char *a, const char *b)
 {
@@ -69,7 +69,7 @@ static bool same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Replaces path by what the link at its end says; false: too long. */
+/* Replaces path by the target of the link at its end; false: too long. */
 static bool follow(char path[GD_FILE_PATH], const char *link, size_t length)
 {
     const char *slash = strrchr(path, '/');
@@ -92,7 +92,7 @@ bool gd__file_target(const char *path, char out[GD_FILE_PATH])
         if (size <= 0 || (size_t)size >= sizeof link) return size < 0;
         memcpy(before, out, strlen(out) + 1);
         if (!follow(out, link, (size_t)size)) return false;
-        /* the links of /proc lead elsewhere than they say: then the path itself is what there is */
+        /* links in /proc are not real paths: then the path itself is used */
         if (stat(before, &info) == 0 && !same_file(before, out)) {
             memcpy(out, before, strlen(before) + 1);
             return true;
@@ -154,7 +154,7 @@ static void remove_left_overs(const char *folder)
 static bool lock_temp(int fd)
 {
     struct stat info;
-    /* a file system without locks: its left-overs stay */
+    /* a file system without locks: its leftovers stay */
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
     return fstat(fd, &info) != 0 || info.st_nlink > 0;
 }
@@ -177,7 +177,7 @@ static gd_status open_temp(gd_file_writer *writer)
     return io_error(ctx, "save", writer->path, "make a temporary file beside it", errno);
 }
 
-/* Gives the new file owner and permissions of the one it replaces, before there is anything in it.  Where the group cannot
+/* Gives the new file owner and permissions of the one it replaces, before there is anything in it.  If the group cannot
  * be kept, a different group must not get more than the permissions for others. */
 static void keep_permissions(int fd, const struct stat *old)
 {

@@ -12,13 +12,13 @@ typedef struct unpacking {
     gd_ctx *ctx;
     const char *source;
     gd_need_fn *need;
-    uint64_t limit; /* what the caller allows, then what the header wants */
+    uint64_t limit; /* the caller's limit, then the size in the header */
     bool known;     /* the latter */
     char *out;
     size_t size, block;
 } unpacking;
 
-/* Asks the header, as soon as enough of it is there, and never unpacks more than one byte beyond. */
+/* Reads the size from the header as soon as possible, and never unpacks more than one byte beyond. */
 static gd_status look_at_header(unpacking *u)
 {
     uint64_t total = 0;

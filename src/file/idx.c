@@ -19,7 +19,7 @@ static uint32_t big_endian32(const unsigned char *b)
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* The header; *known false: it is not all there. */
+/* The header; *known false: it is incomplete. */
 static gd_status parse_header(gd_ctx *ctx, const char *source, const unsigned char *b, size_t size,
                               gd_idx *out, bool *known)
 {

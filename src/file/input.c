@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define FIRST_BLOCK ((size_t)1 << 16)
-#define AT_A_TIME   ((size_t)1 << 24) /* between looks at the clock */
+#define AT_A_TIME   ((size_t)1 << 24) /* between reads of the clock */
 
 /* ---- limits ---- */
 

@@ -10,13 +10,13 @@ typedef struct gd_input {
     bool standard;               /* the path "-" is standard input, not a file of that name */
 } gd_input;
 
-/* What an input is called in messages: its path, or "standard input". */
+/* The name of an input in messages: its path, or "standard input". */
 const char *gd__input_name(const char *path, const gd_input *how);
 /* The last part of a path, or "standard input": what an observer shows beside the progress. */
 const char *gd__input_label(const char *source);
 
-/* What the first `size` bytes of a file say: *total is how many it has by its header; it stays 0 if more bytes are needed to
- * tell.  An error ends the reading. */
+/* The size of a file by its first `size` bytes: *total is its length by the header; it stays 0 if more bytes are needed.
+ * An error ends the reading. */
 typedef gd_status gd_need_fn(gd_ctx *ctx, const char *source, const char *data, size_t size, uint64_t *total);
 
 /* All bytes of a file, a pipe or standard input, at most `limit` and what gd__input_limit allows.  `look` (NULL: none) sees the

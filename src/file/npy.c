@@ -1,5 +1,5 @@
-/* NumPy files; see npy.h for the layout.  The header is a Python literal of which only what NumPy writes is
- * read: a dict with three keys, of a text, a bool and a tuple of integers. */
+/* NumPy files; see npy.h for the layout.  The header is a Python literal of which only the syntax that NumPy writes
+ * is read: a dict with three keys, of a text, a bool and a tuple of integers. */
 #include "file/npy.h"
 #include "gradus/file.h"
 #include "file/file_internal.h"
@@ -12,8 +12,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are written 
 
 static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
-/* What an element of the file becomes.  The rest NumPy knows (u8, c8, c16, f16, S, U, V, M, m, O) has no
- * place here. */
+/* What an element of the file becomes.  NumPy's other types (u8, c8, c16, f16, S, U, V, M, m, O) are not
+ * supported. */
 typedef struct element {
     char kind;
     size_t bytes;
@@ -89,7 +89,7 @@ static gd_status read_integer(cursor *c, int64_t *out)
         if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *c->at - '0', &value))
             return bad(c, "a size that fits 63 bits");
     if (c->at == first) return bad(c, "a size");
-    if (c->at < c->end && *c->at == 'L') c->at++; /* Python 2 wrote long integers so */
+    if (c->at < c->end && *c->at == 'L') c->at++; /* Python 2 wrote long integers with an L */
     *out = value;
     return GD_OK;
 }

@@ -35,7 +35,7 @@ GD_NODISCARD gd_status gd__npy_prefix(gd_ctx *ctx, const char *source, const voi
 GD_NODISCARD gd_status gd__npy_header(gd_ctx *ctx, const char *source, const char *text, size_t at,
                                       size_t length, uint64_t file_size, gd_npy *npy);
 
-/* How many bytes a file has by its header, of which the first `size` are there; *total stays 0: more is needed to tell. */
+/* The length of a file by its header, given its first `size` bytes; *total stays 0: more bytes are needed. */
 GD_NODISCARD gd_status gd__npy_total(gd_ctx *ctx, const char *source, const char *data, size_t size,
                                      uint64_t *total);
 

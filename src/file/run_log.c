@@ -125,7 +125,7 @@ gd_run_writer *gd__run_writer_open(gd_ctx *ctx, const char *path)
     return open_trace(ctx, path, O_TRUNC, 0);
 }
 
-/* The step of a line; -1: it is no line of a trace. */
+/* The step of a line; -1: it is not a line of a trace. */
 static int64_t step_of(const char *line, size_t length)
 {
     json_t *object = gd__json_read(line, length, NULL);
@@ -252,7 +252,7 @@ static gd_status bad_line(const rows *r, const char *text)
     return gd_fail(r->trace->ctx, GD_FORMAT, "%s: line %zu: %s", r->source, r->line, text);
 }
 
-/* A number, or one of the strings that stand for what JSON has not. */
+/* A number, or one of the strings for numbers that JSON lacks. */
 static double number(const json_t *value)
 {
     if (json_is_number(value)) return json_number_value(value);
@@ -292,7 +292,7 @@ static void collect(pair *p, const char *name, const json_t *value, int depth)
     p->count++;
 }
 
-/* "loss" means that of the parameters in the line, as far as it is there; at the start there is only one. */
+/* "loss" means that of the parameters in the line, if known; at the start there is only one. */
 static const json_t *loss_of(const json_t *object, const char *key)
 {
     const json_t *after = json_object_get(object, "loss_after");

@@ -24,7 +24,7 @@ gd_status gd__run_log_line(gd_text *out, const gd_run_numbers *numbers, const ch
 gd_status gd__json_tensor(gd_text *out, const gd_tensor *t);
 
 /* A trace file being written.  Lines reach the file whole: a run that ends early leaves the lines of the steps it took, and
- * when the disk is full what does not fit is taken back. */
+ * if the disk is full, an incomplete line is removed. */
 typedef struct gd_run_writer gd_run_writer;
 
 gd_run_writer *gd__run_writer_open(gd_ctx *ctx, const char *path); /* new; NULL with IO recorded */
@@ -37,10 +37,10 @@ GD_NODISCARD gd_status gd__run_writer_step(gd_run_writer *t, const gd_run_number
 /* The end of a run: what waits gets the loss, if the parameters are still those of its line. */
 GD_NODISCARD gd_status gd__run_writer_last(gd_run_writer *t, double loss, const char *const *names,
                                            gd_tensor *const *params, int count);
-/* Opens a trace to continue after a step: lines of later steps, and half a line at the end, are dropped.  A file that is not
- * there is made.  FORMAT for a file that is no trace. */
+/* Opens a trace to continue after a step: lines of later steps, and half a line at the end, are dropped.  A missing file is created.
+ * FORMAT for a file that is not a trace. */
 gd_run_writer *gd__run_writer_resume(gd_ctx *ctx, const char *path, int64_t step);
-/* A line of one's own: append it, with its line end, to what gd__run_writer_begin gives (borrowed), then gd__run_writer_end. */
+/* To write a line: append it, with its line end, to the text of gd__run_writer_begin (borrowed), then call gd__run_writer_end. */
 gd_text *gd__run_writer_begin(gd_run_writer *t);
 GD_NODISCARD gd_status gd__run_writer_end(gd_run_writer *t);
 GD_NODISCARD gd_status gd__run_writer_flush(gd_run_writer *t);
@@ -56,7 +56,7 @@ typedef struct gd_run_log {
     double *x, *y;                       /* with two parameters in all, theirs; else NULL */
     double *block;                       /* all of them */
     size_t bytes;
-    char axis[2][80]; /* what the two are called: "p[0]", "x" */
+    char axis[2][80]; /* names of the two: "p[0]", "x" */
 } gd_run_log;
 
 /* Reads NUL-terminated lines; `key` names the number that every line must have ("loss").  FORMAT with `source` and line in

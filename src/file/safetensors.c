@@ -180,7 +180,7 @@ static json_t *parse_json(gd_ctx *ctx, const char *source, const char *what, con
     json_error_t error;
     json_t *value = gd__json_read(text, length, &error);
     if (value) return value;
-    /* without memory jansson gives up, as a rule, before it has words for it */
+    /* without memory jansson usually fails before it has a message */
     if (json_error_code(&error) == json_error_out_of_memory || !error.text[0])
         (void)gd_fail(ctx, GD_NOMEM, "%s: out of memory in %s", source, what);
     else
@@ -297,7 +297,7 @@ static gd_status read_note(const gd_safetensors *file, gd_safetensors_entry *ent
     return GD_OK;
 }
 
-/* The note of every tensor; a note on a tensor that is not there counts as damage, too. */
+/* The note of every tensor; a note on a missing tensor counts as damage, too. */
 static gd_status read_notes(gd_safetensors *file, json_t *metadata)
 {
     size_t notes = 0;
@@ -322,7 +322,7 @@ static gd_status read_notes(gd_safetensors *file, json_t *metadata)
     return GD_OK;
 }
 
-/* Checks the header's own checksum before anything in it is believed. */
+/* Checks the header's own checksum before using anything in it. */
 static gd_status check_seal(const gd_safetensors *file, const char *data, size_t size)
 {
     char sum[GD_SAFETENSORS_SUM_SIZE];
@@ -361,7 +361,7 @@ static gd_status read_metadata(gd_safetensors *file, json_t *metadata, bool seal
 
 /* ---- reading: the whole header ---- */
 
-/* For qsort, which takes no context: the keys travel with the numbers. */
+/* For qsort, which takes no context: the items contain their keys. */
 typedef struct place {
     uint64_t offset, size;
     size_t index;

@@ -12,7 +12,7 @@
  * checksums):
  *   SUM   checksum of the length and the header, as if without these 16 digits.  Always at this very place.
  *   NOTE  JSON again: {"sum":"16 hex digits","axes":[{"name":"batch","labels":["a","b"]},null]};
- *         axes only where there is a name or a label.  sum: gd__tensor_sum; in files of format 1 gd__checksum of all bytes. */
+ *         axes only if there is a name or a label.  sum: gd__tensor_sum; in files of format 1 gd__checksum of all bytes. */
 #ifndef GD_FILE_SAFETENSORS_H
 #define GD_FILE_SAFETENSORS_H
 
@@ -25,15 +25,15 @@
 struct json_t;
 
 /* A 64-bit checksum.  A change within one aligned group of 8 bytes is always found: every step is a bijection
- * of the word it takes in.  Any other change goes unseen with a probability of 2^-64.  Not for use against an
+ * of the word it takes in.  Any other change is missed with a probability of 2^-64.  Not for use against an
  * adversary. */
 uint64_t gd__checksum(uint64_t seed, const void *data, size_t size);
 /* A tensor's checksum is one of the checksums of its chunks, each of GD_CHECKSUM_CHUNK elements from the first on (the last may
  * be shorter): sum = gd__checksum(sum, &chunk, 8), from 0.  Several processes can each make those of their share, whatever
- * its dtype, and the number of processes leaves no trace in a file. */
+ * its dtype, and the file does not depend on the number of processes. */
 #define GD_CHECKSUM_CHUNK 16384
 uint64_t gd__tensor_sum(const void *data, size_t size, size_t item);
-/* The same in two: the checksums of chunks, of a tensor or of a part that begins with one; and what they come to. */
+/* The same in two: the checksums of chunks, of a tensor or of a shard that begins with one; and their total. */
 void gd__chunk_sums(const void *data, size_t size, size_t item, uint64_t *out);
 uint64_t gd__sum_of_sums(const uint64_t *chunk, size_t count);
 void gd__checksum_text(uint64_t sum, char out[GD_SAFETENSORS_SUM_SIZE]);
@@ -95,15 +95,14 @@ GD_NODISCARD gd_status gd__safetensors_compare(const gd_safetensors *file, const
 typedef int64_t gd_pick_fn(void *user, const gd_safetensors *file);
 gd_tensor *gd__archive_pick(gd_ctx *ctx, const char *path, gd_pick_fn *pick, void *user);
 
-/* Name and labels of an axis.  Borrowed; NULL where there are none. */
+/* Name and labels of an axis.  Borrowed; NULL if there are none. */
 const char *gd__safetensors_axis(const gd_safetensors_entry *entry, int axis);
 const char *gd__safetensors_label(const gd_safetensors_entry *entry, int axis, int64_t index);
 
 void gd__safetensors_free(gd_safetensors *file);
 
 /* ---- writing ----
- * JSON is printed by our own code: jansson 2.14 drops characters, and says nothing, when it runs out of
- * memory. */
+ * JSON is printed by our own code, because jansson 2.14 silently drops characters if it runs out of memory. */
 
 typedef struct gd_safetensors_item {
     const char *name;

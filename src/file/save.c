@@ -85,9 +85,9 @@ gd_status gd__archive_axes(gd_text *text, const gd_tensor *t, const char *tensor
     return text->failed ? GD_NOMEM : GD_OK;
 }
 
-/* ---- what is written ---- */
+/* ---- the file ---- */
 
-/* An archive on its way into a file. */
+/* The saving of an archive. */
 typedef struct writing {
     const gd_archive *archive;
     gd_safetensors_item *item;
@@ -96,7 +96,7 @@ typedef struct writing {
     size_t *order; /* of the data */
     char *header;
     size_t header_size;
-    uint64_t *sum; /* of all chunks of tensors that processes have parts of, one tensor after the other */
+    uint64_t *sum; /* of all chunks of sharded tensors, one tensor after the other */
     size_t sums;
 } writing;
 
@@ -120,7 +120,7 @@ static gd_status describe(const gd_archive_slot *s, gd_safetensors_item *item, g
     return status;
 }
 
-/* Checksums: of a whole tensor; of a part those of its chunks, in their places. */
+/* Checksums: of a whole tensor; of a shard those of its chunks, in their places. */
 static gd_status sum_up(const gd_archive_slot *s, gd_safetensors_item *item, uint64_t *chunk)
 {
     gd_bytes bytes;
@@ -133,7 +133,7 @@ static gd_status sum_up(const gd_archive_slot *s, gd_safetensors_item *item, uin
     return status;
 }
 
-/* whole: sums also of what all processes have. */
+/* whole: sums also of tensors that all processes have. */
 static gd_status describe_all(writing *w, bool whole)
 {
     const gd_archive *archive = w->archive;
@@ -224,11 +224,11 @@ gd_status gd_archive_save(const gd_archive *archive, const char *path)
 
 /* ---- by several ---- */
 
-/* Where the first process has begun the file. */
+/* Data of the file that the first process has created. */
 typedef struct place {
     uint64_t data_at;  /* the first byte behind the header */
-    uint64_t contents; /* a number that tells other names and shapes */
-    uint64_t target;   /* and one for a different name of the file */
+    uint64_t contents; /* a hash of names and shapes */
+    uint64_t target;   /* and one of the name of the file */
     char name[GD_FILE_TEMP_NAME];
 } place;
 
@@ -289,7 +289,7 @@ static gd_status target_of(gd_ctx *ctx, const char *path, uint64_t *number)
     return GD_OK;
 }
 
-/* The file is begun, all write into it. */
+/* The file exists, all write into it. */
 static gd_status write_together(writing *w, const char *path, const gd_together *t, gd_file_writer *writer)
 {
     place p = {0};

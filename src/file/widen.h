@@ -1,11 +1,11 @@
-/* Dtypes of files that gradus does not compute in, read as the next wider one that it has. */
+/* Dtypes of files that gradus does not support, read as the next wider supported one. */
 #ifndef GD_FILE_WIDEN_H
 #define GD_FILE_WIDEN_H
 
 #include "base/ctx.h"
 #include "gradus/tensor.h"
 
-/* Reads count elements.  Returns how many fit: fewer than count where the next one is beyond the wider dtype. */
+/* Reads count elements.  Returns how many fit: fewer than count if the next one is out of range of the wider dtype. */
 typedef size_t gd_widen_fn(const void *from, size_t count, void *to);
 
 gd_widen_fn gd__widen_i8, gd__widen_i16, gd__widen_u16;     /* to i32 */

@@ -15,7 +15,7 @@
 #define END_SIZE   22
 #define ENTRY_SIZE 46
 #define LOCAL_SIZE 30
-#define MOST_RATIO 1040 /* deflate cannot do more: what claims it is a trap */
+#define MOST_RATIO 1040 /* deflate cannot compress more: a file that claims it is malicious */
 
 typedef struct zip {
     gd_ctx *ctx;
@@ -144,7 +144,7 @@ static gd_status read_arrays(const zip *z)
         size_t length = 0;
         if (at > stop) return bad_zip(z, "its directory is damaged");
         status = read_entry(z, z->data + at, stop - at, &e, &length);
-        /* entries of one place: a small file would unpack to any size */
+        /* overlapping entries: a small file would unpack to any size */
         if (!status && (taken += e.packed) > z->size)
             status = bad_zip(z, "it is damaged: its files share bytes");
         if (!status && (whole += e.whole) > limit)

@@ -5,8 +5,8 @@
 #include "file/input.h"
 #include "gradus/file.h"
 
-/* All arrays by their names, without ".npy".  New; NULL with FORMAT (not such a file, damaged, larger than 4 GB, packed in a way
- * that is not known), or what the arrays or reading fail with. */
+/* All arrays by their names, without ".npy".  New; NULL with FORMAT (not such a file, damaged, larger than 4 GB, packed by an unknown
+ * method), or the error of reading or of an array. */
 gd_archive *gd__npz_load(gd_ctx *ctx, const char *path, const gd_input *how);
 /* The same of the bytes of such a file; `source` names it in errors. */
 gd_archive *gd__npz_read(gd_ctx *ctx, const char *source, const void *data, size_t size);

@@ -1,5 +1,5 @@
-/* Tables of many rows: the residuals of a range of them, on any thread.  Each thread has the model in its own context; what the
- * table holds is shared. */
+/* Tables of many rows: the residuals of a range of them, on any thread.  Each thread has the model in its own context; the data of the
+ * table are shared. */
 #include "fit/fit_job.h"
 #include "gradus/autograd.h"
 #include "gradus/dlpack.h"
@@ -12,7 +12,7 @@ typedef struct row_model {
     gd_fit *j;
     gd_ctx *ctx;
     gd_expr *model;
-    gd_tensor **value; /* parameters and columns of a range; behind them what --fix holds, owned */
+    gd_tensor **value; /* parameters and columns of a range; followed by the constants of --fix, owned */
 } row_model;
 
 static int columns_end(const gd_fit *j) { return j->params + gd__csv_columns(j->csv); }

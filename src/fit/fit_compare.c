@@ -1,4 +1,4 @@
-/* Which of two fits of the same data is to be preferred. */
+/* Comparison of two fits of the same data. */
 #include "base/special.h"
 #include "base/text/number.h"
 #include "fit/fit_job.h"

@@ -1,4 +1,4 @@
-/* The curve of a fit for a picture: points where it bends, so that its line is smooth however often it turns. */
+/* The curve of a fit for a picture: more points where it bends, so that its line is smooth however often it turns. */
 #include "fit/fit_job.h"
 #include "gradus/autograd.h"
 
@@ -8,7 +8,7 @@
 #define FIRST     240  /* even steps to begin with */
 #define ROUNDS    8    /* of halving steps */
 #define MOST      8192 /* points */
-#define TOLERANCE 0.2  /* what a line may be off, in pixels */
+#define TOLERANCE 0.2  /* error of a line, in pixels */
 #define FINEST    0.02 /* steps that are not halved any more, in pixels */
 #define ACROSS    720.0
 #define UPWARDS   340.0 /* about the frame of a picture, in pixels */
@@ -18,7 +18,7 @@ typedef struct plane {
     double low[2], high[2];
 } plane;
 
-/* Where a number is on an axis, in pixels. */
+/* The position of a number on an axis, in pixels. */
 static double pixel(const plane *p, int axis, double v)
 {
     double at = p->log[axis] ? log10(v) : v;
@@ -73,8 +73,8 @@ static int64_t sort_places(double *x, int64_t count)
     return kept;
 }
 
-/* Even steps on the axis over the range of the data, and where there are not too many the data themselves: what turns from row to
- * row is seen. */
+/* Even steps on the axis over the range of the data, and, if they are few, the data themselves: this shows oscillations from row to
+ * row. */
 static int64_t first_places(const plane *p, const double *data, int64_t rows, double *x)
 {
     int64_t count = 0;
@@ -100,7 +100,7 @@ static double off_line(const plane *p, const double *x, const double *y, int64_t
 /* Adds the middles of the steps beside points where the curve bends; the number of points then. */
 static int64_t refine(const plane *p, double *x, const double *y, int64_t count)
 {
-    int64_t more = 0, last = 0; /* the last step that has its middle */
+    int64_t more = 0, last = 0; /* the last step with a middle */
     for (int64_t i = 1; i + 1 < count; i++) {
         if (!(off_line(p, x, y, i) > TOLERANCE)) continue;
         for (int64_t step = i; step <= i + 1; step++) {

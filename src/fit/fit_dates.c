@@ -1,4 +1,4 @@
-/* Columns of dates in a fit: numbers of days or seconds since an origin, which the fit states and keeps. */
+/* Columns of dates in a fit: numbers of days or seconds since an origin, which the fit reports and saves. */
 #include "fit/fit_job.h"
 
 #include <math.h>
@@ -50,7 +50,7 @@ void gd__fit_date_print(char out[GD_FIT_DATE_SIZE], const gd_fit_date *date, con
 
 /* ---- columns ---- */
 
-/* The midnight before the earliest; times of day count from midnight.  False: nothing is there. */
+/* The midnight before the earliest; times of day count from midnight.  False: no cell has a value. */
 static bool learn_date(const gd_frame_column *column, int64_t rows, gd_fit_date *date)
 {
     double first = INFINITY;
@@ -106,7 +106,7 @@ gd_status gd__fit_dates(gd_ctx *ctx, const char *wanted, const gd_csv *csv, int 
     return status;
 }
 
-/* ---- what is said of them ---- */
+/* ---- text about dates ---- */
 
 const gd_fit_date *gd__fit_date_of(const gd_fit *j, int place)
 {

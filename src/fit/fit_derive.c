@@ -22,7 +22,7 @@ static gd_status gradient(gd_fit *j, gd_expr *e, gd_tensor *value, double *g)
     return GD_OK;
 }
 
-/* Its value where the parameters are, one number; in the innermost scope. */
+/* Its value at the parameters, one number; in the innermost scope. */
 static gd_tensor *value_of(gd_fit *j, gd_expr *e, const gd_derived *d)
 {
     for (int i = 0; i < j->params; i++) j->value[i] = j->param[i];

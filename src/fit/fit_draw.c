@@ -1,5 +1,5 @@
-/* What gradus fit draws: data with their errors, the curve over them with its band and that of new measurements, and in a panel
- * below what is left of each row. */
+/* What gradus fit draws: data with their errors, the curve over them with its band and that of new measurements, and in a panel below
+ * the residual of each row. */
 #include "base/text/number.h"
 #include "fit/fit_job.h"
 #include "gradus/autograd.h"
@@ -27,8 +27,8 @@ static double common(const double *v, int64_t rows)
     return rows ? v[0] : NAN;
 }
 
-/* Standard deviations of a new measurement along the curve: of y, and of x times the slope.  False: rows differ in theirs, so that there
- * is no one band for all.  errors: room for as many. */
+/* Standard deviations of a new measurement along the curve: of y, and of x times the slope.  False: rows have different deviations, so that
+ * there is no common band. errors: memory for as many. */
 static bool measured_spread(const gd_fit *j, gd_tensor *curve, const gd_fit_line *line, double *spread,
                             double *errors)
 {
@@ -64,7 +64,7 @@ gd_status gd__fit_bars(const gd_fit *j, double **half)
     return GD_OK;
 }
 
-/* Data over x: with bars where --sigma, and of the column at `place` --x-errors, say how long they are. */
+/* Data over x: with bars where --sigma, and of the column at `place` --x-errors, give their lengths. */
 static gd_status put_data(gd_fit *j, gd_plot *plot, const double *x, int place)
 {
     size_t rows = (size_t)gd_numel(j->y);
@@ -92,7 +92,7 @@ static gd_status draw_bands(gd_fit *j, gd_plot *plot, const gd_fit_line *line, d
     bool has_band = !status && band(j, curve, count, error) == GD_OK;
     bool has_spread = has_band && measured_spread(j, curve, line, spread, low);
     if (gd_error(j->ctx) == GD_NOMEM) status = GD_NOMEM;
-    if (!status) gd_clear_error(j->ctx); /* a picture without what is not known */
+    if (!status) gd_clear_error(j->ctx); /* a picture without the unknown parts */
     gd_expr_forget(j->model);
     j->value[line->x] = data;
     gd_scope_end(j->ctx);
@@ -175,7 +175,7 @@ const char *gd__fit_axis_name(const gd_fit *j, const char *name)
     return column < 0 ? name : gd__csv_name(j->csv, column);
 }
 
-/* All of it but an equation's. */
+/* The whole picture, except for equations. */
 static gd_status fill_plot(gd_fit *j, gd_plot *plot, gd_tensor *fitted, int x, int set)
 {
     const double *f = gd_data(fitted), *xs = x >= 0 ? gd_data(j->value[x]) : f;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DRAWN 12 /* sets: more could not be told apart */
+#define DRAWN 12 /* sets: more would not be distinguishable */
 
 bool gd__fit_has_sets(const gd_fit *j, int *x, int *set)
 {

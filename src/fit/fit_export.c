@@ -56,7 +56,7 @@ static bool is_taken(const char *name)
     return strstr(words, padded) != NULL;
 }
 
-/* Letters, digits and _, none of which comes first as a digit. */
+/* A C identifier: letters, digits and _, not starting with a digit. */
 static void plain_name(char out[NAME], const char *name)
 {
     size_t used = 0;
@@ -77,7 +77,7 @@ static bool is_greek(const char *name, size_t length)
     return length < 20 && strstr(words, padded) != NULL;
 }
 
-/* tau is \tau, k1 is k_{1}, x_max is x_{max}, other words stand upright. */
+/* tau is \tau, k1 is k_{1}, x_max is x_{max}, other words are upright. */
 static void latex_name(char out[NAME], const char *name)
 {
     size_t length = strcspn(name, "_0123456789"), used = 0;
@@ -97,7 +97,7 @@ static void latex_name(char out[NAME], const char *name)
     if (used) (void)snprintf(out + end, NAME - end, "_{%.20s}", safe);
 }
 
-/* Two names that became one get a number. */
+/* Names that became equal get a number. */
 static void tell_apart(export *x, int i)
 {
     for (int k = 0, again = 2; k < i; k++) {
@@ -127,7 +127,7 @@ static void name_all(export *x)
 
 /* ---- pieces ---- */
 
-/* Texts of others in a comment: one line, and no end of a comment in it. */
+/* User texts in a comment: one line, without the end of a comment. */
 static void put_comment(export *x, const char *text)
 {
     for (const char *s = text; *s; s++) {
@@ -143,7 +143,7 @@ static const char *first_table(const gd_fit *j)
     return part ? part : gd__csv_source(j->csv);
 }
 
-/* Behind the first line: what the numbers of columns of dates are. */
+/* After the first line: the units of columns of dates. */
 static void put_dates(export *x)
 {
     const gd_fit *j = x->j;
@@ -182,7 +182,7 @@ static int put_columns(export *x, const char *before)
     return count;
 }
 
-/* Calls `put` for parameters and constants, which the function has with their values. */
+/* Calls `put` for parameters and constants, which the function contains with their values. */
 static gd_status each_constant(export *x, gd_status (*put)(export *x, int i, gd_tensor *t))
 {
     gd_fit *j = x->j;
@@ -310,7 +310,7 @@ static gd_status make_text(export *x)
     return status ? status : x->text.failed ? GD_NOMEM : GD_OK;
 }
 
-/* One file, or with `check` only whether it can be. */
+/* Writes one file, or with `check` only tests whether that is possible. */
 gd_status gd__fit_export(gd_fit *j, const char *path, bool check)
 {
     export x = {.j = j, .text = gd__text(j->ctx)};

@@ -1,10 +1,9 @@
-/* gradus fit --guess: where parameters may start.
+/* gradus fit --guess: starting values of parameters.
  *
  * Data over one column are tried as a line, an exponential, a power, a peak (Gaussian or Lorentzian), a step and a sine:
- * each gives numbers that such a curve has (height, place, width, rate, ...), in the forms in which models are written (a rate, its
- * negative, its reciprocal).  Which parameter is which is not asked: all ways to hand the numbers of a shape to the parameters are
- * tried on some rows, the best few are fitted to them, and the best of those is the start.  So it does not matter how a
- * model is written or what its parameters are called. */
+ * each gives the characteristic numbers of such a curve (height, place, width, rate, ...), also as their negatives and reciprocals. The
+ * roles of parameters need not be known: all assignments of the numbers of a shape to the parameters are tried on some rows, the best few are fitted,
+ * and the best of those is the start. So the form of the model and the names of its parameters do not matter. */
 #include "fit/fit_job.h"
 #include "gradus/autograd.h"
 #include "optim/vector/layout.h"
@@ -18,8 +17,8 @@
 #define MOST_TRIES 20000      /* of a shape */
 #define LOOKED_AT  4096       /* rows, to find the numbers */
 #define TRIED_ON   200        /* rows, to compare */
-#define KEPT       8          /* ways that are fitted */
-#define GIVEN      "as given" /* the name of the start that is no guess */
+#define KEPT       8          /* assignments that are fitted */
+#define GIVEN      "as given" /* the name of the user's start */
 #define FFT        1024
 #define TURN       6.283185307179586476925
 #define FWHM       2.354820045030949 /* of a Gaussian by its sigma */
@@ -140,7 +139,7 @@ static bool find_power(const rows *d, double *work, shape *s)
     return true;
 }
 
-/* y as the mean of those around it. */
+/* y smoothed by the mean of its neighbours. */
 static void smooth(const rows *d, double *out)
 {
     int half = d->count / 100;
@@ -152,7 +151,7 @@ static void smooth(const rows *d, double *out)
     }
 }
 
-/* A peak or a dip over what the ends are like; its width where it is half as high. */
+/* A peak or a dip over the level of the ends; its width at half height. */
 static bool find_peak(const rows *d, double *work, shape *s)
 {
     double base = 0;
@@ -273,7 +272,7 @@ static const struct {
               {"sine", find_sine}};
 #define SHAPES ((int)(sizeof shapes / sizeof *shapes))
 
-/* ---- who is who ---- */
+/* ---- assignment of numbers to parameters ---- */
 
 typedef struct way {
     double cost, x[GD_GUESS_PARAMS];
@@ -289,7 +288,7 @@ typedef struct search {
     int kept, tries;
 } search;
 
-/* The cost where the parameters are, over the rows that are tried on. */
+/* The cost at the parameters, over the sampled rows. */
 static gd_status cost_here(gd_fit *j, double *out)
 {
     gd_scope_begin(j->ctx);
@@ -343,7 +342,7 @@ static gd_status try_shapes(search *q, const rows *d, double *work)
     for (int k = 0; k < SHAPES && !status; k++) {
         shape s = {.roles = 0};
         if (!shapes[k].find(d, work, &s)) continue;
-        /* what a shape has no number for */
+        /* parameters without a number of the shape */
         while (s.roles < q->j->params && s.roles < MOST_ROLES) ROLE(&s, 1, 0, -1);
         q->s = &s;
         q->name = shapes[k].name;
@@ -353,7 +352,7 @@ static gd_status try_shapes(search *q, const rows *d, double *work)
     return status;
 }
 
-/* Fits from the best ways; the parameters end where the best of them began. */
+/* Fits from the best assignments; the parameters end at the start of the best fit. */
 static gd_status choose(search *q, const gd_lsq_options *options)
 {
     gd_fit *j = q->j;
@@ -389,8 +388,8 @@ static bool allowed(const gd_fit *j, const double *x)
     return true;
 }
 
-/* A fit of some rows by squares says little of where a fit of all of them by their own loss ends, and the user's start may
- * lead to the lower minimum from a higher cost.  So both are fitted to the end, with the steps that the fit itself has. */
+/* A least-squares fit of some rows does not predict the end of a fit of all rows with their loss, and the user's start may lead to
+ * the lower minimum from a higher cost. So both are fitted to the end, with the steps of the fit itself. */
 gd_status gd__fit_better_start(gd_fit *j, const gd_lsq_options *o, const double *given)
 {
     if (!j->start.given || j->start.guessed == NULL || !strcmp(j->start.guessed, GIVEN) || !allowed(j, given))
@@ -438,7 +437,7 @@ static void sort_rows(const gd_fit *j, int x, pair *p, rows *d)
     d->span = d->x[d->count - 1] - d->x[0];
 }
 
-/* With some rows in place of all; they come back. */
+/* Uses some rows instead of all; all are restored. */
 static gd_status guess_on_few(gd_fit *j, const gd_lsq_options *o, int x, const rows *d, double *work)
 {
     gd_tensor *all[3] = {j->value[x], j->y, j->scale}, *few[3];

@@ -1,4 +1,4 @@
-/* Expressions of a fit: its model, in as many contexts as it is computed in, conditions and derived quantities. */
+/* Expressions of a fit: its model, in every context that evaluates it, conditions and derived quantities. */
 #include "expr/expr_advice.h"
 #include "base/spelling.h"
 #include "fit/fit_job.h"
@@ -47,7 +47,7 @@ gd_expr *gd__fit_parse(const gd_fit *j, const char *option, const char *text, co
 
 /* ---- tied parameters ---- */
 
-/* It may be made of parameters, constants and tied parameters before it. */
+/* It may depend on parameters, constants and earlier tied parameters. */
 static gd_status check_tied(gd_fit *j, const gd_fit_param *p, gd_expr **out)
 {
     char option[80];
@@ -111,7 +111,7 @@ gd_status gd__fit_read_function(gd_fit *j)
     return j->function.call ? GD_OK : GD_NOMEM;
 }
 
-/* Places of columns among the names, as the function has them. */
+/* Places of columns among the names, for the function. */
 static int column_place(const gd_fit *j, const char *name) { return j->params + gd__csv_find(j->csv, name); }
 
 bool gd__fit_uses(const gd_fit *j, int place)

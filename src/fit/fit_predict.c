@@ -1,5 +1,5 @@
-/* What a saved fit says of new rows: the model there, how sure it is of its curve (confidence) and where a new measurement
- * lies (prediction): value -+ t sqrt(g' C g) and value -+ t sqrt(g' C g + s^2), s the standard deviation of a measurement, with
+/* Predictions of a saved fit for new rows: the model, a confidence interval of its curve and a prediction interval of a new
+ * measurement: value -+ t sqrt(g' C g) and value -+ t sqrt(g' C g + s^2), s the standard deviation of a measurement, with
  * errors in x the root of sy^2 + (f' sx)^2. */
 #include "base/text/number.h"
 #include "fit/fit_job.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- how sure values are ---- */
+/* ---- errors of values ---- */
 
 double gd__fit_error(const double *covariance, int64_t n, const double *g)
 {
@@ -40,12 +40,12 @@ typedef gd_fit_prediction saved;
 
 struct gd_fit_prediction {
     gd_ctx *ctx;
-    const gd_archive *archive; /* borrowed, as all that follows from it */
+    const gd_archive *archive; /* borrowed, like everything derived from it */
     const char *path;          /* of the fit */
     const gd_csv *csv;         /* borrowed */
     gd_fit *function;          /* whose model is one; NULL: the archive has the model */
     gd_expr *model;
-    /* parameters, columns, constants; borrowed from the archive; behind them the y of 'y = f', which has no value */
+    /* parameters, columns, constants; borrowed from the archive; followed by the y of 'y = f', which has no value */
     const char *name[2 * GD_FIT_PARAMS + 1];
     gd_tensor *value[2 * GD_FIT_PARAMS + 1]; /* owned */
     int params, columns, names;
@@ -61,14 +61,14 @@ bool gd__fit_is_saved(const gd_archive *archive)
     return gd_archive_get_meta(archive, "model") && gd_archive_get_meta(archive, "fit.param.0");
 }
 
-/* ---- what the file says ---- */
+/* ---- reading the file ---- */
 
 static gd_status broken(const saved *s, const char *what)
 {
     return gd_fail(s->ctx, GD_FORMAT, "predict: %.200s: its %s does not fit the model", s->path, what);
 }
 
-/* A number of the file, NAN where it is not there. */
+/* A number of the file, NAN if it is missing. */
 static double saved_number(const saved *s, const char *key)
 {
     const char *text = gd_archive_get_meta(s->archive, key);
@@ -76,7 +76,7 @@ static double saved_number(const saved *s, const char *key)
     return text && gd__parse_number(text, strlen(text), true, &value) == strlen(text) ? value : NAN;
 }
 
-/* Names fit.WHAT.0, fit.WHAT.1, ... behind those that are there; how many. */
+/* Names fit.WHAT.0, fit.WHAT.1, ... after the existing ones; returns their number. */
 static int take_names(saved *s, const char *what)
 {
     const char *name;
@@ -166,7 +166,7 @@ static gd_tensor *new_column(const saved *s, const char *name)
     return NULL;
 }
 
-/* A column that the fit had; NULL without an error, but with a word, where the new table lacks it. */
+/* A column of the fit; NULL with a warning, not an error, if the new table lacks it. */
 static gd_tensor *old_column(const saved *s, const char *name)
 {
     if (gd__csv_find(s->csv, name) >= 0) return new_column(s, name);
@@ -174,8 +174,8 @@ static gd_tensor *old_column(const saved *s, const char *name)
     return NULL;
 }
 
-/* Standard deviations of new measurements: sigma, by the weights or deviations of the rows where the fit had such a column; not
- * known where the new table lacks it. */
+/* Standard deviations of new measurements: sigma, by the weights or deviations of the rows if the fit had such a column; unknown if the
+ * new table lacks it. */
 static gd_status read_spread(saved *s)
 {
     const char *weights = gd_archive_get_meta(s->archive, "fit.weights"),

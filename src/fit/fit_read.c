@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The name of a parameter or constant, which is not there yet; interned. */
+/* The name of a new parameter or constant; interned. */
 static const char *new_name(gd_fit *j, const char *option, const char *text, size_t length)
 {
     const char *name = gd__intern(j->ctx, text, length);
@@ -27,7 +27,7 @@ static const char *new_name(gd_fit *j, const char *option, const char *text, siz
     return name;
 }
 
-/* Where a parameter starts, or what a constant is.  New. */
+/* The start of a parameter, or the value of a constant. New. */
 static gd_tensor *start_of(gd_fit *j, const gd_fit_param *p)
 {
     if (!p->value) return gd_scalar(j->ctx, GD_F64, p->start);
@@ -50,7 +50,7 @@ static gd_status read_fixed(gd_fit *j, const gd_fit_param *p)
     return GD_OK;
 }
 
-/* How many values a column of numbers from 0 on has. */
+/* The number of values of a column of numbers from 0 on. */
 static gd_status count_sets(gd_fit *j, const char *name, int64_t *sets)
 {
     gd_tensor *t = gd__fit_column(j, name);
@@ -120,7 +120,7 @@ static gd_status read_all(gd_fit *j, bool fixed, gd_status (*read)(gd_fit *j, co
     return status;
 }
 
-/* The bounds that parameters have of their own. */
+/* The bounds given with parameters. */
 static void take_bounds(gd_fit *j)
 {
     int64_t k = 0;
@@ -283,7 +283,7 @@ static gd_status read_intervals(gd_fit *j)
     return which == GD_INTERVALS_BOOTSTRAP ? read_bootstrap(j, text + length) : GD_OK;
 }
 
-/* A name that two columns have is none of them. */
+/* A name shared by two columns is ambiguous. */
 static gd_tensor *model_column(gd_fit *j, int place)
 {
     int column = gd__csv_column(j->csv, j->name[place]);

@@ -77,7 +77,7 @@ static void put_dates(const gd_fit *j, gd_text *out)
     }
 }
 
-/* "dates": {column: "days since 2024-02-29"}, where there are any */
+/* "dates": {column: "days since 2024-02-29"}, if there are any */
 static void put_dates_json(const gd_fit *j, gd_text *out)
 {
     bool any = false;
@@ -133,7 +133,7 @@ static void put_notes(const gd_fit *j, gd_text *out)
 
 #define SHOWN 10 /* outliers, at most */
 
-/* The loss and the rows that it holds for outliers. */
+/* The loss and the rows that it treats as outliers. */
 static void put_loss(const gd_fit *j, gd_text *out)
 {
     gd__text_put(out, "loss %s, scale of the residuals %.6g, %lld points\n", gd_lsq_loss_name(j->robust.loss),
@@ -182,7 +182,7 @@ static double covariance_of(const gd_fit *j, int64_t a, int64_t b, bool correlat
 #define CORRELATED 0.9 /* pairs from here on are named */
 #define PAIRS      10  /* at most */
 
-/* The pairs that can hardly be told apart. */
+/* Pairs that are hardly distinguishable. */
 static void put_correlations(const gd_fit *j, gd_text *out)
 {
     int shown = 0;

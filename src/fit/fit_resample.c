@@ -1,7 +1,7 @@
-/* gradus fit --intervals bootstrap: fits of resampled rows, shared among contexts on threads of their own.
+/* gradus fit --intervals bootstrap: fits of resampled rows, distributed over contexts on separate threads.
  *
- * A context and its tensors belong to one thread, so each has copies of the columns and its own expression.  Resample k is the same
- * whoever makes it. */
+ * A context and its tensors belong to one thread, so each has copies of the columns and its own expression.  Resample k is the same on
+ * every worker. */
 #include "base/system.h"
 #include "fit/fit_job.h"
 #include "gradus/autograd.h"
@@ -11,14 +11,14 @@
 #include <stdio.h>
 
 #define MOST_WORKERS 64
-#define WORTH        64 /* resamples a worker */
+#define WORTH        64 /* resamples per worker */
 
 typedef struct worker {
     gd_fit *job; /* that of the caller, or `copy` */
     gd_fit copy;
     const gd_lsq_options *options;
-    gd_lsq_result fit; /* what of it resampling looks at */
-    bool own;          /* the copy, in a context of its own */
+    gd_lsq_result fit; /* settings for resampling */
+    bool own;          /* the copy, in its own context */
     int64_t first, number;
     double *out;
     uint64_t seed;
@@ -92,9 +92,9 @@ static gd_status copy_job(gd_fit *to, const gd_fit *from)
 
 /* ---- work ---- */
 
-#define SOME 64 /* at a time: as often progress is shown */
+#define SOME 64 /* at a time: progress is shown after each */
 
-/* Numbers first, ..., of the worker's part. */
+/* Resamples first, ... of the worker. */
 static gd_status resample_some(worker *w, int64_t first, int64_t number)
 {
     gd_fit *j = w->job;
@@ -102,7 +102,7 @@ static gd_status resample_some(worker *w, int64_t first, int64_t number)
                            w->seed, w->first + first, number, w->out + first * j->element.count);
 }
 
-/* All of it; the worker of the job's own context shows how far all of them are, about. */
+/* All resamples of a worker; the worker of the job's own context shows the approximate progress of all. */
 static void *resample(void *user)
 {
     worker *w = user;
@@ -125,7 +125,7 @@ static void end_worker(worker *w)
     gd_ctx_free(ctx);
 }
 
-/* Numbers from..to of the resamples, as equal parts. */
+/* Divides resamples from..to equally. */
 static void share(worker *w, int count, int64_t number, int64_t n, double *out)
 {
     for (int i = 0; i < count; i++) {
@@ -146,7 +146,7 @@ static void run_all(worker *w, int count)
         if (started[i])
             (void)pthread_join(thread[i], NULL);
         else
-            (void)resample(&w[i]); /* no thread to be had */
+            (void)resample(&w[i]); /* no thread available */
     }
 }
 
@@ -167,7 +167,7 @@ gd_status gd__fit_resample(gd_fit *j, const gd_lsq_options *o, double *samples)
     int count = (int)fmin(fmin(gd_ctx_threads(j->ctx), MOST_WORKERS), fmax((double)most, 1));
     worker *w = gd__calloc(j->ctx, MOST_WORKERS * sizeof *w);
     if (!w) return GD_NOMEM;
-    /* a function is called by its own thread; what is moved to a device stays with the one context that has it */
+    /* a function is called by its own thread; data on a device belong to one context */
     if (j->spec.function) count = 1;
     if (gd_tensor_device(j->y) != gd_device_get(j->ctx, "cpu")) count = 1;
     w[0].job = j;
@@ -179,7 +179,7 @@ gd_status gd__fit_resample(gd_fit *j, const gd_lsq_options *o, double *samples)
         if (copy_job(&w[i].copy, j) ||
             !(w[i].fit.active = gd_from_f64(
                   w[i].copy.ctx, GD_F64, 1, &j->element.count,
-                  j->element.active))) { /* too little memory for more: those that are there do all */
+                  j->element.active))) { /* too little memory for more workers: the existing ones do all */
             end_worker(&w[i]);
             count = i;
         }

@@ -1,4 +1,4 @@
-/* gradus fit --residuals: what the model says of each row that was fitted, as a table. */
+/* gradus fit --residuals: fitted value and residual of each row, as a table. */
 #include "file/output.h"
 #include "fit/fit_job.h"
 #include "gradus/autograd.h"
@@ -28,7 +28,7 @@ double gd__fit_standardized(const gd_fit *j, int64_t i, double fitted)
     return (y[i] - fitted) * (scale ? scale[i] : 1) / (j->absolute ? 1 : j->fit.sigma);
 }
 
-/* Dates as they were. */
+/* Dates in their original format. */
 static void put_value(const gd_fit *j, gd_text *out, int place, double value)
 {
     const gd_fit_date *date = gd__fit_date_of(j, place);

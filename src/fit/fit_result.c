@@ -1,4 +1,4 @@
-/* Results of a fit for programs, and fits that were saved. */
+/* Results of a fit for programs, and saved fits. */
 #include "base/special.h"
 #include "base/text/number.h"
 #include "fit/fit_job.h"
@@ -38,7 +38,7 @@ void gd__fit_element_name(const gd_fit *j, int param, int64_t element, char out[
         (void)snprintf(out, 96, "%.60s[%lld]", j->name[param], (long long)element);
 }
 
-/* How likely a larger |t| is where the true value is 0. */
+/* The probability of a larger |t| if the true value is 0. */
 static void test_zero(const gd_fit *j, gd_fit_estimate *e)
 {
     e->t = e->value / e->error;
@@ -261,7 +261,7 @@ static gd_status take_params(gd_fit *j)
     return gd__fit_make_elements(j);
 }
 
-/* Numbers that a tensor of the file has, if it has as many. */
+/* The numbers of a tensor of the file, if their count matches. */
 static gd_status take_numbers(const gd_fit *j, const char *name, int64_t count, double *out)
 {
     gd_tensor *t = gd_archive_find(j->texts.archive, name);

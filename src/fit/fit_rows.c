@@ -1,4 +1,4 @@
-/* Which rows of the table gradus fit takes: not those with missing cells (--missing drop), not those that --exclude names, not
+/* Which rows of the table are fitted: not those with missing cells (--missing drop), not those that --exclude names, not
  * those of weight 0. */
 #include "fit/fit_job.h"
 

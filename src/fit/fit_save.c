@@ -1,4 +1,4 @@
-/* The file of gradus fit --out: parameters, their spread, fitted rows, and the data of gradus compare and gradus predict. */
+/* The file of gradus fit --out: parameters, their covariance, fitted rows, and the data of gradus compare and gradus predict. */
 #include "fit/fit_job.h"
 #include "gradus/file.h"
 
@@ -46,7 +46,7 @@ static gd_status save_names(gd_archive *archive, const char *what, const char *c
     return status;
 }
 
-/* fit.date.COLUMN: days:2024-02-29, so that others read dates as the same numbers. */
+/* fit.date.COLUMN: days:2024-02-29, so that readers convert dates to the same numbers. */
 static gd_status save_dates(const gd_fit *j, gd_archive *archive)
 {
     gd_status status = GD_OK;
@@ -63,7 +63,7 @@ static gd_status save_dates(const gd_fit *j, gd_archive *archive)
     return status;
 }
 
-/* fit.noise.K: NAME=COLUMN or NAME=NUMBER, as --x-errors has it. */
+/* fit.noise.K: NAME=COLUMN or NAME=NUMBER, as in --x-errors. */
 static gd_status save_noise(const gd_fit *j, gd_archive *archive, int k)
 {
     char key[40];
@@ -75,7 +75,7 @@ static gd_status save_noise(const gd_fit *j, gd_archive *archive, int k)
     return status;
 }
 
-/* Data of the model besides its parameters: definitions, constants, names, and for bands the spread of a value. */
+/* Data of the model besides its parameters: definitions, constants, names, and for bands the deviation of a value. */
 static gd_status save_model(const gd_fit *j, gd_archive *archive)
 {
     char text[40];

@@ -46,7 +46,7 @@ gd_tensor *gd__fit_model(gd_fit *j, gd_tensor *const *params)
     return gd__fit_eval(j, j->model, j->value);
 }
 
-/* A solver that has not heard of a signal need not take its step to the end; one that has, ends where it is. */
+/* A solver that does not know of a signal yet may be interrupted within a step; one that knows ends by itself. */
 gd_tensor *gd__fit_residuals(void *user)
 {
     gd_fit *j = user;
@@ -79,7 +79,7 @@ static bool report(void *user, const gd_progress *progress)
     return !j->stopping;
 }
 
-/* Inside an interval or a start: how many are done is known, and Ctrl-C is heard. */
+/* Inside an interval or a start: progress is known, and Ctrl-C works. */
 static bool go_on(void *user, const gd_progress *progress)
 {
     const gd_fit *j = user;
@@ -97,7 +97,7 @@ static bool all_go_on(void *user, const gd_progress *progress)
 
 #define FIRST_OF_ODE 0.1 /* the first trust region of differential equations, by the size of the parameters */
 
-/* ---- a chain, and what the residuals say where it ended ---- */
+/* ---- a chain, and statistics at its end ---- */
 
 /* Statistics at the current parameters: every gradient counts as small enough, so no step is taken. */
 static gd_status look(gd_fit *j, gd_lsq_options *o)
@@ -133,7 +133,7 @@ static gd_status fit_by_chain(gd_fit *j, gd_lsq_options *o)
     j->chain = NULL;
     j->fit.solve = solved;
     j->reached = solved.loss;
-    /* also where it failed: the best point is there */
+    /* after a failure too: the parameters are at the best point */
     gd_trouble why = {.status = GD_OK};
     gd__put_aside(j->ctx, status, &why);
     if (why.status) return gd__tell(j->ctx, &why, NULL, NULL);
@@ -264,7 +264,7 @@ gd_lsq_options gd__fit_options(const gd_fit *j)
     o.loss = j->robust.loss;
     o.loss_scale = j->robust.scale;
     o.rows = j->rows.count ? &j->rows : NULL;
-    /* a linear model of a solution soon loses its phase: a first step across the whole leads into other valleys */
+    /* a linear model of a solution soon loses its phase: a first step across the whole interval leads into other valleys */
     if (gd__expr_has_ode(j->model)) o.first_radius = FIRST_OF_ODE;
     return o;
 }
@@ -279,7 +279,7 @@ gd_status gd__fit_prepare(gd_fit *j)
     return j->spec.device ? move(j, j->spec.device) : gd__fit_by_rows(j);
 }
 
-/* Where the fit starts, and the fit, again where an interval finds a better point. */
+/* Chooses the start, fits, and fits again if an interval finds a better point. */
 static gd_status run(gd_fit *j)
 {
     gd_lsq_options o = gd__fit_options(j);
@@ -313,7 +313,7 @@ gd_status gd_fit_run(gd_fit *j)
         return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted after %lld steps",
                        (long long)j->fit.solve.steps);
     }
-    if (!status && j->spec.device) status = move(j, "cpu"); /* what comes after is tables and drawings */
+    if (!status && j->spec.device) status = move(j, "cpu"); /* only tables and pictures follow */
     if (!status) status = gd__fit_judge(j);
     if (!status) status = gd__fit_derive(j);
     if (!status) j->state = GD_FIT_DONE;

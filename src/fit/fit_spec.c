@@ -1,4 +1,4 @@
-/* From a spec to a fit: everything that the spec points to is copied, so that it may go. */
+/* From a spec to a fit: everything that the spec points to is copied, so that the caller may free it. */
 #include "base/text/ascii.h"
 #include "base/spelling.h"
 #include "fit/fit_job.h"

@@ -1,6 +1,6 @@
-/* gradus fit --starts N: fits from several points, the best of them is refined.  The first is the one given; the others are a Latin
- * hypercube (McKay, Beckman & Conover 1979): each element has one point in every N - 1-th part of its range.  The range is the
- * bounds where both are there, by powers where they span many; else a tenth to ten times the start, or -1 to 1 around 0. */
+/* gradus fit --starts N: fits from several points, the best of them is refined.  The first is the given one; the others are a Latin
+ * hypercube (McKay, Beckman & Conover 1979): each element has one point in every N - 1-th part of its range.  The range is that of the
+ * bounds if both exist, logarithmic if they span many powers; else a tenth to ten times the start, or -1 to 1 around 0. */
 #include "base/rng.h"
 #include "fit/fit_job.h"
 #include "optim/vector/layout.h"
@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#define SAME   1e-6 /* relative difference of sums of squares that is none */
-#define POWERS 100  /* a range of positive bounds from here on is taken by powers */
+#define SAME   1e-6 /* relative difference of sums of squares that counts as none */
+#define POWERS 100  /* a range of positive bounds from here on is taken logarithmically */
 
 /* Number k of the stream that belongs to element i. */
 static double draw_number(const gd_fit *j, int64_t i, int64_t k)
@@ -49,8 +49,8 @@ static void fill_points(const gd_fit *j, double *points)
     }
 }
 
-/* A fit from where the parameters are; *cost: what is to be small, NAN where it came to nothing.  An interrupted one has the cost of the
- * point that it reached, at which the parameters are. */
+/* A fit from the present parameters; *cost: the quantity to minimise, NAN after a failure. An interrupted fit has the cost of the point reached,
+ * and the parameters are there. */
 static gd_status try_start(gd_fit *j, const gd_lsq_options *o, double *cost)
 {
     gd_lsq_result fit = {.solve.loss = NAN, .scale = NAN};
@@ -59,7 +59,7 @@ static gd_status try_start(gd_fit *j, const gd_lsq_options *o, double *cost)
     if (status && status != GD_INTERRUPTED) return status;
     if (!status && fit.solve.reason == GD_STOP_CALLER)
         status = gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
-    /* losses of other scales are not to be compared, their scales are */
+    /* losses of different scales are not comparable, their scales are */
     if (fit.solve.reason != GD_STOP_NOT_FINITE)
         *cost = j->robust.loss && !(j->robust.scale > 0) ? fit.scale : fit.solve.loss;
     gd_lsq_result_clear(&fit);
@@ -80,7 +80,7 @@ static gd_status try_all(gd_fit *j, const gd_lsq_options *o, const double *point
         status = gd__list_write(j->param, j->params, k ? points + (k - 1) * n : j->element.x);
         if (!status) status = try_start(j, o, &costs[k]);
         gd__fit_tell(j, "start", k + 1, j->start.count, costs[k]);
-        /* also where it was interrupted: the best so far is what there is */
+        /* after an interruption too: the best point so far is the result */
         gd__put_aside(j->ctx, status, &why);
         status = GD_OK;
         if (!(costs[k] < least)) continue;
@@ -104,7 +104,7 @@ static gd_status try_points(gd_fit *j, const gd_lsq_options *o, const double *po
     for (int k = 0; k < 2 && !status; k++) {
         status = gd__list_write(j->param, j->params, points + k * n);
         if (!status) status = try_start(j, o, &cost[k]);
-        /* cost and point of an interrupted one are those that it reached */
+        /* cost and point of an interrupted one are the last ones reached */
         if (gd__list_read(j->param, j->params, ends + k * n)) cost[k] = NAN;
         gd__fit_tell(j, "start", k + 1, 2, cost[k]);
     }
@@ -126,7 +126,7 @@ gd_status gd__fit_try_two(gd_fit *j, const gd_lsq_options *options, const double
     gd__fit_tell_end(j);
     *first = cost[0] <= cost[1] || (isnan(cost[1]) && !isnan(cost[0]));
     double least = *first ? cost[0] : cost[1];
-    /* from its start the fit goes the same way again, with all that it says; interrupted, the end is what there is */
+    /* from its start the fit repeats the same steps, with all reports; after an interruption the end itself is used */
     gd_trouble why = {.status = GD_OK};
     gd__put_aside(j->ctx, status, &why);
     status = gd__list_write(j->param, j->params, points + ((why.status ? 2 : 0) + (*first ? 0 : 1)) * n);

@@ -72,7 +72,7 @@ static void note_outlier(gd_fit *j, void *user, int64_t line, int64_t i, double 
 gd_status gd__fit_judge(gd_fit *j)
 {
     bool failed = false;
-    if (j->robust.loss) { /* no likelihood of normal errors, and nothing that comes from it */
+    if (j->robust.loss) { /* no likelihood of normal errors, and no statistics based on it */
         j->r2 = NAN;
         j->numbers = (gd_fit_numbers){NAN, NAN, NAN, NAN, NAN, rows_hash(j)};
         gd_status status = gd__fit_each_row(j, &failed, note_outlier);
@@ -80,8 +80,7 @@ gd_status gd__fit_judge(gd_fit *j)
     }
     j->numbers = (gd_fit_numbers){NAN, NAN, NAN, NAN, NAN, rows_hash(j)};
     j->numbers.p = j->absolute && j->fit.dof > 0 ? gd__chi_square_tail(j->fit.rss, (double)j->fit.dof) : NAN;
-    if (j->x_errors
-            .count) { /* the points are unknowns too: no likelihood that others could be compared with */
+    if (j->x_errors.count) { /* the points are unknowns too: no comparable likelihood */
         j->r2 = NAN;
         return GD_OK;
     }

@@ -178,7 +178,7 @@ void gd__attribute_remove(gd_module *module, gd_attribute *attribute)
     end_value(module, &old);
 }
 
-/* Checks the name and makes room, so that gd__attribute_put cannot fail afterwards. */
+/* Checks the name and allocates memory, so that gd__attribute_put cannot fail afterwards. */
 static gd_status prepare(gd_module *module, const char *name)
 {
     gd_ctx *ctx = module->head.ctx;
@@ -233,7 +233,7 @@ static gd_status check_tensor(const gd_module *module, const char *name, const g
     if (!tensor) {
         (void)gd_fail(ctx, GD_ARGUMENT, "module '%s': no tensor given for '%s'", gd__place(module, place),
                       name);
-        return gd_error(ctx); /* the first one, which says why there is none */
+        return gd_error(ctx); /* the first error, which is the cause */
     }
     if (tensor->head.ctx != ctx)
         return gd_fail(ctx, GD_ARGUMENT, "module '%s': the tensor for '%s' is of a different context",
@@ -254,7 +254,7 @@ static gd_status put_tensor(gd_module *module, const char *name, gd_tensor *tens
     const gd_attribute *there = gd__attribute_find(module, name);
     if (there && there->kind == GD_ATTRIBUTE_TENSOR && there->tensor == tensor && there->buffer == buffer) {
         if (wants_grad != tensor->leaf_grad) gd__put_wants_grad(tensor, wants_grad);
-        return GD_OK; /* the one it has already stays */
+        return GD_OK; /* the existing one stays */
     }
     gd_attribute value = {.kind = GD_ATTRIBUTE_TENSOR, .buffer = buffer};
     value.tensor = gd__own_copy(tensor, tensor->dtype, module->device);
@@ -410,7 +410,7 @@ static gd_status put_object(gd_module *module, const char *name, gd_object *obje
     value.object = gd__moved_object(object, module->device, GD_DTYPE_COUNT);
     if (!value.object) return gd__failure(module, GD_CALLBACK);
     status = gd__attribute_put(module, name, &value);
-    if (status) gd__release(value.object); /* the mover took the room */
+    if (status) gd__release(value.object); /* the mover used the memory */
     return status;
 }
 

@@ -7,7 +7,7 @@
 
 typedef struct gd_registry gd_registry;
 
-/* A direct registration: what functionals of the class that holds it do to objects of a class. */
+/* A direct registration: the function of the class's functionals for objects of a class. */
 typedef struct gd_registration {
     const gd_class *object;
     gd_handler fn;
@@ -39,7 +39,7 @@ struct gd_class {
     void *mover_user;
 };
 
-/* One remembered dispatch.  A stale one keeps its place and is resolved anew when asked for. */
+/* One remembered dispatch.  A stale one keeps its place and is resolved again when asked for. */
 typedef struct gd_dispatch_entry {
     uint64_t key;  /* object class number << 32 | functional class number; 0: free */
     gd_handler fn; /* NULL: nothing is registered */
@@ -68,7 +68,7 @@ struct gd_registry {
     /* modules */
     uint64_t stamp;           /* numbers attribute assignments */
     uint64_t visit;           /* numbers tree traversals */
-    struct gd_module *doomed; /* modules whose destruction waits for the one under way */
+    struct gd_module *doomed; /* modules waiting to be destroyed after the present one */
     bool destroying;
     struct gd_tracker *tracker; /* innermost virtual tensor being computed */
 };
@@ -79,7 +79,7 @@ gd_registry *gd__registry(gd_ctx *ctx);
 /* Class of any object, never NULL for a live one. */
 const gd_class *gd__class_of(const gd_object *object);
 
-/* The class of a layer, made when it is first asked for: below Module, and its modules are called on tensors. */
+/* The class of a layer, made on first use: below Module, and its modules are called on tensors. */
 gd_class *gd__layer_class(gd_ctx *ctx, const char *name, gd_handler forward);
 
 /* The order of a new class with these bases into cls->order (C3). */
@@ -88,8 +88,8 @@ gd_status gd__linearise(gd_class *cls, gd_class *const *bases, int count);
 /* The method of a name, or NULL. */
 const gd_method_entry *gd__find_method(const gd_class *cls, const char *name);
 
-/* Ends the scope in which a function was called.  Its result leaves it as new, whether it was made inside, was there before
- * (the argument itself) or belongs to something else.  NULL stays NULL, and is the result when there is no memory. */
+/* Ends the scope in which a function was called.  Its result leaves the scope as new, whether it was made inside, existed before
+ * (the argument itself) or belongs to another object.  NULL stays NULL, and is the result when there is no memory. */
 gd_object *gd__carry_out(gd_ctx *ctx, gd_object *result);
 
 /* ARGUMENT, with text that starts with `what`, for a keyword given twice. */

@@ -4,9 +4,9 @@
  *     for each class F in the order of the functional
  *       a registration (F, O) wins
  *
- * What was found, or that nothing was, is remembered under the exact pair in an open-addressing table.  A
+ * The result of a search, also a failure, is remembered under the exact pair in an open-addressing table.  A
  * registration (F, O) can change exactly the pairs whose object class is at or below O and whose functional class is
- * at or below F; those become stale and are searched again when they are next asked for. */
+ * at or below F; those become stale and are searched again at their next use. */
 #include "module/class_internal.h"
 
 static inline uint64_t pair_key(const gd_class *object_class, const gd_class *functional)
@@ -116,7 +116,7 @@ gd_status gd_register(gd_class *functional, gd_class *object_class, gd_handler f
     return GD_OK;
 }
 
-/* The slow end of gd_invoke: says what was wrong. */
+/* The error path of gd_invoke. */
 static gd_object *refuse(const gd_object *functional, const gd_object *argument)
 {
     gd_ctx *ctx = functional->ctx;
@@ -150,7 +150,7 @@ gd_object *gd_invoke(gd_object *functional, gd_object *argument, const gd_kwargs
     if (!entry->fn) return refuse(functional, argument);
     if (kwargs && gd__kwargs_check(functional->ctx, "invoke", kwargs)) return NULL;
     gd_ctx *ctx = functional->ctx;
-    gd_scope_begin(ctx); /* so that a function is a plain expression and leaves nothing behind */
+    gd_scope_begin(ctx); /* so that functions can be plain expressions without frees */
     gd_object *result = entry->fn(functional, argument, kwargs, entry->user);
     if (!result)
         (void)gd_fail(ctx, GD_CALLBACK, "invoke: the function of '%s' on '%s' returned nothing", called->name,

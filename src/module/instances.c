@@ -1,4 +1,4 @@
-/* Objects seen from outside: references, classes, conversions, and instances of the user's own structs. */
+/* Public functions of objects: references, classes, conversions, and instances of the user's own structs. */
 #include "module/class_internal.h"
 #include "tensor/tensor_internal.h"
 
@@ -36,7 +36,7 @@ gd_object *gd_instance_new(gd_class *cls, void *pointer, void (*destroy)(void *p
     return &i->head;
 }
 
-/* Records that an object is not what was asked for. */
+/* Records that an object has the wrong type. */
 static void not_a(const gd_object *object, const char *what)
 {
     const gd_class *cls = gd__class_of(object);

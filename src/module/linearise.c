@@ -2,8 +2,8 @@
  *
  *   order(C) = C + merge(order(B1), ..., order(Bn), [B1, ..., Bn])
  *
- * merge repeatedly takes the first head that is in no other sequence behind its head.  So a class comes
- * before its bases, bases keep the order they were given in, and where both cannot be had there is no order. */
+ * merge repeatedly takes the first head that is in no tail of another sequence. So a class comes before its
+ * bases, bases keep their given order, and if both are impossible there is no order. */
 #include "module/class_internal.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Modules: life, weak references, places for messages, local scopes, calling. */
+/* Modules: lifetime, weak references, paths for messages, local scopes, calling. */
 #include "module/module_internal.h"
 #include "tensor/shape.h"
 
@@ -11,7 +11,7 @@ static void end_module(gd_module *module)
     gd_ctx *ctx = module->head.ctx;
     if (module->weak) {
         module->weak->module =
-            NULL; /* virtual tensors see that their owner is gone before anything else goes */
+            NULL; /* virtual tensors learn that their owner is gone before anything else is freed */
         gd__weak_release(module->weak);
     }
     while (module->count) gd__attribute_remove(module, &module->attribute[module->count - 1]);

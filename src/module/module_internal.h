@@ -7,7 +7,7 @@
 #include "module/track.h"
 #include "tensor/tensor_internal.h"
 
-/* Outlives its module, so that others can ask whether the module is still there. */
+/* Outlives its module, so that others can check whether the module still exists. */
 typedef struct gd_weak {
     gd_ctx *ctx;
     gd_module *module; /* NULL once it is gone */
@@ -109,12 +109,12 @@ typedef struct gd_named_item {
 struct gd_named {
     gd_object head;
     gd_named_item *item;
-    gd_tensor **tensors; /* NULL where the item is no tensor */
+    gd_tensor **tensors; /* NULL where the item is not a tensor */
     int count, capacity, tensors_capacity;
-    bool ties; /* some of it may stand in several places */
+    bool ties; /* some tensors may appear at several places */
 };
 
-/* Gives up what an item holds. */
+/* Releases the references of an item. */
 void gd__named_item_end(gd_ctx *ctx, const gd_named_item *item);
 
 /* PARSE for a glob with a set that does not end. */
@@ -122,7 +122,7 @@ gd_status gd__glob_check(gd_ctx *ctx, const char *glob);
 
 /* ---- moving ---- */
 
-/* An instance as its class's mover makes it for a device (NULL: leave) and dtype (GD_DTYPE_COUNT: leave), or itself.  Owned by
+/* An instance moved by its class's mover to a device (NULL: unchanged) and dtype (GD_DTYPE_COUNT: unchanged), or itself.  Owned by
  * the caller; NULL with the error recorded. */
 gd_object *gd__moved_object(gd_object *object, gd_device *device, gd_dtype dtype);
 
@@ -136,7 +136,7 @@ gd_tensor *gd__local_end(gd_ctx *ctx, gd_tensor *result);
 /* Another tensor on the same values and with the same history.  New. */
 gd_tensor *gd__another_handle(gd_tensor *t);
 
-/* ---- virtual tensors, as the attributes see them ---- */
+/* ---- interface of virtual tensors for attributes ---- */
 
 gd_tensor *gd__virtual_read(gd_virtual *virtual_tensor);
 

@@ -1,4 +1,4 @@
-/* State dicts: the tensors of a tree by name, out of it and back into it. */
+/* State dicts: the tensors of a tree by name, saving and loading. */
 #include "module/module_internal.h"
 #include "module/report.h"
 
@@ -133,9 +133,9 @@ gd_load_report *gd_load_report_keep(gd_load_report *report)
 
 void gd_load_report_release(gd_load_report *report) { gd__user_release(report); }
 
-/* ---- back in ---- */
+/* ---- loading ---- */
 
-/* One load under way. */
+/* The state of a load. */
 typedef struct load {
     gd_module *module;
     const gd_archive *state;
@@ -181,7 +181,7 @@ static gd_status note_dtype(gd_load_report *report, const char *name, const gd_t
     return gd__load_report_note(report, GD_LOAD_DTYPE, "", name, text);
 }
 
-/* Compares one tensor of the module with the state and, where it fits, makes its new value. */
+/* Compares one tensor of the module with the state and, if it fits, makes its new value. */
 static gd_status match(load *l, int i)
 {
     const char *name = l->all->item[i].name;
@@ -204,7 +204,7 @@ static bool is_expected(const load *l, const char *name)
     return false;
 }
 
-/* PyTorch's batch norms also save how many batches they saw, which running averages with a momentum do not need. */
+/* PyTorch's batch norms also save a count of batches, which running averages with a momentum do not need. */
 static bool counts_batches(const load *l, const char *name)
 {
     static const char count[] = "num_batches_tracked", mean[] = "running_mean";

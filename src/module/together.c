@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Collectives have names, for errors about differences. */
+/* Collectives have names, used in errors about differences. */
 static gd_status for_each(const gd_named *all, gd_world *world, gd_collective_kind kind, int root)
 {
     gd_status status = GD_OK;
@@ -16,7 +16,7 @@ static gd_status for_each(const gd_named *all, gd_world *world, gd_collective_ki
     return status;
 }
 
-/* Nothing moves before all agree about every tensor. */
+/* No data are sent before all ranks agree about every tensor. */
 static gd_status broadcast(const gd_named *all, gd_world *world, int root)
 {
     char text[64];

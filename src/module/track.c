@@ -49,7 +49,7 @@ bool gd__unchanged(const gd_dependencies *read)
     return true;
 }
 
-/* Notes a read in one tracker; an attribute that changed between two reads makes the value not worth remembering. */
+/* Notes a read in one tracker; if an attribute changed between two reads, the value is not remembered. */
 static gd_status note_in(gd_ctx *ctx, gd_tracker *tracker, gd_module *module, const gd_dependency *now)
 {
     gd_dependencies *read = &tracker->read;

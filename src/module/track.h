@@ -1,8 +1,8 @@
 /* Which attributes a computation read, so that a memoised value is computed again only when one of them has changed.
  *
  * While a virtual tensor is computed a tracker is on the registry's stack.  Every read of an attribute through the
- * module functions is noted in all trackers on the stack, so a virtual tensor that reads a second one depends on what
- * that read. */
+ * module functions is noted in all trackers on the stack, so a virtual tensor that reads a second one depends on the reads of
+ * that one. */
 #ifndef GD_MODULE_TRACK_H
 #define GD_MODULE_TRACK_H
 
@@ -38,7 +38,7 @@ void gd__tracker_push(gd_ctx *ctx, gd_tracker *tracker);
 void gd__tracker_pop(gd_ctx *ctx, gd_tracker *tracker);
 
 void gd__note_read(gd_module *module, const char *name, size_t length);
-/* Which attributes a module has; the same with all tensors, of a module and everything below it. */
+/* Notes a read of the list of attributes of a module; the same with all tensors of a module and its children. */
 void gd__note_names(gd_module *module);
 void gd__note_tree(gd_module *root);
 /* Notes again what a memoised value read, for the trackers around it.  NOMEM. */

@@ -1,4 +1,4 @@
-/* The tree of modules: walking it, and lists of what is in it. */
+/* The tree of modules: walking it, and lists of its contents. */
 #include "module/module_internal.h"
 
 #include <string.h>
@@ -133,7 +133,7 @@ typedef struct collection {
     const char *glob;
 } collection;
 
-/* Does the glob take prefix + name?  Uses the list's own joined text. */
+/* Does the glob match prefix + name?  Uses the list's own joined text. */
 static gd_status take(const collection *c, gd_module *module, const char *prefix, const char *registered,
                       const char *name, void *object, const gd_attribute *a)
 {
@@ -201,7 +201,7 @@ gd_named *gd_module_modules(gd_module *module, const char *glob)
     return gd__list(module, GD_WANT_MODULES, glob);
 }
 
-/* ---- looking at a list ---- */
+/* ---- reading a list ---- */
 
 static const gd_named_item *item_at(const gd_named *named, int64_t index)
 {

@@ -1,4 +1,4 @@
-/* What is done to whole trees: freezing, moving, casting, exporting.  Each prepares everything first and then changes
+/* Operations on whole trees: freezing, moving, casting, exporting.  Each prepares everything first and then changes
  * everything, so that a failure changes nothing. */
 #include "module/module_internal.h"
 
@@ -105,7 +105,7 @@ static gd_status move_all(gd_module *module, const gd_named *all, target to)
     return status ? gd__failure(module, status) : GD_OK;
 }
 
-/* ---- objects that follow ---- */
+/* ---- objects with movers ---- */
 
 gd_object *gd__moved_object(gd_object *object, gd_device *device, gd_dtype dtype)
 {
@@ -132,7 +132,7 @@ gd_object *gd__moved_object(gd_object *object, gd_device *device, gd_dtype dtype
     return made;
 }
 
-/* One object attribute of the tree, what it was and what it becomes. */
+/* One object attribute of the tree, its old and new value. */
 typedef struct moved_object {
     gd_module *module;         /* held by the list of modules */
     const char *name;          /* interned */
@@ -186,7 +186,7 @@ static void commit_objects(moved_objects *all)
         moved_object *m = &all->item[i];
         gd_attribute *a = gd__attribute_find(m->module, m->name);
         if (!a || a->kind != GD_ATTRIBUTE_OBJECT || a->object != m->before || m->after == m->before) continue;
-        a->object = m->after; /* the references change places */
+        a->object = m->after; /* swaps the references */
         gd_module_touch(m->module);
         a->stamp = m->module->stamp;
         m->after = m->before;
@@ -269,14 +269,13 @@ gd_tensor *gd_module_export(gd_module *module, const char *name)
     if (gd_module_kind(module, name) == GD_ATTRIBUTE_VIRTUAL)
         object = (gd_object *)gd_module_get_virtual(module, name);
     else
-        object = gd_tensor_object(
-            gd_module_get_tensor(module, name)); /* records what is wrong, if anything is */
+        object = gd_tensor_object(gd_module_get_tensor(module, name)); /* records the error, if any */
     if (!object) return NULL;
     gd__retain(object); /* a materializer may remove the attribute */
     gd_tensor *copy = snapshot(object), *result = NULL;
     gd__release(object);
     if (!copy) return NULL;
-    result = gd__alias(copy); /* in the innermost scope, as everything new */
+    result = gd__alias(copy); /* in the innermost scope, like every new object */
     if (result) result->head.cls = copy->head.cls;
     gd__release(copy);
     return result;
@@ -295,7 +294,7 @@ static gd_status take_snapshots(gd_named *all)
     return GD_OK;
 }
 
-/* The references of virtual tensors are no tensors of the user's. */
+/* The references of virtual tensors are not the user's tensors. */
 static void drop_references(gd_named *all)
 {
     int kept = 0;

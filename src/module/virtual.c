@@ -1,4 +1,4 @@
-/* Virtual tensors: attributes computed from their owner when they are read. */
+/* Virtual tensors: attributes computed from their owner on read. */
 #include "module/module_internal.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static void forget_memo(gd_virtual *v)
     gd__dependencies_free(v->head.ctx, &v->read);
 }
 
-/* The reference attribute if the owner is there and it is ours. */
+/* The reference attribute if the owner exists and the reference is ours. */
 static gd_attribute *own_reference(const gd_virtual *v)
 {
     gd_module *owner = v->owner ? v->owner->module : NULL;
@@ -140,7 +140,7 @@ static gd_status fill_virtual(gd_virtual *v, gd_module *owner, const char *name,
     return add_reference(v, owner, o);
 }
 
-/* `scoped`: owned by the innermost scope as everything new; otherwise by the caller whatever the scope. */
+/* `scoped`: owned by the innermost scope like every new object; otherwise by the caller whatever the scope. */
 static gd_virtual *make(gd_module *owner, const char *name, const gd_virtual_options *options, bool scoped)
 {
     if (!owner) return NULL;
@@ -193,7 +193,7 @@ gd_status gd_virtual_create(gd_module *owner, const char *name, const gd_virtual
     gd_virtual *v = make(owner, name, options, false);
     if (!v) return gd__failure(owner, GD_NOMEM);
     gd_status status = gd_module_set_virtual(v);
-    if (status) v->destroy = NULL; /* it failed: `user` is still the caller's */
+    if (status) v->destroy = NULL; /* on failure the caller keeps `user` */
     gd__release(v);
     return status;
 }
@@ -249,7 +249,7 @@ gd_status gd_virtual_to(gd_virtual *v, gd_dtype dtype, gd_device *device)
 
 /* ---- computing ---- */
 
-/* Says through which virtual tensors the value reads itself: "x -> y -> x". */
+/* Names the cycle of virtual tensors through which the value reads itself: "x -> y -> x". */
 static void read_itself(const gd_virtual *v)
 {
     char text[256];
@@ -271,7 +271,7 @@ static gd_tensor *call_method(gd_virtual *v, gd_module *owner, gd_dtype dtype, g
     return tensor;
 }
 
-/* Calls the materializer and brings what it made to dtype and device; inside a local scope. */
+/* Calls the materializer and converts its result to dtype and device; inside a local scope. */
 static gd_tensor *compute(gd_virtual *v, gd_module *owner)
 {
     gd_ctx *ctx = v->head.ctx;
@@ -330,12 +330,12 @@ static bool memo_valid(const gd_virtual *v)
 {
     gd_ctx *ctx = v->head.ctx;
     bool grad = gd_grad_enabled(ctx);
-    if (ctx->recorder) return false; /* what it is computed from is to be seen */
+    if (ctx->recorder) return false; /* its inputs are to be visited */
     return v->memo && (v->memo_grad || !grad) && gd__version(v->memo) == v->memo_version &&
            gd__unchanged(&v->read) && (!grad || gd__history_alive(ctx, v->memo));
 }
 
-/* The owner, when the value may be read now. */
+/* The owner, if the value may be read now. */
 static gd_module *ready(const gd_virtual *v)
 {
     gd_module *owner = owner_of(v);

@@ -1,7 +1,7 @@
 /* Requests of links, their state and lists of tensors to the other ranks of a distributed optimizer.
  *
- * optim/ranks fills the one table there is.  An optimizer that is alone has none (gd_optimizer.shared.call is NULL); while functions of a link
- * run over what this rank owns, gd_ctx.own_lists leads to it.  Nothing else in link and vector knows that there are other ranks. */
+ * optim/ranks fills the one table there is.  An optimizer that is alone has none (gd_optimizer.shared.call is NULL); while functions of a link run
+ * over this rank's shards, gd_ctx.own_lists points to it. Nothing else in link and vector depends on other ranks. */
 #ifndef GD_OPTIM_OTHER_RANKS_H
 #define GD_OPTIM_OTHER_RANKS_H
 
@@ -11,9 +11,9 @@ struct gd_entry;
 struct gd_global;
 
 typedef struct gd_ranks {
-    /* Elements [from, to) of a parameter are this rank's; false: it is no parameter, or has no owners. */
+    /* Elements [from, to) of a parameter are this rank's; false: it is not a parameter, or has no owners. */
     bool (*owned)(const gd_optimizer *optimizer, const gd_tensor *param, int64_t *from, int64_t *to);
-    /* A slot becomes what this rank owns of it, or whole; slot -1: all of an entry that one rank keeps. */
+    /* A slot becomes this rank's shard, or whole; slot -1: all of an entry that one rank keeps. */
     gd_status (*slot_own)(gd_link *link, struct gd_entry *entry, int slot);
     gd_status (*slot_whole)(gd_link *link, struct gd_entry *entry, int slot);
     /* The same of a link-wide matrix of which each rank has some columns. */

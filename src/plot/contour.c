@@ -37,7 +37,7 @@ static void join(grid *g, int a, int b)
     g->partner[b][g->partner[b][0] >= 0] = a;
 }
 
-/* Joins the crossed edges of one cell.  With four crossings the mean of the corners says which way they pair. */
+/* Joins the crossed edges of one cell.  With four crossings the mean of the corners decides the pairing. */
 static void cell(grid *g, int column, int row)
 {
     double a = value(g, column, row), b = value(g, column + 1, row);
@@ -60,7 +60,7 @@ static void cell(grid *g, int column, int row)
     }
 }
 
-/* Where the curve crosses an edge. */
+/* The point where the curve crosses an edge. */
 static void crossing(const grid *g, int e, double out[2])
 {
     int column = e / 2 % g->columns, row = e / 2 / g->columns, down = e % 2;
@@ -78,7 +78,7 @@ static bool add_point(grid *g, int e)
     return true;
 }
 
-/* The partner that the curve has not been to; -1 where it ends. */
+/* The unvisited partner; -1 where it ends. */
 static int onward(const grid *g, int e)
 {
     for (int k = 0; k < 2; k++)
@@ -110,7 +110,7 @@ gd_status gd__contour(gd_ctx *ctx, const double *z, int columns, int rows, doubl
     if (!status) memset(g.partner, 0xFF, g.edges * sizeof *g.partner);
     for (int row = 0; row + 1 < rows && !status; row++)
         for (int column = 0; column + 1 < columns; column++) cell(&g, column, row);
-    /* open curves from their ends first, then what is left: closed ones */
+    /* open curves from their ends first, then closed ones */
     for (int closed = 0; closed < 2 && !status; closed++) {
         for (size_t e = 0; e < g.edges && !status; e++) {
             if (g.done[e] || g.partner[e][0] < 0 || (!closed && g.partner[e][1] >= 0)) continue;

@@ -1,4 +1,4 @@
-/* Where an axis of dates has its marks: at round times, days, months or years. */
+/* Ticks of an axis of dates: at round times, days, months or years. */
 #include "base/text/date.h"
 #include "plot/plot_internal.h"
 
@@ -41,7 +41,7 @@ static double mark_at(date_step step, int64_t k)
     return DAY * gd__days_since_1970((int)year, (int)(month - 12 * year) + 1, 1);
 }
 
-/* A mark that is not behind `seconds`, nor more than two steps before it. */
+/* A tick at most `seconds`, and at most two steps before it. */
 static int64_t first_mark(date_step step, double seconds)
 {
     double zero = step.kind >= MONTHS ? -1970 * YEAR : 0;

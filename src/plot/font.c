@@ -1,5 +1,5 @@
 /* A small stroke font for PNG and PDF files: each letter is a few strokes, drawn with a round pen.  Letters beyond ASCII are in
- * letters.c; one that is not known is a box with its number in it.
+ * letters.c; an unknown one is a box with its number.
  *
  * A glyph is a text of strokes separated by '|'; a stroke is a list of points, two characters each: x and y + 4 in base 36, in
  * twentieths of the letter size, y upwards from the baseline (capitals are 14 high, small letters 10, tails go to -4).
@@ -203,7 +203,7 @@ static double draw_strokes(pen *p, const char *strokes)
 
 static double draw_letter(pen *p, uint32_t code, int depth);
 
-/* The width of what is drawn, which is in font units of the pen as it was. */
+/* The width of the drawn letter, in font units of the original pen. */
 static double draw_small(pen *p, uint32_t code, double up, int depth)
 {
     pen before = *p;

@@ -1,7 +1,7 @@
 /* Letters of the stroke font beyond ASCII: Latin with its accents, Greek, Cyrillic, common signs; see font.c.
  *
- * Few have strokes of their own.  Others look like one of them, are one with an accent (as Unicode composes them), a small one
- * above or below the line, or stand for several. */
+ * Few have their own strokes. Others look like one of them, are one with an accent (as Unicode composes them), a small one above or
+ * below the line, or are replaced by several. */
 #include "plot/letters.h"
 #include "base/text/compose.h"
 

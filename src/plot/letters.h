@@ -1,4 +1,4 @@
-/* What letters beyond ASCII are made of, for the stroke font (font.c). */
+/* Components of letters beyond ASCII, for the stroke font (font.c). */
 #ifndef GD_PLOT_LETTERS_H
 #define GD_PLOT_LETTERS_H
 
@@ -11,7 +11,7 @@ typedef struct gd_accent {
 } gd_accent;
 
 typedef struct gd_letter {
-    const char *strokes;     /* its own, as those of font.c; NULL: it is made of others */
+    const char *strokes;     /* its own, as those of font.c; NULL: it is composed of others */
     uint32_t base;           /* drawn in its place, or 0 */
     const gd_accent *accent; /* on the base, or NULL */
     int small;               /* the base is small: 1 above the line, -1 below it */
@@ -22,7 +22,7 @@ typedef struct gd_letter {
 uint32_t gd__letter_code(const char *utf8, size_t length);
 /* False: nothing is known about the letter. */
 bool gd__letter_find(uint32_t code, gd_letter *out);
-/* A combining character; NULL: it is none that is known. */
+/* A combining character; NULL: unknown. */
 const gd_accent *gd__letter_accent(uint32_t code);
 
 #endif

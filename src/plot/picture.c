@@ -6,7 +6,7 @@
 
 /* ---- inks ---- */
 
-/* Series: the Okabe-Ito palette, which the colour-blind can tell apart, with lighter forms for dark paper. */
+/* Series: the Okabe-Ito palette, which colour-blind readers can distinguish, with lighter variants for dark paper. */
 static const gd_rgb inks[GD_INK_LEVEL][2] = {
     {{255, 255, 255}, {22, 24, 29}},  {{31, 35, 40}, {230, 232, 236}},   {{87, 96, 106}, {150, 158, 168}},
     {{225, 228, 232}, {52, 57, 65}},  {{0, 98, 163}, {86, 180, 233}},    {{213, 94, 0}, {255, 150, 66}},

@@ -37,24 +37,24 @@ void gd__picture_line(gd_picture *p, int ink, double width, bool dashed, const d
 void gd__picture_area(gd_picture *p, int ink, double opacity, const double *xy, size_t points);
 void gd__picture_marks(gd_picture *p, int ink, gd_mark_shape shape, double radius, const double *xy,
                        size_t points);
-/* Squares that may be pale: the cells of a density. */
+/* Squares of any opacity: the cells of a density. */
 void gd__picture_cells(gd_picture *p, int ink, double opacity, double half, const double *xy, size_t points);
 /* anchor: -1 begins at x, 0 is centred, 1 ends there; y is the baseline.  `upwards` turns it by a quarter: reads bottom to
  * top, x is the baseline. */
 void gd__picture_text(gd_picture *p, int ink, double size, double x, double y, int anchor, bool upwards,
                       const char *utf8);
 
-#define GD_TEXT_SPACE 1.12 /* what other fonts than ours may take more */
-/* About how wide a text will be; a little more than most fonts take. */
+#define GD_TEXT_SPACE 1.12 /* additional width of other fonts */
+/* The approximate width of a text; a little more than in most fonts. */
 double gd__text_width(const char *utf8, double size);
 
 /* All append to `out`.  SVG: without `dark` it follows what the reader's system prefers. */
 gd_status gd__picture_svg(const gd_picture *p, bool dark, gd_text *out);
 gd_status gd__picture_pdf(const gd_picture *p, bool dark, gd_text *out);
-/* scale: pixels a unit. */
+/* scale: pixels per unit. */
 gd_status gd__picture_png(const gd_picture *p, bool dark, double scale, gd_text *out);
 
-/* ---- between the writers ---- */
+/* ---- common to the writers ---- */
 
 typedef enum gd_drawing_kind { GD_DRAW_LINE, GD_DRAW_AREA, GD_DRAW_MARKS, GD_DRAW_TEXT } gd_drawing_kind;
 

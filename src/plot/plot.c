@@ -112,7 +112,7 @@ static double *copy_numbers(gd_plot *p, const double *from, size_t count)
     return to;
 }
 
-/* Takes s over. */
+/* Consumes s. */
 static void add_series(gd_plot *p, gd_series s, const char *label)
 {
     if (label && !(s.label = gd__strdup(p->ctx, label))) p->failed = true;
@@ -204,7 +204,7 @@ static void widen(gd_plot_axis *a, double v)
 
 static double backward(const gd_plot_axis *a, double v) { return a->log ? pow(10, v) : v; }
 
-/* The data with a little space around it; something to look at where there is no data, or only one value. */
+/* The data with a little space around it; a default range if there is no data, or only one value. */
 static void settle_range(gd_plot_axis *a, double space)
 {
     if (!(a->low <= a->high)) a->low = a->log ? 0.1 : 0, a->high = a->log ? 10 : 1;
@@ -225,7 +225,7 @@ static void settle_range(gd_plot_axis *a, double space)
 
 /* ---- frame ---- */
 
-/* The text, cut with dots where it is wider than `width`. */
+/* The text, cut with dots if it is wider than `width`. */
 static void fitted_text(gd_plot *p, double size, double x, double y, int anchor, bool upwards,
                         const char *text, double width)
 {
@@ -325,7 +325,7 @@ static void mark_zero(gd_plot_axis *a)
     }
 }
 
-/* Above and below the data: a part of the frame, and so much that marks of points do not meet its edge. */
+/* Space above and below the data: a fraction of the frame, enough for marks of points. */
 static double space_above(const gd_plot *p)
 {
     double height = p->axis[1].from - p->axis[1].to, mark = GD_PLOT_MARK + 4, space = 0.05;
@@ -421,7 +421,7 @@ static void draw_frame(gd_plot *p)
     (void)legend(p, p->top + MARGIN + (*p->title ? TITLE_SIZE + 10 : 0), true);
 }
 
-/* ---- the whole ---- */
+/* ---- rendering ---- */
 
 static void draw_plot(gd_plot *p, gd_picture *picture)
 {

@@ -1,4 +1,4 @@
-/* Plots inside: the picture of one, ticks and contours.  gradus/plot.h has the rest. */
+/* Internals of plots: the picture, ticks and contours. gradus/plot.h has the rest. */
 #ifndef GD_PLOT_PLOT_INTERNAL_H
 #define GD_PLOT_PLOT_INTERNAL_H
 
@@ -17,7 +17,7 @@ typedef struct gd_ticks {
     char label[GD_MAX_TICKS][32];
 } gd_ticks;
 
-/* Round values inside [low, high], about `wanted` of them, with labels that tell them apart. */
+/* Round values inside [low, high], about `wanted` of them, with distinguishable labels. */
 void gd__ticks(gd_ticks *out, double low, double high, bool log, int wanted);
 
 typedef struct gd_date_scale {
@@ -28,7 +28,7 @@ typedef struct gd_date_scale {
 /* The same at round times, days, months or years (dates.c); false: the range is too short, too long or too far away. */
 bool gd__date_ticks(gd_ticks *out, double low, double high, int wanted, const gd_date_scale *scale);
 
-/* Is a logarithmic axis better for these numbers?  Yes where none is negative and the positive ones span more than two
+/* Is a logarithmic axis better for these numbers? Yes if none is negative and the positive ones span more than two
  * powers of ten.  Begin with *low = INFINITY and *high = 0 and call it for each list; the last answer is for all. */
 bool gd__spans_decades(const double *values, size_t count, double *low, double *high);
 

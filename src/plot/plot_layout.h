@@ -1,11 +1,11 @@
-/* The inside of a plot: its layout (plot.c) and what draws its series (series.c). */
+/* Internals of a plot: its layout (plot.c) and the drawing of series (series.c). */
 #ifndef GD_PLOT_PLOT_INSIDE_H
 #define GD_PLOT_PLOT_INSIDE_H
 
 #include "plot/plot_internal.h"
 
 #define GD_PLOT_MARK  3.2
-#define GD_PLOT_CROWD 20000 /* points, from here on a density */
+#define GD_PLOT_CROWD 20000 /* number of points from which on a density is drawn */
 
 typedef enum gd_series_kind {
     GD_SERIES_LINE,
@@ -45,7 +45,7 @@ struct gd_plot {
     bool second; /* the next series, see gd_plot_ink */
     bool dashed; /* the line being drawn */
     gd_plot_axis axis[2];
-    double top, bottom; /* of its part of the picture */
+    double top, bottom; /* of its panel */
     gd_plot *below;     /* owned */
     bool failed;
     gd_picture *picture; /* while rendering */
@@ -55,7 +55,7 @@ struct gd_plot {
 
 /* On a logarithmic axis: the logarithm to base 10. */
 double gd__axis_forward(const gd_plot_axis *axis, double v);
-/* Where a number is, in pixels. */
+/* The position of a number, in pixels. */
 double gd__axis_place(const gd_plot_axis *axis, double v);
 /* Draws a series into p->picture, cut to the frame. */
 void gd__series_draw(gd_plot *p, const gd_series *s);

@@ -1,4 +1,4 @@
-/* Writing PNG: a header, the rows packed by zlib (or stored as they are where there is none), an end. */
+/* Writing PNG: a header, the rows packed by zlib (or stored as they are if there is none), an end. */
 #include "plot/picture.h"
 
 #ifdef GD_HAVE_ZLIB

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#define AREA_ROWS 4 /* scan lines a pixel for filled areas */
+#define AREA_ROWS 4 /* scan lines per pixel for filled areas */
 
 typedef struct canvas {
     gd_ctx *ctx;
@@ -147,7 +147,7 @@ static void line(canvas *c, const gd_drawing *s, const double *xy)
     lay(c, 1);
 }
 
-/* Adds to a row of the mask the part of each pixel between x0 and x1. */
+/* Adds to a row of the mask the coverage of each pixel between x0 and x1. */
 static void span(canvas *c, int y, double x0, double x1, double weight)
 {
     x0 = clamp(x0, 0, c->width);
@@ -173,7 +173,7 @@ static double next_crossing(const double *xy, size_t points, double scale, doubl
     return best;
 }
 
-/* Even-odd filling, four scan lines a pixel, exact along x. */
+/* Even-odd filling, four scan lines per pixel, exact along x. */
 static void area(canvas *c, const double *xy, size_t points, double opacity)
 {
     double top = INFINITY, bottom = -INFINITY;

@@ -19,7 +19,7 @@ gd_status gd_plot_check_path(gd_ctx *ctx, const char *path)
     return gd_fail(ctx, GD_ARGUMENT, "%s: a picture ends in .svg, .png or .pdf", path);
 }
 
-/* Letters that are drawn as numbers are said once, with the first of them. */
+/* Warns once about letters that are drawn as numbers, with the first of them. */
 static void warn_of_letters(const gd_picture *picture, const char *path)
 {
     const char *all = picture->text.data, *end = all ? all + picture->text.used : NULL;

@@ -32,7 +32,7 @@ static bool inside(const gd_plot *p, const double *at)
            at[1] >= p->axis[1].to;
 }
 
-/* The part of a segment inside the frame (Liang and Barsky 1984); false if there is none. */
+/* The segment clipped to the frame (Liang and Barsky 1984); false if there is none. */
 static bool clip(const gd_plot *p, double a[2], double b[2])
 {
     double low[2] = {p->axis[0].from, p->axis[1].to}, high[2] = {p->axis[0].to, p->axis[1].from};
@@ -188,7 +188,7 @@ static void draw_bars(gd_plot *p, const gd_series *s, int along)
     }
 }
 
-/* How many points lie in each cell of the frame. */
+/* The number of points in each cell of the frame. */
 static uint32_t *count_cells(gd_plot *p, const gd_series *s, int columns, int rows, uint32_t *most)
 {
     uint32_t *cell = gd__calloc(p->ctx, (size_t)columns * (size_t)rows * sizeof *cell);
@@ -204,7 +204,7 @@ static uint32_t *count_cells(gd_plot *p, const gd_series *s, int columns, int ro
     return cell;
 }
 
-/* Too many points to draw each: the logarithm of how many lie in a cell is how dark it is. */
+/* Too many points to draw each: the darkness of a cell is the logarithm of its count. */
 static void draw_density(gd_plot *p, const gd_series *s)
 {
     int columns = (int)((p->axis[0].to - p->axis[0].from) / CELL) + 1,
@@ -290,7 +290,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Levels at quantiles of the values, denser where they are low: the lines spread over the whole area. */
+/* Levels at quantiles of the values, denser where they are low: so that lines cover the whole area. */
 static void draw_contours(gd_plot *p, const gd_series *s)
 {
     double *sorted = gd__alloc_array(p->ctx, s->count2, sizeof *sorted);

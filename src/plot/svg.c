@@ -1,4 +1,4 @@
-/* Writing a picture as SVG: one element a shape, colours in a style sheet with a dark variant. */
+/* Writing a picture as SVG: one element per shape, colours in a style sheet with a dark variant. */
 #include "plot/picture.h"
 #include "base/text/number.h"
 
@@ -32,7 +32,7 @@ static void points(gd_text *out, const double *xy, size_t count)
     }
 }
 
-/* Text for XML: what it reserves is escaped, what it forbids is dropped or replaced. */
+/* Text for XML: reserved characters are escaped, forbidden ones dropped or replaced. */
 static void escaped(gd_text *out, const char *text)
 {
     for (const char *s = text; *s;) {
@@ -137,7 +137,7 @@ static void text(gd_text *out, const gd_drawing *s, const double *xy, const char
     gd__text_add(out, "</text>\n");
 }
 
-/* One rule an ink: letters, areas and discs are filled with it, lines and rings drawn. */
+/* One rule per ink: letters, areas and discs are filled with it, lines and rings drawn. */
 static void ink_rules(gd_text *out, const bool *used, bool dark)
 {
     for (int i = 0; i < GD_INK_COUNT; i++) {

@@ -1,4 +1,4 @@
-/* Where an axis has its numbers. */
+/* Ticks of an axis. */
 #include "plot/plot_internal.h"
 #include "base/text/number.h"
 
@@ -18,7 +18,7 @@ static double round_step(double rough)
     return power * (ratio <= 1.4 ? 1 : ratio <= 3 ? 2 : ratio <= 7 ? 5 : 10);
 }
 
-/* Without an exponent where that is short; the exponent without its zeros. */
+/* Without an exponent if that is short; the exponent without its zeros. */
 static void plain_label(char out[32], double value, int digits)
 {
     char text[32];

@@ -26,7 +26,7 @@ static gd_status add_constraint(gd_ctx *ctx, gd_constraints *c, gd_constraint it
     return GD_OK;
 }
 
-/* An operator that says otherwise than its option: what to write. */
+/* An operator that contradicts its option: the error says what to write. */
 static gd_status contradicts(const gd_problem *p, const gd_expr *e, const char *option, const char *text,
                              const gd_expr_relation *r)
 {
@@ -80,7 +80,7 @@ static gd_status try_once(const gd_problem *p, gd_expr *e, const char *option, c
     return status;
 }
 
-/* One relation of a text, or all of a text that has none. */
+/* One relation of a text, or a text without relations. */
 static gd_status read_part(gd_problem *p, const char *option, const char *text, gd_expr_relation *r, int part)
 {
     gd_expr *e = gd__problem_relation(p, option, text, part, r);
@@ -156,7 +156,7 @@ gd_tensor *gd__constraints_values(const gd_problem *p, const gd_constraints *c)
     return all;
 }
 
-/* ---- as they are at the end ---- */
+/* ---- values at the end ---- */
 
 static double violation_of(const gd_constraint_state *f)
 {

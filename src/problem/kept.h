@@ -1,4 +1,4 @@
-/* The parameters of the lowest loss so far, of a run whose steps are taken as they are: for --out, should the last point have none. */
+/* The parameters of the lowest loss so far, of a run without a line search: for --out, if the last point has no finite loss. */
 #ifndef GD_PROBLEM_KEPT_H
 #define GD_PROBLEM_KEPT_H
 
@@ -12,7 +12,7 @@ typedef struct gd_kept {
 
 /* Begins with the parameters where they are; gd__kept_stop also after a failure. */
 GD_NODISCARD gd_status gd__kept_start(gd_kept *k, const gd_problem *p);
-/* After a step: the loss is that of the point where it began.  Nothing where it was not started. */
+/* After a step: the loss is that of the point where it began.  Does nothing if not started. */
 GD_NODISCARD gd_status gd__kept_step(gd_kept *k, const gd_problem *p, double loss);
 void gd__kept_stop(gd_kept *k, const gd_problem *p);
 

@@ -100,7 +100,7 @@ static gd_expr_name_kind kind_of(const void *user, const char *name)
     return GD_EXPR_NAME_CONSTANT;
 }
 
-/* A text that could not be read: which names there are, and how to give more. */
+/* The error about a text that cannot be parsed: lists the names, and how to define more. */
 static gd_expr *advise(const gd_problem *p, const char *option, gd_expr *e)
 {
     gd_expr_advice advice = {

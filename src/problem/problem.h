@@ -1,4 +1,4 @@
-/* A problem for the solvers, from text: an expression in parameters and data, constraints, bounds, rows that processes share.
+/* A problem for the solvers, from text: an expression in parameters and data, constraints, bounds, rows of several processes.
  *
  *     gd_problem_spec spec = {.expression = "(x-a)^2", .params = &params, .data = &data, .dtype = GD_F64, .device = cpu};
  *     gd_problem p;
@@ -21,27 +21,28 @@ typedef enum gd_gradients {
     GD_GRADIENTS_NONE         /* losses are all there is */
 } gd_gradients;
 
-/* What a problem is made of.  Everything is borrowed until gd__problem_close; a list of texts that is NULL is empty. */
+/* The description of a problem. Everything is borrowed until gd__problem_close; a list of texts that is NULL is empty. */
 typedef struct gd_problem_spec {
     const char *expression;
-    const char *definitions;                 /* read before each expression; NULL: none */
-    const char *definitions_file;            /* where they come from, for errors; NULL: nowhere */
-    const gd_words *params, *data;           /* "NAME=VALUE" (table/value.h) */
-    bool params_are_all;                     /* no further parameter can be given: errors do not advise one */
+    const char *definitions;       /* read before each expression; NULL: none */
+    const char *definitions_file;  /* their source, for errors; NULL: none */
+    const gd_words *params, *data; /* "NAME=VALUE" (table/value.h) */
+    bool params_are_all;           /* no further parameter can be given: errors do not suggest one */
     const gd_words *equal, *below, *subject; /* constraints (constraints.h) */
     const gd_words *bounds;                  /* "0<x<1" (table/bound.h) */
     gd_dtype dtype;
     gd_device *device;
-    gd_csv_options csv; /* how @file.csv is read */
+    gd_csv_options csv; /* options for reading @file.csv */
     gd_gradients gradients;
-    bool (*interrupted)(void *user); /* asked before each value: true ends it with INTERRUPTED; NULL: never */
+    bool (*interrupted)(
+        void *user); /* called before each value: true ends it with INTERRUPTED; NULL: never */
     void *user;
 } gd_problem_spec;
 
 typedef struct gd_constraint {
     gd_expr *expr;      /* whose value is to be 0, or at most 0 */
-    const char *option; /* the list that gave it: "equal", "below", "subject"; static */
-    char *text;         /* as it was written */
+    const char *option; /* the list of its text: "equal", "below", "subject"; static */
+    char *text;         /* its text */
 } gd_constraint;
 
 typedef struct gd_constraints {
@@ -72,7 +73,7 @@ void gd__problem_close(gd_problem *p);
 /* An expression in the names of the problem, with its definitions.  option: the list that has the text, for errors; NULL: it is the
  * expression itself.  New; NULL with the error recorded. */
 gd_expr *gd__problem_expression(const gd_problem *p, const char *option, const char *text);
-/* A relation, as gd__expr_parse_relation has it. */
+/* A relation, as in gd__expr_parse_relation. */
 gd_expr *gd__problem_relation(const gd_problem *p, const char *option, const char *text, int part,
                               gd_expr_relation *out);
 /* ARGUMENT: a parameter or datum that neither the expression nor a constraint has. */
@@ -90,9 +91,9 @@ gd_tensor *gd__problem_loss(gd_problem *p);
 
 /* The objective with its constraints and rows; it borrows p. */
 gd_objective gd__problem_objective(gd_problem *p);
-/* The chain "nlp" under constraints that it serves; NULL, without an error, where it does not.  Static. */
+/* The chain "nlp" if it suits the constraints; NULL, without an error, if it does not.  Static. */
 GD_NODISCARD gd_status gd__problem_choose_chain(gd_problem *p, const char **chain);
-/* Puts around *chain what gradients, constraints, starts (more than 1) and bounds of the problem need; `steps` is the budget of each
+/* Wraps *chain in links for gradients, constraints, starts (more than 1) and bounds of the problem; `steps` is the budget of each
  * start.  *chain is consumed, and on failure NULL or to be released. */
 GD_NODISCARD gd_status gd__problem_restrict(gd_problem *p, int64_t starts, int64_t steps, gd_link **chain);
 static inline bool gd__problem_is_constrained(const gd_problem *p)

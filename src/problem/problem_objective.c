@@ -1,4 +1,4 @@
-/* A problem as the solvers have it: objective, and the chain with what bounds and constraints need; see problem.h. */
+/* A problem for the solvers: objective, and the chain with links for bounds and constraints; see problem.h. */
 #include "problem/problem.h"
 
 #include "gradus/solve.h"
@@ -21,7 +21,7 @@ static gd_tensor *value_of(void *user)
     return NULL;
 }
 
-/* The same as a number, for links that may not have more. */
+/* The same as a number, for links that need one number. */
 static gd_status number_of(void *user, double *loss)
 {
     gd_problem *p = user;

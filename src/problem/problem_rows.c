@@ -32,7 +32,7 @@ void gd__problem_rows_close(gd_problem_rows *g)
     *g = (gd_problem_rows){0};
 }
 
-/* ---- what is cut ---- */
+/* ---- cutting ---- */
 
 static gd_status cut(gd_problem_rows *g, const char *name)
 {
@@ -62,7 +62,7 @@ static gd_status read_again(gd_problem_rows *g)
     return g->expr ? GD_OK : gd_error(p->ctx);
 }
 
-/* ---- what it means ---- */
+/* ---- sum or mean ---- */
 
 /* A row has one residual. */
 static double loss_number(gd_tensor *value, bool residuals)
@@ -72,7 +72,7 @@ static double loss_number(gd_tensor *value, bool residuals)
     return loss ? gd_item(loss) : NAN;
 }
 
-/* Is the loss of all rows the sum of those of the microbatches, or their mean?  It is asked where the parameters start. */
+/* Is the loss of all rows the sum of those of the microbatches, or their mean?  Tested at the start of the parameters. */
 static gd_status find_meaning(gd_problem_rows *g)
 {
     gd_problem *p = g->problem;

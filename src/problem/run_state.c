@@ -1,9 +1,9 @@
 /* Runs that are resumed later; see run_state.h.
  *
- *   expression           meta: what was minimised, as it was written
- *   chain                meta: by which chain, as it was written
- *   parameter/NAME       where the last step ended
- *   optimizer/...        as gd_optimizer_pack has it */
+ *   expression           meta: the text of the expression
+ *   chain                meta: the text of the chain
+ *   parameter/NAME       values after the last step
+ *   optimizer/...        as in gd_optimizer_pack */
 #include "problem/run_state.h"
 #include "base/spelling.h"
 
@@ -63,7 +63,7 @@ static const char *kind_of(const gd_archive *archive)
     return "something else";
 }
 
-/* All of them are there, before one is changed. */
+/* Checks that all exist before one is changed. */
 static gd_status check_file(const gd_problem *p, const gd_archive *archive, const char *expression,
                             const char *path)
 {

@@ -2,9 +2,9 @@
  *
  *   gd__kernel_for --> built in? --> compiled before, in this context? --> on disk? --> compile, load, keep
  *
- * Nothing here is needed for a result: whatever goes wrong leaves a note for gd__kernel_trouble, and the pass is
- * interpreted.  Every kernel must agree with the interpreter on a sample before it is used, so that neither a hash that
- * meets another nor a compiler that takes liberties with numbers can change a result. */
+ * No result depends on this file: a failure leaves a note for gd__kernel_trouble, and the pass is interpreted.
+ * Every kernel must agree with the interpreter on a sample before it is used, so that neither a hash collision
+ * nor a compiler that changes arithmetic can change a result. */
 #include "base/vmath.h"
 #include "base/text/number.h"
 #include "tensor/item.h"
@@ -31,10 +31,9 @@
 #include <cpuid.h>
 #endif
 
-#define PATIENCE 20            /* seconds for one compilation */
-#define NUMBERED "gd_kernel%d" /* functions of a library with several */
-#define MOST_FAILURES \
-    4 /* sources that a compiler fails for, if it never did well, before it is not asked again */
+#define PATIENCE      20            /* seconds for one compilation */
+#define NUMBERED      "gd_kernel%d" /* functions of a library with several */
+#define MOST_FAILURES 4 /* failed sources after which a compiler that never succeeded is not used again */
 
 extern char **environ;
 
@@ -87,7 +86,7 @@ const char *gd__kernel_trouble(gd_ctx *ctx)
     return all ? all->trouble : "";
 }
 
-/* ---- agreeing with the interpreter ---- */
+/* ---- comparison with the interpreter ---- */
 
 #define SAMPLE 53 /* three times sixteen lanes and a rest */
 
@@ -111,7 +110,7 @@ static void fill_sample(const gd_program *p, sample *s)
     uint64_t state = 1;
     for (int k = 0; k < p->arrays; k++) {
         s->array[k] = s->data[k];
-        if (p->array[k].dtype == GD_U8) { /* any bytes will do, but the scale */
+        if (p->array[k].dtype == GD_U8) { /* any bytes will do, except for the scale */
             for (int i = 0; i < SAMPLE * (int)sizeof(double); i++) s->data[k][i] = (char)(37 * i + k);
             s->array[k] += sizeof(float);
             gd__set_float_item(s->data[k], GD_F32, 0, 0.75 + k);
@@ -132,7 +131,7 @@ static bool agrees(const gd_program *p, const gd_pass *pass, gd_kernel_fn fn)
     double scalar[GD_MAX_UNIFORMS + GD_MAX_INSTRS + 3 * GD_MAX_ARRAYS];
     uint64_t state = 2;
     for (int k = 0; k < pass->used_count; k++) scalar[k] = sample_value(&state);
-    for (int k = 0; k < pass->chances; k++) /* arrays may share theirs */
+    for (int k = 0; k < pass->chances; k++) /* arrays may share a key */
         scalar[gd__chances_at(pass) + k] = (p->array[pass->chance[k]].chance % 39 + 1) / 40.0;
     fill_sample(p, &ours);
     fill_sample(p, &theirs);
@@ -192,8 +191,8 @@ static const char *const flags[] = {
 #endif
 };
 #define FLAGS (sizeof flags / sizeof *flags)
-/* The compiler asks the processor itself, so it knows nothing of an emulator that this process runs in (valgrind) or of a system
- * that does not save these registers. */
+/* The compiler queries the processor itself, so it does not know of an emulator around this process (valgrind) or of a system that does
+ * not save these registers. */
 #define NARROW "-mno-avx512f"
 
 static bool is_narrow(void)
@@ -274,7 +273,7 @@ static bool find_compiler(const gd_ctx *ctx, kernels *all)
     return true;
 }
 
-/* Starts a program in a process group of its own, with nothing to read and nowhere to write. */
+/* Starts a program in its own process group, without input and output. */
 static int start(const char *path, char *const *arguments, pid_t *pid)
 {
     posix_spawn_file_actions_t files;
@@ -303,8 +302,8 @@ static int start(const char *path, char *const *arguments, pid_t *pid)
     return error;
 }
 
-/* Waits for the process; NULL when it did its work, else what happened.  Where the program reaps or ignores children
- * behind our back there is no status: the output then shows. */
+/* Waits for the process; NULL on success, else what happened. If the host program reaps or ignores children, there is no
+ * status: then the output decides. */
 static const char *wait_for(pid_t pid)
 {
     struct timespec from, now, pause = {.tv_nsec = 500000};
@@ -383,13 +382,13 @@ static bool find_one(order *o)
     return symbol && (!o->p || agrees(o->p, o->pass, o->fn));
 }
 
-/* Loads the checked copy of a file; false when there is none, or none that is right. */
+/* Loads the checked copy of a file; false if there is no valid one. */
 static bool load(order *o, const gd_cache *cache, const char *name)
 {
     int copy = gd__cache_copy(cache, name, &o->key);
     if (copy < 0) return note(o->all, "cannot read back %s/%s", cache->path, name);
     o->handle = gd__load_library(copy, (uint64_t[]){o->key.a, o->key.b});
-    close(copy); /* what is loaded stays */
+    close(copy); /* loaded code stays */
     if (!o->handle) {
         const char *why = dlerror();
         return note(o->all, "cannot load a compiled program: %s", why ? why : "?");
@@ -415,8 +414,8 @@ static bool write_source(order *o, int fd, const char *path)
     return left ? note(o->all, "cannot write %s: %s", path, strerror(errno)) : true;
 }
 
-/* Compiles in the folder; gives the name of the result there, "" where there is none.  Apart, so that its paths are off the stack
- * when the result is compared with the interpreter, which takes most of GD_STEP_STACK. */
+/* Compiles in the folder; gives the name of the result there, "" if there is none.  A separate function, so that its paths are off the
+ * stack when the result is compared with the interpreter, which takes most of GD_STEP_STACK. */
 __attribute__((noinline)) static bool compile_in(order *o, const gd_cache *cache, char name[NAME_MAX + 1])
 {
     char source[GD_PATH + 16], object[GD_PATH + 24];
@@ -435,7 +434,7 @@ __attribute__((noinline)) static bool compile_in(order *o, const gd_cache *cache
     return done;
 }
 
-/* Loads what was compiled and only then gives it its name in the folder. */
+/* Loads the compiled object and only then renames it in the folder. */
 static bool make(order *o, const gd_cache *cache)
 {
     char name[NAME_MAX + 1] = "";
@@ -444,7 +443,7 @@ static bool make(order *o, const gd_cache *cache)
     return done;
 }
 
-/* From disk, or compiled there; without a folder that is safe and works, compiled in one that is deleted at once. */
+/* From disk, or compiled there; without a safe folder, compiled in a temporary one. */
 static bool obtain(order *o)
 {
     gd_cache cache;
@@ -490,8 +489,8 @@ static void name_file(order *o)
              (unsigned long long)o->key.b);
 }
 
-/* Takes the source.  A compiler that fails for one source may do well for others, so a failure is that kernel's; only one that
- * never did well is given up. */
+/* Consumes the source. A compiler that fails for one source may succeed for others, so a failure affects that kernel only; a compiler
+ * that never succeeded is given up. */
 static void keep(order *o, uint64_t hash, char *source, bool done)
 {
     kernels *all = o->all;

@@ -1,4 +1,4 @@
-/* How a backend writes kernels: the words the emitter puts programs together from, and what a launch gives a kernel.
+/* How a backend writes kernels: text fragments for the emitter, and the arguments of a launch.
  *
  * A kernel runs one pass over a table of tensors.  Its only argument is a gd_table_launch, called L; a block works on one
  * chunk of one member at a time, a thread on a few neighbouring elements:
@@ -12,18 +12,17 @@
  *     join                      a reduction of the block, into L.partial
  *   tail
  *
- * What a pass reads of a coarser space it looks up for each of its elements (look).  One that reduces along axes walks over
- * tiles instead (gd_table_tile): `lanes` of a block's threads stand side by side in a row, groups of them in different rows.
+ * Values of a coarser space are looked up for each element (look).  One that reduces along axes walks over
+ * tiles instead (gd_table_tile): `lanes` of a block's threads work side by side on a row, groups of them on different rows.
  *
  *   tile_head                   as head; c is a tile
- *     lanes                     where a thread stands, l, and the column it begins with
+ *     lanes                     the position of a thread, l, and its first column
  *     rows                      over the rows of the tile, a row per group; take and so on as above
- *       join_row                what a row adds up to, into L.along
- *     join_column               what a column does, into L.along
+ *       join_row                the sum of a row, into L.along
+ *     join_column               the sum of a column, into L.along
  *   tail
  *
- * A backend that brings a dialect also has program and launch in its table; one that has neither gets its programs from the
- * interpreter. */
+ * A backend with a dialect also has program and launch in its table; without them, its programs are interpreted. */
 #ifndef GD_PROGRAM_DIALECT_H
 #define GD_PROGRAM_DIALECT_H
 
@@ -35,25 +34,25 @@
 typedef struct gd_dialect {
     const char *type[GD_DIALECT_TYPES];   /* of values */
     const char *suffix[GD_DIALECT_TYPES]; /* of functions and constants */
-    const char *own; /* before the names of functions that are the library's own; NULL: nothing */
+    const char *own;                      /* prefix of the names of the library's own functions; NULL: none */
     const char *memory[GD_DIALECT_DTYPES]; /* elements of an array */
     const char *load[GD_DIALECT_DTYPES];   /* an element, %s, as f32 or f64; not of codes */
     const char *store[GD_DIALECT_DTYPES];  /* a value, %s, as an element; not of codes */
     const char *const *prelude;            /* lines before every kernel, NULL-terminated */
     const char *const *joins;              /* lines before them in the source of join_chunks and join_all */
     const char *const *codes;              /* lines after base/narrow.h in kernels that read or write codes */
-    const char *codes_begin;               /* what such a kernel begins with */
+    const char *codes_begin;               /* the beginning of such a kernel */
     const char *value;                     /* %s, %s: "signed" or "positive", a code; as f32 */
     const char *head;                      /* of the function %s; %s: codes_begin, or nothing */
     const char *loop;                      /* its four %s are the width */
-    /* Passes that write codes: threads that share a block stay together, `left` may be negative, and what is read of the
-     * next piece is on its way while one is worked on. */
+    /* Passes that write codes: threads that share a block stay together, `left` may be negative, and the next piece is
+     * prefetched while one is processed. */
     const char *coded_width; /* elements of a thread in such passes */
     const char *even;        /* %s, %d: width, number of an array: and it may be moved in whole pieces */
     const char *ahead;       /* opens what reads the piece at i; its three %s are the width */
-    const char *room_ahead; /* %s, %s, %d: memory word, width, number of an array: what is read of it ahead */
-    const char *take_ahead; /* %d: number of the array twice */
-    const char *arrive;     /* the same: what was read ahead becomes elements */
+    const char *room_ahead;  /* %s, %s, %d: memory word, width, number of an array: its prefetched value */
+    const char *take_ahead;  /* %d: number of the array twice */
+    const char *arrive;      /* the same: converts prefetched values to elements */
     const char *begin_ahead; /* closes it and reads a thread's first piece; %s: width */
     const char *coded_loop;  /* its four %s are the width */
     const char *go_ahead;    /* reads the next piece; %s: width */
@@ -73,9 +72,9 @@ typedef struct gd_dialect {
     const char *join_column;              /* %s, %d: the same; number, sums, number */
 } gd_dialect;
 
-/* ---- what kernels get ---- */
+/* ---- arguments of kernels ---- */
 
-#define GD_LAUNCH_COMMON 96  /* most uniform values that go with a launch */
+#define GD_LAUNCH_COMMON 96  /* uniform values in a launch, at most */
 #define GD_DEVICE_TABLES 16  /* most tables whose reductions are joined on the device */
 #define GD_TILE_LANES    32  /* most threads in a row of a tile */
 #define GD_THREADS       256 /* of a block */
@@ -112,7 +111,7 @@ typedef struct gd_join_launch {
     int max;
 } gd_join_launch;
 
-/* Where partial results of a member lie: [others, steps, columns] from `at` on. */
+/* Positions of partial results of a member: [others, steps, columns] from `at` on. */
 typedef struct gd_along_place {
     int64_t at, columns, steps;
 } gd_along_place;

@@ -1,6 +1,6 @@
 /* The interpreter's loops, and facts of instructions.
  *
- * What each element instruction computes is said once, in its row of tensor/ops.def, which becomes C in the interpreter and in
+ * Each element instruction is defined once, in its row of tensor/ops.def, which becomes C in the interpreter and in
  * gd__program_uniforms, and text in emitted source. */
 #ifndef GD_PROGRAM_ELEMENT_H
 #define GD_PROGRAM_ELEMENT_H
@@ -18,7 +18,7 @@ enum { GD_ELEMENT_F32, GD_ELEMENT_F64, GD_ELEMENT_TYPES };
 /* As operators' own loops; f is not read. */
 typedef gd_vec_fn gd_block_fn;
 typedef void (*gd_block_convert_fn)(void *to, const void *from, int64_t n);
-/* The same to halves, rounded by chance: element i is number first + i of its tensor; by the lower bits where `second`. */
+/* The same to 16 bits, with stochastic rounding: element i is number first + i of its tensor; by the lower bits where `second`. */
 typedef void (*gd_block_chance_fn)(void *to, const void *from, int64_t n, double drawn, int64_t first,
                                    bool second);
 /* Codes of one block: to numbers of the compute type; from f32, with their scale. */
@@ -28,7 +28,7 @@ typedef void (*gd_block_reduce_fn)(void *lanes, const void *x, int64_t n);
 /* Numbers first, first + 1, ... of a stream, first being even; o has room for an even number of them. */
 typedef void (*gd_block_random_fn)(void *o, const gd_stream *stream, int64_t first, int64_t n);
 
-/* One result a row of n, in sixteen lanes; to out[0], out[step], ...  x has room for sixteen more. */
+/* One result per row of n, in sixteen lanes; to out[0], out[step], ...  x has room for sixteen more. */
 typedef void (*gd_block_rows_fn)(double *out, int64_t step, const void *x, int64_t rows, int64_t n);
 /* Joins every row to the one result of all; result and x have room for sixteen more. */
 typedef void (*gd_block_columns_fn)(void *result, const void *x, int64_t rows, int64_t n);
@@ -41,8 +41,8 @@ typedef void (*gd_block_spread_fn)(void *to, const void *from, int64_t columns, 
 
 typedef struct gd_block_table {
     const gd_vec_table *vec; /* operators' loops */
-    /* what they do not have: results that are numbers where operators' are bool, operands where those have settings, and
-     * the C library's functions; NULL: the operator's */
+    /* loops that operators lack: numbers where operators return bool, operands where those have settings, and the C library's
+     * functions; NULL: the operator's */
     gd_block_fn op[GD_ELEMENT_TYPES][GD_I_COUNT];
     gd_block_convert_fn load[GD_ELEMENT_TYPES][GD_ELEMENT_DTYPES];
     gd_block_convert_fn store[GD_ELEMENT_TYPES][GD_ELEMENT_DTYPES];
@@ -66,7 +66,7 @@ gd_block_fn gd__block_op(const gd_block_table *table, int type, unsigned op, boo
 
 const char *gd__opcode_name(unsigned op);
 int gd__opcode_operands(unsigned op);
-/* The instruction that computes an element-wise operator, its settings being operands behind the inputs; -1: there is none. */
+/* The instruction that computes an element-wise operator, its settings being operands after the inputs; -1: there is none. */
 int gd__opcode_of(gd_op_id op);
 
 /* Reads an array. */

@@ -2,17 +2,17 @@
  *
  *   void NAME(int64_t start, int64_t n, char *const *array, const double *scalar, double *out)
  *   {
- *       const float *restrict a0 = (const float *)array[0];     arrays that the pass touches
+ *       const float *restrict a0 = (const float *)array[0];     arrays of the pass
  *       const float s0 = (float)scalar[0];                      uniform values, in the compute type
  *       for (int64_t i = 0; i < n; i++) {
- *           const float v0 = a0[i];                             one line an instruction; vector code after the compiler
+ *           const float v0 = a0[i];                             one line per instruction; vector code after the compiler
  *           ...
  *
- * Arrays of codes (base/narrow.h) are worked on block by block: their numbers go into a buffer y0, the loop runs over the block,
- * and what it left in the buffer becomes codes again.  Memory is still walked over once.
+ * Arrays of codes (base/narrow.h) are processed block by block: their numbers go into a buffer y0, the loop runs over the block,
+ * and the buffer is encoded again. Memory is still read once.
  *
- * Values are numbered in the order of the pass, so that equal kernels have equal text whatever program they come from.
- * The walk over instructions is the same for all languages; a dialect says how types, loads and stores are written. */
+ * Values are numbered in the order of the pass, so that equal kernels of different programs have equal text.
+ * The walk over instructions is the same for all languages; a dialect defines how types, loads and stores are written. */
 #include "program/emit.h"
 #include "base/text/ascii.h"
 
@@ -336,7 +336,7 @@ static void put_lane_loops(const gd_pass_walk *w)
     put_results(w);
 }
 
-/* A block of codes after the other, or what is left of one. */
+/* One block of codes after the other, or the rest of one. */
 static void put_block_loops(gd_pass_walk *w)
 {
     uint32_t coded = 0;
@@ -451,8 +451,8 @@ uint64_t gd__program_hash(const gd_program *p, const gd_pass *pass)
 
 /* ---- the prelude ---- */
 
-/* Names used by expressions.  Functions of the C library have different names here, so that the compiler does not replace
- * them by what it holds for equal: pow(x, 2) must be what the interpreter's call gives. */
+/* Names used by expressions.  Functions of the C library have different names here, so that the compiler does not replace them by
+ * equivalents: pow(x, 2) must be what the interpreter's call gives. */
 static const char *const c_names[] = {
     "#define infinity_f32 __builtin_inff()", "#define infinity_f64 __builtin_inf()",
     "#define nan_f32 __builtin_nanf(\"\")", "#define nan_f64 __builtin_nan(\"\")",
@@ -462,7 +462,7 @@ static const char *const c_names[] = {
     "double tanh_f64(double) __asm__(\"tanh\");", "double pow_f64(double, double) __asm__(\"pow\");",
     "#ifdef __clang__", "#define INDEPENDENT", "#define SIDE_BY_SIDE", "#else",
     "#define INDEPENDENT _Pragma(\"GCC ivdep\")",
-    /* unrolled, lanes of several sums become no vectors: ten times slower */
+    /* unrolled, lanes of several sums are not vectorised: ten times slower */
     "#define SIDE_BY_SIDE _Pragma(\"GCC unroll 1\")", "#endif", "#define NO_VECTOR __asm__ volatile(\"\")",
     "", 0};
 

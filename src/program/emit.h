@@ -1,4 +1,4 @@
-/* What the emitters of C and of table kernels share: the walk over the instructions of a pass, and its words. */
+/* Common code of the emitters of C and of table kernels: the walk over the instructions of a pass, and its words. */
 #ifndef GD_PROGRAM_EMIT_H
 #define GD_PROGRAM_EMIT_H
 
@@ -28,11 +28,11 @@ void gd__write_operand(const gd_pass_walk *w, int32_t instr, char *word);
 void gd__write_expression(const gd_pass_walk *w, unsigned op, char (*operand)[GD_WORD], char *line);
 /* Joins the value `from` to `to`: adds them, or finds the larger one. */
 void gd__write_joined(const gd_pass_walk *w, bool adds, const char *to, const char *from, char *line);
-/* What a reduction begins with, as a literal. */
+/* The initial value of a reduction, as a literal. */
 void gd__write_nothing(const gd_pass_walk *w, bool adds, char *word);
 bool gd__walk_sums(const gd_pass_walk *w, int r); /* does the r-th reduction of the pass add? */
 /* The lines that compute the values of element `at`, and those that store them.  Codes are not stored but left as f32 in yK[],
- * rounding by chance takes the key zK of its gd__noise_number and the number start + at. */
+ * stochastic rounding uses the key zK of its gd__noise_number and the number start + at. */
 void gd__put_values(const gd_pass_walk *w, const char *indent, const char *at);
 void gd__put_stores(const gd_pass_walk *w, const char *indent, const char *at);
 /* The name of an array's elements in memory. */
@@ -40,7 +40,7 @@ const char *gd__memory_word(const gd_pass_walk *w, int array);
 /* Is an array one of codes?  Is one of these? */
 bool gd__is_coded(const gd_pass_walk *w, int array);
 bool gd__has_codes(const gd_pass_walk *w, uint32_t arrays);
-/* Whose key an array is rounded with: that of the first of the pass that has the same. */
+/* The owner of the rounding key of an array: that of the first of the pass that has the same. */
 int gd__noise_number(const gd_pass_walk *w, int array);
 /* "signed" or "positive". */
 const char *gd__code_kind(const gd_pass_walk *w, int array);

@@ -6,7 +6,7 @@
 #include "narrow_text.h" /* base/narrow.h and base/rng.h, made by cmake/EmbedText.cmake */
 #include "rng_text.h"
 
-/* Where the uniform values that a pass needs come from. */
+/* Sources of the uniform values of a pass. */
 typedef enum origin {
     NOWHERE, /* not needed, or a constant: written as a number */
     HOST,    /* the same for all tensors and known before the launch: in L.common */
@@ -122,7 +122,7 @@ static void put_uniforms(const gd_pass_walk *w, int common)
 
 static bool is_view(const gd_pass_walk *w, int k) { return w->pass->views >> k & 1; }
 
-/* Arrays in memory that the pass reads or writes; what it adds up along axes it only computes. */
+/* Arrays in memory that the pass reads or writes; sums along axes are only computed. */
 static bool is_piece(const gd_pass_walk *w, int k)
 {
     uint32_t touched = w->pass->loads | (w->pass->sums ? 0 : w->pass->stores);
@@ -251,7 +251,7 @@ static void put_arrived(const gd_pass_walk *w, const char *width)
     gd__text_put(w->out, w->d->go_ahead, width);
 }
 
-/* The elements of every array that the pass reads, and room for what it writes. */
+/* The elements of every array that the pass reads, and memory for its results. */
 static void put_taken(const gd_pass_walk *w, const char *width)
 {
     const gd_program *p = w->p;
@@ -323,7 +323,8 @@ static void put_piece_loop(const gd_pass_walk *w)
     gd__put_stores(w, "                ", "k");
     put_joined(w);
     gd__text_put(w->out, "            }\n");
-    for (int coded = 0; coded < 2; coded++) /* codes at the end, when others need no registers any more */
+    for (int coded = 0; coded < 2;
+         coded++) /* codes at the end, when other values are no longer in registers */
         for (int k = 0; k < w->p->arrays; k++) {
             if (!(w->pass->stores >> k & 1) || gd__is_coded(w, k) != coded) continue;
             if (coded) put_codes(w, k, width);

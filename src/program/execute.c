@@ -21,7 +21,7 @@ bool gd__exec_by_host(const gd_exec *x) { return on_cpu(x) || !x->device->backen
 
 /* ---- making ---- */
 
-/* Not where a reduction was put off to a later pass. */
+/* Not if a reduction was deferred to a later pass. */
 static bool does_something(const gd_pass *pass) { return pass->last || pass->stores || pass->reductions; }
 
 gd_status gd__exec_passes(gd_exec *x, bool interpret)
@@ -201,7 +201,7 @@ static bool reduce_alike(const gd_program *p, const gd_program *q)
     return same;
 }
 
-/* Tables whose programs have different sums before it meet in the same pass all the same. */
+/* Tables whose programs have different earlier sums must still reach it in the same pass. */
 void gd__execs_align(gd_exec_set *set)
 {
     for (int i = 1; i < set->tables; i++)
@@ -259,7 +259,7 @@ typedef struct pass_run {
     _Atomic int64_t next; /* the one that is next */
 } pass_run;
 
-/* Where a chunk's elements lie: what memory does not hold so is made in the buffer. */
+/* Addresses of a chunk's elements: values not in memory are computed into the buffer. */
 static char *const *place_arrays(const pass_run *r, const gd_chunk *chunk, const double *scalar, char *buffer,
                                  char *const *operand, char **array)
 {
@@ -275,7 +275,7 @@ static char *const *place_arrays(const pass_run *r, const gd_chunk *chunk, const
     return array;
 }
 
-/* The kernel over one chunk; operand: where a pass along axes leaves what it adds up. */
+/* The kernel over one chunk; operand: where a pass along axes stores its summands. */
 static void run_kernel(const pass_run *r, const gd_chunk *chunk, char *buffer, char *const *operand,
                        double *out)
 {
@@ -320,7 +320,7 @@ static void run_task(void *arg, int64_t task)
     for (int64_t c = r->work->task[task]; c < r->work->task[task + 1]; c++) run_chunk(r, c, NULL);
 }
 
-/* Tasks of one thread after the other, where each needs a buffer of its own. */
+/* Tasks of one thread after the other, if each needs its own buffer. */
 static void run_tasks(void *arg, int64_t thread)
 {
     pass_run *r = arg;
@@ -385,8 +385,8 @@ static void fill_members(gd_exec *x, const gd_pass *pass)
     }
 }
 
-/* The uniform part of a pass.  Mostly all members have the same numbers, and the scalars of the first serve all.  Returns how far
- * those of members are apart. */
+/* The uniform values of a pass. Usually all members have the same ones, and those of the first are used for all. Returns their stride
+ * between members. */
 static int fill_scalars(gd_exec *x, const gd_pass *pass)
 {
     bool stores = pass->last && x->stores_scalars;
@@ -402,7 +402,7 @@ static int fill_scalars(gd_exec *x, const gd_pass *pass)
 
 /* ---- copies: a device that cannot run programs has them interpreted here ---- */
 
-/* Values that the executor has on the host anyway. */
+/* Values that are on the host anyway. */
 static bool is_own(const gd_array *a) { return a->kind == GD_ARRAY_RANDOM || a->kind == GD_ARRAY_SCRATCH; }
 
 static size_t bytes_of(const gd_exec *x, int i)
@@ -432,7 +432,7 @@ static extent extent_of(const gd_exec *x, int i)
 
 static char *moved(char *pointer, ptrdiff_t bytes)
 {
-    return (char *)((uintptr_t)pointer + (uintptr_t)bytes); /* of a shard the whole begins nowhere */
+    return (char *)((uintptr_t)pointer + (uintptr_t)bytes); /* a shard has no address of the whole */
 }
 
 static gd_status fetch_copies(const gd_exec *x, const gd_pass *pass, char **copy)
@@ -526,7 +526,7 @@ static double join_chunks(gd_exec *x, const gd_pass *pass, int k, int64_t first,
     return count ? p[0] : nothing(op);
 }
 
-/* The partial sums of chunks that others have run. */
+/* The partial sums of chunks of other processes. */
 static gd_status fetch_partials(gd_exec *x, int i)
 {
     int64_t count = gd__work_of(x, i)->chunks * x->pass[i].reductions;
@@ -569,7 +569,7 @@ static bool all_finite(const gd_exec *x, const gd_pass *pass)
         for (int m = 0; m < x->members; m++) {
             double value = x->reduced[m * x->p->reductions + pass->reduction[k]];
             if (!isfinite(value) && x->numel[m])
-                return false; /* the largest of no elements is no number either */
+                return false; /* the largest of no elements is not a number either */
         }
     return true;
 }
@@ -599,7 +599,7 @@ static gd_status run_pass(gd_exec *x, int i, gd_launches *list, gd_exec_run *run
     return GD_OK;
 }
 
-/* The passes of a table at a level: all that must have run before the next one. */
+/* The passes of a table at one level: all must run before the next level. */
 static gd_status run_level(gd_exec *x, int level, gd_launches *list, gd_exec_run *run)
 {
     gd_status status = GD_OK;
@@ -636,7 +636,7 @@ static gd_status join_level(gd_exec_set *set, int level, gd_launches *list)
     return any && !set->device ? join_members(set, level) : status;
 }
 
-/* Sums along axes are made by one process each. */
+/* Each sum along axes is computed by one process. */
 static gd_status agree_on_finite(const gd_exec_set *set, gd_exec_run *run)
 {
     bool sums = false;
@@ -651,7 +651,7 @@ static gd_status agree_on_finite(const gd_exec_set *set, gd_exec_run *run)
 
 /* ---- the last pass, part by part ---- */
 
-/* The only one of a table that is left, if it walks over elements and nothing but that; -1: it runs as a whole. */
+/* The last pass of a table, if it only processes elements; -1: it runs as a whole. */
 static int only_pass(const gd_exec *x)
 {
     int only = -1;
@@ -665,7 +665,7 @@ static int only_pass(const gd_exec *x)
     return plain ? only : -1;
 }
 
-/* Tasks that have something of the members that are wanted. */
+/* Tasks with elements of the requested members. */
 static void walk_on(gd_exec *x, int pass)
 {
     pass_run r = pass_of(x, pass);
@@ -708,7 +708,7 @@ static void run_parts(gd_exec_set *set, const gd_exec_run *run)
     }
 }
 
-/* Launches are collected where one device does all of them, and no other process a part. */
+/* Launches are collected where one device does all of them, and no other process takes part. */
 gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run)
 {
     if (set->tables) gd__not_recorded(set->table[0].device->ctx, "it runs a step of an optimizer");
@@ -734,7 +734,7 @@ gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run)
     return status;
 }
 
-/* A device computes the scalars that are kept for itself only: again, here. */
+/* A device computes kept scalars only for itself: repeats that here. */
 gd_status gd__exec_fetch_stored(gd_exec *x)
 {
     if (gd__exec_by_host(x) || !x->stores_scalars) return GD_OK;

@@ -1,11 +1,11 @@
-/* Executing programs: a program over a table of tensors, and sets of such tables whose reductions meet.
+/* Executing programs: a program over a table of tensors, and sets of such tables with common reductions.
  *
  *   set --> table: a program and the tensors it runs over, its members, all on one device
  *             |--> passes:  a kernel each, or the interpreter
- *             |--> chunks:  fixed pieces of members; tasks: runs of chunks worth a thread's while
+ *             |--> chunks:  fixed pieces of members; tasks: runs of chunks large enough for a thread
  *
- * Whoever owns a set says what arrays and uniform inputs mean: it fills `pointer` and `input`, runs the set, and reads
- * `stored`.  Nothing here knows where they come from.  Reductions are joined chunk by chunk, then member by member, in a fixed
+ * The owner of a set defines its arrays and uniform inputs: it fills `pointer` and `input`, runs the set, and reads
+ * `stored`.  This file does not know their origin.  Reductions are joined chunk by chunk, then member by member, in a fixed
  * order, so results do not depend on the number of threads.
  *
  * Belongs here: passes, chunks, threads, joining, tables on a device.  Does not: links, settings, state, plans. */
@@ -36,9 +36,9 @@ typedef struct gd_launches {
     int count, room;
 } gd_launches;
 
-/* Members of which other processes run other elements. */
+/* Members whose other elements are run by other processes. */
 typedef struct gd_exec_share {
-    /* Brings numbers of all processes together, each of which has those of its own elements, and 0 elsewhere. */
+    /* Joins numbers of all processes; each has those of its own elements, and 0 elsewhere. */
     gd_status (*join)(void *user, double *numbers, int64_t count);
     void *user;
 } gd_exec_share;
@@ -59,13 +59,13 @@ typedef struct gd_exec {
     double *input;   /* [members, uniforms] the same */
     double *reduced; /* [members, reductions] */
     double *scalar;  /* [members, scalar_room] */
-    double *stored;  /* [members, uniforms] what the program makes of scalars that are kept, after a run */
+    double *stored;  /* [members, uniforms] kept scalars computed by the program, after a run */
     double *value;   /* [instructions] */
     gd_uniform_list needed;
-    bool alike;        /* all members have the same inputs, and `value` has what is steady of them */
+    bool alike;        /* all members have the same inputs, and `value` has the constant ones */
     bool reduces_each; /* there are reductions of members, not only over all */
     double *partial;   /* [chunks, reductions of a pass] */
-    char *buffer;      /* [threads, buffer_bytes] what a thread makes of a chunk that is not in memory */
+    char *buffer;      /* [threads, buffer_bytes] values of a chunk that are not in memory */
     int scalar_room;
     bool stores_scalars;
     int64_t partial_room;
@@ -73,15 +73,15 @@ typedef struct gd_exec {
     double *along;     /* partial results of a pass that reduces along axes, ... */
     int64_t *along_at; /* [sums, members] ... where they begin */
     double *joined;    /* results before they are rounded */
-    char *scratch;     /* what passes leave for each other */
+    char *scratch;     /* values passed between passes */
     size_t scratch_bytes, along_places;
     int64_t along_room, joined_room;
     gd_device_table *on_device; /* NULL on the CPU and before the first run */
     const gd_exec_share
         *share; /* NULL: this process runs all elements; else, the owner's, of each member ... */
     int64_t *own_from, *own_to; /* [members] ... these, whole chunks; owned */
-    /* while the last pass runs part by part: its tasks that have run, up to which member they are wanted, how far the scalars
-     * of members are apart */
+    /* while the last pass runs part by part: its tasks that have run, up to which member they are requested, the stride of scalars
+     * between members */
     int64_t walked;
     int wanted, stride;
 } gd_exec;
@@ -94,14 +94,14 @@ typedef struct gd_exec_set {
     int *table_of, *member_of; /* [count] where each is; reductions over all go in this order */
     gd_device *device;         /* all tables are on this one, which is not the CPU; NULL: they are not */
     gd_launches launches;
-    void *graph; /* what the device remembers of the launches, when they are replayed */
+    void *graph; /* the device's record of the launches, for replays */
 } gd_exec_set;
 
 /* ---- making ---- */
 
 /* The passes of a table that has its program and device, and kernels for them unless they are to be interpreted. */
 gd_status gd__exec_passes(gd_exec *x, bool interpret);
-/* Makes it fit to run over members of these sizes: chunks and room.  numel, and size (of the program's axes, a row per member;
+/* Prepares a run over members of these sizes: chunks and memory.  numel, and size (of the program's axes, a row per member;
  * NULL where it has none), become the table's, also on failure. */
 gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel, int64_t *size);
 void gd__exec_free(gd_exec *x);
@@ -110,7 +110,7 @@ static inline bool gd__exec_runs(const gd_exec *x, int member)
 {
     return !x->share || x->own_from[member] < x->own_to[member];
 }
-/* Is a chunk run by a different process?  Those along axes are no shards of elements: their members are run whole or not at all. */
+/* Is a chunk run by a different process?  Passes along axes have no shards of elements: their members are run whole or not at all. */
 static inline bool gd__exec_is_elsewhere(const gd_exec *x, const gd_chunk *chunk)
 {
     if (!x->share) return false;
@@ -123,8 +123,8 @@ void gd__work_free(gd_ctx *ctx, gd_work *w);
 const gd_work *gd__work_of(const gd_exec *x, int pass);
 /* Before the passes of any table are made: programs that reduce over all members do so at the same level. */
 void gd__execs_align(gd_exec_set *set);
-/* To be called when all tables of a set are there: NOT_IMPLEMENTED where a reduction over all members meets tables that
- * reduce differently. */
+/* Call after making all tables of a set: NOT_IMPLEMENTED if a reduction over all members involves tables that reduce
+ * differently. */
 gd_status gd__execs_join(gd_exec_set *set);
 /* Frees the tables and memory on devices; the arrays of the set are the owner's. */
 void gd__execs_free(gd_exec_set *set);
@@ -135,14 +135,14 @@ typedef struct gd_exec_run {
     bool replay;     /* run the launches of a device as one graph, where it can */
     bool replayed;   /* out: it did */
     bool not_finite; /* out: a reduction over some elements was not finite (checked on the CPU only) */
-    /* Where other processes run other elements: told, while the last pass still runs, that the first `members` of the set have
-     * their results; in the end, that all have.  Nothing but this is between the processes from the first call on.  NULL: nobody asks. */
+    /* If other processes run other elements: called, while the last pass still runs, when the first `members` of the set have their
+     * results; at the end, for all. From the first call on, processes communicate only through it. NULL: none. */
     void (*ready)(void *user, int members);
     void *user;
 } gd_exec_run;
 
-/* To be called when the owner changed pointers, or inputs other than those that change from run to run and are the same for all
- * members: goes to the devices, and what follows from inputs alone is worked out. */
+/* Call after changing pointers, or inputs except those that change in every run and are equal for all members: sends them to the
+ * devices, and computes values that depend on inputs only. */
 gd_status gd__exec_send(gd_exec *x, bool inputs);
 /* Every pass of every table, reductions joined in between. */
 gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run);
@@ -152,13 +152,12 @@ gd_status gd__exec_fetch_stored(gd_exec *x);
 
 /* ---- along axes ---- */
 
-#define GD_PIECE \
-    1024 /* elements worth a call of a kernel: what is made for them stays in the first-level cache */
+#define GD_PIECE 1024 /* elements per call of a kernel: their values stay in the L1 cache */
 
-/* Room between passes, and its end. */
+/* Memory between passes, and freeing it. */
 gd_status gd__axes_rooms(gd_exec *x);
 void gd__axes_free(gd_exec *x);
-/* Offsets from `scratch` of values that passes leave for later passes. */
+/* Offsets from `scratch` of values for later passes. */
 void gd__scratch_place(gd_exec *x, char *scratch);
 /* The tiles of a pass that reduces along axes. */
 gd_status gd__tiles_make(const gd_exec *x, const gd_pass *pass, gd_work *w);
@@ -168,12 +167,12 @@ struct gd_along_place;
 void gd__tiles_table(const gd_exec *x, const gd_pass *pass, const gd_work *w, struct gd_table_tile *tile);
 void gd__along_places(const gd_exec *x, const gd_pass *pass, int s, const int64_t *at,
                       struct gd_along_place *place);
-/* What a thread needs for a pass beside memory. */
+/* Bytes that a thread needs for a pass. */
 size_t gd__buffer_bytes(const gd_pass *pass);
-/* Where the partial results of a pass begin (at NULL: only how many there are). */
+/* Starts of the partial results of a pass (at NULL: only their number). */
 int64_t gd__partials_place(const gd_exec *x, const gd_pass *pass, int64_t *at);
-/* Makes in a buffer what n elements from `start` read and memory does not hold so, at most 4096 of them; array gets where it
- * lies.  Returns the rest of the buffer. */
+/* Computes into a buffer the inputs of n elements from `start` that are not in memory, at most 4096 elements; array gets their
+ * address.  Returns the rest of the buffer. */
 char *gd__make_inputs(const gd_exec *x, const gd_pass *pass, int member, int64_t start, int64_t n,
                       const double *scalar, char *buffer, char **array);
 /* Runs the kernel of a tile piece by piece with run, which writes the operand of sum k to operand[k], and adds up. */
@@ -198,7 +197,7 @@ gd_status gd__launch_all(gd_device *device, gd_launches *list, void **graph);
 void gd__launches_free(gd_ctx *ctx, gd_launches *list);
 gd_status gd__device_fetch_reduced(gd_exec *x);
 gd_status gd__device_send_reduced(gd_exec *x);
-/* Partial sums of a pass that other processes run chunks of. */
+/* Partial sums of a pass whose chunks are distributed over processes. */
 gd_status gd__device_fetch_partials(gd_exec *x, int pass);
 gd_status gd__device_send_partials(gd_exec *x, int pass);
 

@@ -1,8 +1,8 @@
-/* What kernels cannot do, as they know only elements in a row: numbers that a chunk reads but memory does not hold element by
- * element (random ones, those of a coarser space), and sums along axes of what they write.
+/* Work outside kernels, which only process contiguous elements: inputs that are not in memory element by element (random numbers,
+ * values of a coarser space), and sums along axes of their results.
  *
- * Both go through buffers of a thread, so that a kernel sees plain arrays.  A sum along axes has an order of its own, which
- * depends on the sizes of the tensor alone.  It sees its space as blocks of rows of columns (program.h) and cuts it into tiles:
+ * Both use buffers of a thread, so that a kernel sees plain arrays. The order of a sum along axes depends only on the sizes of the
+ * tensor.  The space is divided into blocks of rows of columns (program.h) and cuts it into tiles:
  *
  *             columns reduced                    columns kept
  *   tile      some rows                          at most MOST_ROWS rows
@@ -20,7 +20,7 @@
     (WIDTH * sizeof(double) + GD_LANES * sizeof(double)) /* room for them, and for whole vectors at the end */
 #define TILE        65536                                /* elements of a tile where rows are reduced */
 #define TALL_TILE   131072                               /* and where columns are */
-#define MOST_ROWS   256                                  /* that are added one after the other */
+#define MOST_ROWS   256                                  /* that are added sequentially */
 #define DEVICE_TILE 16384                                /* elements of a tile on a device */
 
 typedef struct tiles {
@@ -161,7 +161,7 @@ static int64_t row_among(const gd_exec *x, int member, unsigned others, unsigned
     return among;
 }
 
-/* A row of `columns` again and again, n items from column `column` on: doubling what is there already. */
+/* A row of `columns` again and again, n items from column `column` on: by doubling the copied part. */
 static void repeat_row(char *to, const char *row, size_t size, int64_t columns, int64_t column, int64_t n)
 {
     size_t bytes = (size_t)n * size, whole = (size_t)columns * size, first = whole - (size_t)column * size;
@@ -251,7 +251,7 @@ typedef struct tile_run {
     const gd_pass *pass;
     const gd_chunk *tile;
     tiles shape;
-    char *operand[GD_MAX_ARRAYS], *result[GD_MAX_ARRAYS]; /* one a sum: its elements; its columns so far */
+    char *operand[GD_MAX_ARRAYS], *result[GD_MAX_ARRAYS]; /* one per sum: its elements; its columns so far */
 } tile_run;
 
 static double *partial_of(const tile_run *r, int s)
@@ -298,7 +298,7 @@ void gd__run_tile(const gd_exec *x, const gd_pass *pass, const gd_chunk *tile, c
         fill_with(x, r.result[s], tile->n, nothing_of(x->p->instr[pass->sum[s]].op));
         buffer += 2 * BUFFER;
     }
-    /* whole rows lie one after the other: as many as fit at a time */
+    /* whole rows are contiguous: as many as fit at a time */
     int64_t most = tile->n == r.shape.columns ? clamp(GD_PIECE / tile->n, 1, tile->rows) : 1;
     for (int64_t done = 0; done < tile->rows; done += most) {
         int64_t rows = tile->rows - done < most ? tile->rows - done : most;
@@ -343,7 +343,7 @@ static void join_columns(const gd_exec *x, const gd_pass *pass, const gd_instr *
     }
 }
 
-/* A row a result, and a tile a row: partial results are results. */
+/* One result per row, and one tile per row: partial results are results. */
 static bool is_joined(const gd_exec *x, const gd_pass *pass, const gd_instr *in, int member)
 {
     gd_tiling own = gd__tiling(x->p, in);

@@ -1,7 +1,7 @@
-/* Tables on a device: one kernel a pass over all members, reductions joined on the device and left there.
+/* Tables on a device: one kernel per pass over all members; reductions are joined on the device and stay there.
  *
- * The tables (chunks, pointers, inputs) lie on the device and are sent again only when they change; what is the same for
- * all members goes with the launch.  Nothing waits for the device, except programs that keep scalars.
+ * The tables (chunks, pointers, inputs) are kept on the device and sent again only when they change; values equal for all
+ * members are arguments of the launch.  Nothing waits for the device, except programs that keep scalars.
  * Along axes one kernel writes partial results per tile, and a second one per sum joins them.
  * A set whose tables are all on one device collects its launches first: they can then run as one graph. */
 #include "program/dialect.h"
@@ -21,7 +21,7 @@ struct gd_device_start {
     } args;
 };
 
-/* A block on the device with what it last held. */
+/* A block on the device with its last contents. */
 typedef struct mirror {
     void *device;
     char *sent;
@@ -284,7 +284,7 @@ static gd_status make_room(gd_device *device, size_t bytes, void **room)
     return *room ? GD_OK : gd_error(device->ctx) ? gd_error(device->ctx) : GD_NOMEM;
 }
 
-/* For what reductions leave, and passes for each other. */
+/* Memory for results of reductions, and between passes. */
 static gd_status make_rooms(gd_exec *x, gd_device_table *u)
 {
     gd_status status = GD_OK;
@@ -359,7 +359,7 @@ static gd_device_start *next_start(gd_ctx *ctx, gd_launches *list, gd_device_sta
     return &list->start[list->count];
 }
 
-/* Starts a kernel whose arguments stand in *s, or leaves it in the list. */
+/* Starts a kernel with the arguments in *s, or appends it to the list. */
 static gd_status start(gd_device *device, gd_launches *list, gd_device_start *s, gd_launch launch)
 {
     if (!launch.blocks) return GD_OK;
@@ -389,7 +389,7 @@ gd_status gd__device_pass(gd_exec *x, int i, gd_launches *list)
                            .size = u->size.device,
                            .along = u->along,
                            .along_at = on->along_at.device};
-    /* reductions are not among the common ones: zeros stand in for them */
+    /* reductions are not among the common ones: zeros are passed instead */
     gd__program_uniforms(&x->needed, 0, x->pass[i].level, x->input, x->reduced, x->value);
     for (int k = 0; k < on->common_count; k++) a->common[k] = x->value[on->common[k]];
     return start(x->device, list, s,
@@ -498,7 +498,7 @@ void gd__launches_free(gd_ctx *ctx, gd_launches *list)
     gd__free(ctx, list->start, (size_t)list->room * sizeof *list->start);
 }
 
-/* For what the host must know: numbers kept a parameter, and norms over tables on several devices. */
+/* For what the host must know: numbers kept per parameter, and norms over tables on several devices. */
 gd_status gd__device_fetch_reduced(gd_exec *x)
 {
     gd_device_table *u = x->on_device;

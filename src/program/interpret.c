@@ -1,7 +1,7 @@
 /* The interpreter: runs a pass block by block, one instruction at a time over a block.
  *
- * Values live in slots of a buffer on the stack: one for every uniform value (filled once), and for element values as
- * many as are alive at a time.  The more slots, the shorter the blocks. */
+ * Values live in slots of a buffer on the stack: one for every uniform value (filled once), and for element values as many as
+ * are live at a time.  The more slots, the shorter the blocks. */
 #include "base/narrow.h"
 #include "program/element.h"
 
@@ -10,7 +10,7 @@
 
 #define BUFFER    65536 /* bytes for values */
 #define CACHED    16384 /* of which this much stays in the first-level cache, beside the arrays */
-#define MIN_BLOCK 128   /* elements for which calling an instruction pays */
+#define MIN_BLOCK 128   /* elements from which on calling an instruction pays */
 #define MAX_BLOCK 512
 
 _Static_assert(BUFFER / sizeof(double) / GD_MAX_INSTRS >= GD_LANES,
@@ -108,7 +108,7 @@ static void assign_slots(machine *m)
             int32_t o = operand[k];
             if (last[o] != i || p->instr[o].uniform || m->slot[o] < 0) continue;
             spare[spares++] = m->slot[o];
-            last[o] = 0; /* once, also when an operand is given twice */
+            last[o] = 0; /* once, even if an operand is given twice */
         }
     }
 }
@@ -134,7 +134,7 @@ static bool writes_codes(const machine *m)
     return false;
 }
 
-/* Blocks of which a whole number makes one of codes. */
+/* A block size that divides a block of codes. */
 static int64_t part_of_coded(int64_t block)
 {
     int64_t part = GD_CODED_BLOCK;
@@ -142,8 +142,8 @@ static int64_t part_of_coded(int64_t block)
     return part;
 }
 
-/* As long as fits, a multiple of the lanes; no longer than n takes, as uniform values are filled in for a whole block.
- * Rounding up comes first and what fits last: a block that is longer than its slot would write past the buffer. */
+/* The block length: a multiple of the lanes, limited by the buffer and by n, because uniform values are filled in for a whole
+ * block. Rounds up first and limits last: a block that is longer than its slot would write past the buffer. */
 static int64_t block_for(const machine *m, int64_t n)
 {
     int64_t size = m->type == GD_ELEMENT_F32 ? sizeof(float) : sizeof(double);
@@ -201,7 +201,7 @@ static void decode(machine *m, int i, char *code, int64_t first, int64_t n, bool
     }
 }
 
-/* Gathers numbers until their block is whole, or `ends` it. */
+/* Collects numbers until their block is complete, or `ends` it. */
 static void store_codes(machine *m, int k, char *const *array, int64_t first, int64_t n, bool ends)
 {
     const gd_array *a = &m->p->array[k];
@@ -209,7 +209,7 @@ static void store_codes(machine *m, int k, char *const *array, int64_t first, in
     int64_t at = first % GD_CODED_BLOCK, begin = first - at;
     m->table->store[m->type][GD_F32](m->coded[k] + at, m->value[a->store], n);
     if (at + n != GD_CODED_BLOCK && !ends) return;
-    if (other) { /* whose codes are there by now */
+    if (other) { /* whose codes exist by now */
         float value[GD_CODED_BLOCK];
         bool positive = m->p->array[a->rest_of - 1].positive;
         m->table->decode[GD_ELEMENT_F32][positive](value, other + begin, *scale_of(other, begin), at + n);

@@ -81,7 +81,7 @@ static double power(double a, double b) { return a > 0 && a < 1 && (1 - a) * b >
 #define libm_tanh tanh
 #define libm_pow  power
 
-/* Wants what a uniform instruction that is wanted is computed from. */
+/* Marks the operands of wanted uniform instructions. */
 static void want_operands(const gd_program *p, bool *wanted)
 {
     for (int i = p->count; i-- > 0;) {
@@ -92,7 +92,7 @@ static void want_operands(const gd_program *p, bool *wanted)
     }
 }
 
-/* Does it depend on nothing that changes from run to run?  What its operands do is known. */
+/* Is it constant over runs? Known for its operands. */
 static bool is_steady(const gd_program *p, int i, const bool *steady)
 {
     const gd_instr *in = &p->instr[i];
@@ -115,7 +115,7 @@ static int list_level(const gd_program *p, bool *wanted, const bool *steady, int
                                           .level = (uint8_t)in->level,
                                           .to = (int16_t)i,
                                           .index = (int16_t)in->index,
-                                          /* operands that it does not have may be anything */
+                                          /* unused operands may be anything */
                                           .a = (int16_t)(in->a < 0 ? 0 : in->a),
                                           .b = (int16_t)(in->b < 0 ? 0 : in->b),
                                           .c = (int16_t)(in->c < 0 ? 0 : in->c)};
@@ -172,7 +172,7 @@ void gd__program_uniforms(const gd_uniform_list *list, int from, int level, cons
 
 /* ---- the verifier ---- */
 
-/* Checks the operands, and sets level and uniformity, which follow from them. */
+/* Checks the operands, and computes level and uniformity from them. */
 static const char *check_operands(const gd_program *p, int i, int *level, bool *uniform, uint16_t *along)
 {
     const gd_instr *in = &p->instr[i];
@@ -198,7 +198,7 @@ static const char *check_operands(const gd_program *p, int i, int *level, bool *
 static const char *check_along(const gd_program *p, const gd_instr *in, uint16_t along)
 {
     bool less = gd__is_along(in->op);
-    if (along & p->full) along &= p->full; /* the axis of one element is lost where others are */
+    if (along & p->full) along &= p->full; /* the axis of one element is dropped with others */
     if (in->op == GD_I_LOAD) along = p->array[in->index].along;
     if (in->uniform || gd__is_reduction(in->op)) along = 0;
     if (less ? !in->along || in->along == along || in->along & ~along : in->along != along)
@@ -237,7 +237,7 @@ static const char *check_instr(const gd_program *p, int i)
         if (p->axes && p->instr[in->a].uniform) return "sums a uniform value";
     }
     if (gd__is_reduction(in->op) || gd__is_along(in->op)) level++; /* known after the pass that computes it */
-    /* a reduction may be put off to a later pass */
+    /* a reduction may be deferred to a later pass */
     if (gd__is_reduction(in->op) && p->axes ? in->level < level : in->level != level)
         return "is at the wrong level";
     if (in->uniform != uniform) return uniform ? "should be uniform" : "cannot be uniform";

@@ -1,4 +1,4 @@
-/* Programs: what rules become.
+/* Programs: the compiled form of rules.
  *
  * A program is a list of instructions in the order they were made; an operand is the number of an earlier instruction.
  * Instructions are of two kinds:
@@ -6,16 +6,16 @@
  *   element   run for every element in the compute type (f64 for f64 tensors, else f32)
  *
  * Reductions cut a program into passes.  Pass k computes the reductions of level k and writes nothing; the last pass
- * computes everything again from the unchanged arrays and does all the writing, so no temporary is ever stored:
+ * recomputes everything from the unchanged arrays and does all writes, so no temporary is stored:
  *
  *   clip_norm(1) | adam | lr(0.1):   pass 0: read g            -> sum g*g
  *                                    pass 1: read g, m, v, p   -> write m, v, p
  *
- * Values may also vary along some axes only: one a row, or one a column.  A sum along axes makes such a value out of a finer
- * one.  Neighbouring axes that no value tells apart count as one, the innermost last, and a set of them is a mask of bits.
- * Values of one mask form a space; each pass walks over one space, and reads what a coarser space has as memory:
+ * Values may also vary along some axes only: one per row, or one per column.  A sum along axes makes such a value out of a finer
+ * one.  Adjacent axes that no value distinguishes count as one, the innermost last, and a set of them is a mask of bits. Values of
+ * one mask form a space; each pass runs over one space, and reads values of a coarser space from memory:
  *
- *   centralize(dim=1) | lr(0.1):     pass 0: over elements: read g       -> sum along the rows, one a row
+ *   centralize(dim=1) | lr(0.1):     pass 0: over elements: read g       -> sum along the rows, one per row
  *                                    pass 1: over rows:     read the sum -> write the mean, which elements read, to scratch
  *                                    pass 2: over elements: read g, mean, p -> write p */
 #ifndef GD_PROGRAM_PROGRAM_H
@@ -35,9 +35,9 @@
 #define GD_INSTR_REDUCTIONS(X)                                                                                  \
     /* of an element value: uniform results */                                                                  \
     X(SUM, 1) X(MAXIMUM, 1)                                                                                     \
-    /* along axes: one result for each place on the others */                                                   \
+    /* along axes: one result per position on the other axes */                                                   \
     X(SUM_ALONG, 1) X(MAXIMUM_ALONG, 1)
-/* Elements that are no operators of tensors: name, operands, what it computes (as in ops.def) */
+/* Elements that are not operators of tensors: name, operands, what it computes (as in ops.def) */
 #define GD_MORE_ELEMENTS(X)                                                                                     \
     X(scalar_pow, 2, F(scalar_pow)(a, b))          /* a^b with the bits of gd_pow_scalar */                     \
     X(as_f16, 1, F(as_f16)(a))                     /* rounded to a half and back */                             \
@@ -65,47 +65,46 @@ typedef enum gd_opcode {
 typedef struct gd_instr {
     uint8_t op;
     uint8_t uniform; /* 1: once per tensor, in f64 */
-    uint8_t level;  /* passes that must have run before it is known; a reduction: one more than its operand */
-    uint8_t extent; /* reductions: GD_EACH or GD_ALL */
+    uint8_t level;   /* passes that must run before it is known; a reduction: one more than its operand */
+    uint8_t extent;  /* reductions: GD_EACH or GD_ALL */
     uint16_t
         along; /* the axes it varies along; 0 where it is uniform, and everywhere in programs without axes */
-    int16_t place;   /* scratch array where coarser passes leave it for finer ones, -1: none */
+    int16_t place;   /* scratch array for values of coarser passes read by finer ones, -1: none */
     int32_t a, b, c; /* operands, -1: none */
     int32_t index;   /* LOAD, RANDOM: array; UNIFORM: uniform input; reductions: reduction number */
     double imm;      /* CONST */
 } gd_instr;
 
-/* Where an array of a program comes from. */
+/* The source of an array of a program. */
 typedef enum gd_array_kind {
-    GD_ARRAY_INPUT, /* the update (or gradient) that comes in */
+    GD_ARRAY_INPUT, /* the incoming update (or gradient) */
     GD_ARRAY_PARAM,
     GD_ARRAY_GRAD,
     GD_ARRAY_STATE,   /* slot `slot` of its owner */
-    GD_ARRAY_HOLE,    /* result number `slot` of a child that is no rule */
-    GD_ARRAY_SCRATCH, /* what passes leave for each other, the executor's; number `slot` */
+    GD_ARRAY_HOLE,    /* result number `slot` of a child that is not a rule */
+    GD_ARRAY_SCRATCH, /* values passed between passes, of the executor; number `slot` */
     GD_ARRAY_RANDOM, /* not in memory: stream `slot` / GD_RANDOM_KINDS of its owner, of the kind that remains */
     GD_ARRAY_OUTPUT /* where a materialised update goes */
 } gd_array_kind;
 
 typedef struct gd_array {
     gd_array_kind kind;
-    gd_dtype dtype; /* in memory; GD_U8: codes of eight bits, see base/narrow.h */
-    bool positive;  /* of codes: for numbers that are never negative */
-    int rest,
-        rest_of; /* of codes: the array that holds what these leave out, and whose it is; numbers from 1 on, 0: none */
+    gd_dtype dtype;    /* in memory; GD_U8: codes of eight bits, see base/narrow.h */
+    bool positive;     /* of codes: for numbers that are never negative */
+    int rest, rest_of; /* of codes: the array of their errors, and its owner; numbers from 1 on, 0: none */
     bool
-        by_chance; /* halves are rounded by chance, from the uniform instruction `chance` in [0, 1), and not to nearest */
+        by_chance; /* 16-bit values are rounded stochastically, from the uniform instruction `chance` in [0, 1), and not to nearest */
     int32_t chance;
     bool second; /* of two arrays that share the random bits of `chance`: takes the lower ones */
-    void *owner; /* STATE: whose it is; never looked into here */
+    void *owner; /* STATE: its owner; opaque here */
     int slot;
     int32_t store;    /* instruction whose value is written by the last pass, -1: only read */
     bool loaded;      /* a LOAD reads it */
     uint16_t along;   /* the axes it has */
-    uint16_t without; /* STATE: the axes of the parameter that it has not, by their numbers there */
+    uint16_t without; /* STATE: the axes of the parameter that it lacks, by their numbers there */
 } gd_array;
 
-/* Where a uniform input comes from. */
+/* The source of a uniform input. */
 typedef enum gd_uniform_kind {
     GD_U_SETTING, /* setting `index` of its owner */
     GD_U_STEP,    /* runs of its owner over this tensor, this one included */
@@ -121,7 +120,7 @@ typedef enum gd_uniform_kind {
 
 typedef struct gd_uniform {
     gd_uniform_kind kind;
-    void *owner; /* never looked into here */
+    void *owner; /* opaque here */
     int index;
     int32_t store; /* SCALAR: uniform instruction written back after the last pass, -1: none */
 } gd_uniform;
@@ -136,8 +135,7 @@ typedef struct gd_program {
     gd_ctx *ctx;
     gd_dtype compute; /* GD_F32 or GD_F64 */
     bool
-        eager; /* exp, log, tanh and pow are those of operators; else the C library's where those of f64 are younger than
-                   optimizers' numbers */
+        eager; /* exp, log, tanh and pow are those of operators; else the C library's, which older optimizer results used in f64 */
     int count, arrays, uniforms, reductions, levels; /* levels: passes = levels + 1 */
     gd_instr instr[GD_MAX_INSTRS];
     gd_array array[GD_MAX_ARRAYS];
@@ -146,23 +144,23 @@ typedef struct gd_program {
     int axes;                             /* 0: no value tells axes apart */
     uint16_t full;                        /* all of them; what elements vary along */
     int8_t
-        axis_of[GD_MAX_DIMS]; /* which of them each axis of the tensor is part of, -1: none, its size is 1 */
+        axis_of[GD_MAX_DIMS]; /* to which of them each axis of the tensor belongs, -1: none, its size is 1 */
 } gd_program;
 
-/* Stands for the axes of a tensor of one element, and of values that lost all others but are no uniform ones. */
+/* Represents the axes of a tensor of one element, and of values without axes that are not uniform. */
 #define GD_AXIS_ONE (1u << 15)
-/* The axes of a tensor that count: those longer than 1. */
+/* The relevant axes of a tensor: those longer than 1. */
 uint16_t gd__axes_full(int ndim, const int64_t *size);
-/* What a value varies along that is made of two. */
+/* The axes of a value computed from two. */
 uint16_t gd__axes_union(uint16_t a, uint16_t b);
-/* Ends the making of a program whose masks are of the tensor's own axes: joins those that nothing tells apart, and gives values
- * that finer passes read their place.  OVERFLOW: too many of them. */
+/* Ends the making of a program whose masks are of the tensor's own axes: joins indistinguishable axes, and assigns memory to values
+ * that finer passes read.  OVERFLOW: too many of them. */
 gd_status gd__program_axes(gd_program *p, int ndim);
-/* Makes reduction r known no earlier than `level`, and what follows from it. */
+/* Moves reduction r, and values that depend on it, to `level` or later. */
 void gd__program_delay(gd_program *p, int r, int level);
 /* The sizes of the program's axes for a tensor: p->axes of them. */
 void gd__program_sizes(const gd_program *p, int ndim, const int64_t *size, int64_t *out);
-/* How many elements something along these axes has; size: those of the program's axes. */
+/* The number of elements along these axes; size: those of the program's axes. */
 int64_t gd__axes_numel(const gd_program *p, const int64_t *size, uint16_t along, int64_t numel);
 
 void gd__program_free(gd_program *p); /* with its memory; NULL is fine */
@@ -172,7 +170,7 @@ void gd__program_free(gd_program *p); /* with its memory; NULL is fine */
 /* Checks order of operands, arities, levels, uniformity, array bounds, single stores; INTERNAL names the instruction. */
 gd_status gd__program_verify(const gd_program *p);
 
-/* ---- one pass, as kernels see it ----
+/* ---- one pass, the interface of kernels ----
  *
  * A kernel runs n consecutive elements of one tensor, from number `start` of them on; where it writes codes, whole blocks:
  *   array[k]   pointer to the first of the n elements of array k (arrays a pass does not touch may be NULL); of codes: to that
@@ -185,10 +183,10 @@ gd_status gd__program_verify(const gd_program *p);
 typedef void (*gd_kernel_fn)(int64_t start, int64_t n, char *const *array, const double *scalar, double *out);
 
 typedef enum gd_pass_kind {
-    GD_PASS_PREPARE, /* leaves values of its space where finer passes read them */
+    GD_PASS_PREPARE, /* writes values of its space for finer passes */
     GD_PASS_REDUCE,  /* to uniform values */
     GD_PASS_ALONG,   /* along axes */
-    GD_PASS_STORE    /* writes what the program is for */
+    GD_PASS_STORE    /* writes the results of the program */
 } gd_pass_kind;
 
 typedef struct gd_pass {
@@ -211,13 +209,13 @@ typedef struct gd_pass {
     int32_t random
         [GD_MAX_ARRAYS]; /* RANDOM instructions: their arrays, among the loads, are made for every chunk */
     int chances;
-    int32_t chance[GD_MAX_ARRAYS]; /* arrays it stores that are rounded by chance */
+    int32_t chance[GD_MAX_ARRAYS]; /* arrays it stores with stochastic rounding */
 } gd_pass;
 
-/* Where in the scalars of a pass those begin that round by chance: after keys and steps of random numbers. */
+/* The index in the scalars of a pass where keys of stochastic rounding begin: after keys and steps of random numbers. */
 static inline int gd__chances_at(const gd_pass *pass) { return pass->used_count + 2 * pass->randoms; }
 
-/* A stream of random numbers: element i of a tensor has the i-th whatever runs the program. */
+/* A stream of random numbers: element i of a tensor gets the i-th on any device. */
 #define GD_RANDOM_KINDS 4
 typedef struct gd_stream {
     uint64_t key;
@@ -232,16 +230,16 @@ static inline gd_stream gd__stream(const gd_program *p, const gd_instr *in, doub
                        .kind = (int)(slot % GD_RANDOM_KINDS)};
 }
 
-/* The passes in the order in which they run.  Without axes: one a level, and the last, number p->levels, stores. */
+/* The passes in the order in which they run.  Without axes: one per level, and the last, number p->levels, stores. */
 int gd__program_passes(const gd_program *p);
 void gd__program_pass(const gd_program *p, int number, gd_pass *pass);
 /* The array that an instruction is read from in a pass, -1: it is computed there. */
 int gd__array_read(const gd_program *p, const gd_pass *pass, int32_t instr);
 
-/* How a reduction along axes sees the space it walks over, whatever else runs in the same pass: blocks of rows of columns.
+/* The space of a reduction along axes, independent of others in the same pass: blocks of rows of columns.
  *   columns   the innermost axes, reduced or kept alike
- *   rows      where columns are kept: the axes next to them, which are reduced; else all other axes
- *   blocks    what is left */
+ *   rows      if columns are kept: the axes next to them, which are reduced; else all other axes
+ *   blocks the remaining axes */
 typedef struct gd_tiling {
     uint16_t inner, next;
     bool columns_kept;
@@ -253,12 +251,11 @@ typedef struct gd_uniform_item {
     int16_t to, index, a, b, c;
 } gd_uniform_item;
 typedef struct gd_uniform_list {
-    bool eager; /* as the program */
-    int steady; /* so many from the first on depend on nothing that changes from run to run */
-    gd_uniform_item
-        item[GD_MAX_INSTRS + 1]; /* by level, and one behind the last of a level that no pass has */
+    bool eager;                              /* as the program */
+    int steady;                              /* this many from the first on are constant over runs */
+    gd_uniform_item item[GD_MAX_INSTRS + 1]; /* by level, followed by one with a level that no pass has */
 } gd_uniform_list;
-/* Does an input of this kind change from run to run where no setting and no memory does? */
+/* Does an input of this kind change between runs even if settings and memory do not? */
 static inline bool gd__changes_each_run(gd_uniform_kind kind)
 {
     return kind == GD_U_STEP || kind == GD_U_SCALAR || kind >= GD_U_KEY;
@@ -266,7 +263,7 @@ static inline bool gd__changes_each_run(gd_uniform_kind kind)
 /* The uniform instructions that passes need (NULL: all of them); constants are put into `value`, one f64 an instruction. */
 void gd__program_list_uniforms(const gd_program *p, const gd_pass *pass, int passes, gd_uniform_list *list,
                                double *value);
-/* Runs those listed from number `from` on up to `level` for one tensor.  input: values of the uniform inputs; reduced: results of
+/* Runs those from number `from` on up to `level` for one tensor.  input: values of the uniform inputs; reduced: results of
  * earlier reductions (by number). */
 void gd__program_uniforms(const gd_uniform_list *list, int from, int level, const double *input,
                           const double *reduced, double *value);
@@ -296,7 +293,7 @@ void gd__emit_c_prelude(const gd_kernel_wish *list, int count, gd_text *out);
 /* Only the names, for a file that includes base/vmath.h. */
 void gd__emit_c_names(gd_text *out);
 
-/* What every tensor of a table has the same: what depends on that alone is computed by the host. */
+/* Values equal for every tensor of a table: everything that depends only on them is computed by the host. */
 enum { GD_COMMON_SETTINGS = 1, GD_COMMON_STEPS = 2, GD_COMMON_ALL = 3 };
 /* The same pass as the source of a kernel over a table of tensors, in the words of a backend (dialect.h). */
 struct gd_dialect;
@@ -308,7 +305,7 @@ int gd__table_width(const gd_program *p, const gd_pass *pass);
 int gd__table_threads(const gd_program *p, const gd_pass *pass);
 /* A source of its own: the kernels join_chunks, join_all and join_along. */
 void gd__emit_joins(const struct gd_dialect *d, gd_text *out);
-/* The uniform instructions whose values the host hands to that kernel, in order; their number. */
+/* The uniform instructions whose values are arguments of that kernel, in order; returns their number. */
 int gd__table_common(const gd_program *p, const gd_pass *pass, int common, int32_t *list);
 /* The uniform inputs that differ between tensors: the columns of the table on the device, a row per tensor. */
 int gd__table_inputs(const gd_program *p, int common, int32_t *list);
@@ -322,9 +319,9 @@ gd_kernel_fn gd__kernel_for(gd_ctx *ctx, const gd_program *p, const gd_pass *pas
  * together on disk.  stored: only those that such a call left in memory or on disk. */
 void gd__kernels_for(gd_ctx *ctx, gd_kernel_wish *wish, int count, bool stored);
 /* The function gd_kernel of a C source of one's own, compiled and kept in the same way; stored: only if that was done before and is
- * in memory or on disk.  NULL: it is not, or cannot be.  Nobody compares what it computes.  Never records an error. */
+ * in memory or on disk.  NULL: not available. Its results are not checked.  Never records an error. */
 void *gd__compiled_text(gd_ctx *ctx, const char *source, bool stored);
-/* Why the last compilation did not give a kernel; "" if nothing went wrong. Borrowed from the context. */
+/* The reason why the last compilation gave no kernel; "" if nothing went wrong. Borrowed from the context. */
 const char *gd__kernel_trouble(gd_ctx *ctx);
 
 /* Built-in programs: a table for each instruction set, sorted by hash.  Made by gen_builtin at build time; weak, as the

@@ -1,6 +1,6 @@
-/* Spaces of programs: which axes values vary along, which passes walk over which space, and in what order sums along axes add.
+/* Spaces of programs: axes of values, spaces of passes, and the order of sums along axes.
  *
- * While a program is being made its masks are of the tensor's axes.  At the end neighbours that no mask tells apart become one,
+ * While a program is being made its masks are of the tensor's axes.  At the end adjacent axes that no mask distinguishes become one,
  * so that a matrix of a four-dimensional tensor is one here, and a program where no value is coarser than elements has no axes. */
 #include "program/element.h"
 
@@ -104,7 +104,7 @@ static bool has_company(const gd_program *p, int r, int level)
     return false;
 }
 
-/* A reduction that has a pass for itself, and is not needed before a later one, runs there: one pass over memory less. */
+/* A reduction that has its own pass, and is not needed before a later one, moves there: this saves a pass over memory. */
 static void share_passes(gd_program *p)
 {
     int need[GD_MAX_INSTRS];
@@ -230,7 +230,7 @@ static bool same_tiles(const gd_program *p, int32_t first, int32_t i)
     return s.inner == t.inner && (!s.columns_kept || !t.columns_kept || s.next == t.next);
 }
 
-/* Is it the first of its kind?  Then a pass begins with it.  Sums of columns lead, as the others run with any of them. */
+/* Is it the first of its kind? Then it defines a pass. Sums of columns define passes first, because the others can join any of them. */
 static bool leads(const gd_program *p, int32_t i)
 {
     bool columns = gd__tiling(p, &p->instr[i]).columns_kept;
@@ -242,7 +242,7 @@ static bool leads(const gd_program *p, int32_t i)
     return true;
 }
 
-/* And whose pass an instruction belongs to: the first leader that it can run with. */
+/* The pass of an instruction: the first one that it can join. */
 static bool follows(const gd_program *p, int32_t leader, int32_t i)
 {
     if (!gd__is_along(p->instr[i].op) || !same_tiles(p, leader, i)) return false;
@@ -265,7 +265,7 @@ static void add_pass(pass_list *list, gd_pass_kind kind, int level, uint16_t alo
     pass->level = level;
     pass->along = along;
     pass->last = kind == GD_PASS_STORE;
-    if (kind == GD_PASS_ALONG) pass->sum[pass->sums++] = leader; /* the tiles are its */
+    if (kind == GD_PASS_ALONG) pass->sum[pass->sums++] = leader; /* it defines the tiles */
     for (int32_t i = 0; kind == GD_PASS_ALONG && i < list->p->count; i++)
         if (i != leader && follows(list->p, leader, i)) pass->sum[pass->sums++] = i;
 }
@@ -319,7 +319,7 @@ static void list_level(pass_list *list, int level)
     for (int32_t i = 0; i < p->count; i++)
         if (gd__is_along(p->instr[i].op) && p->instr[i].level == level + 1 && leads(p, i))
             add_pass(list, GD_PASS_ALONG, level, p->instr[p->instr[i].a].along, i);
-    /* what finer passes still read of coarse state is written after them */
+    /* coarse state that finer passes still read is written after them */
     for (int bits = p->axes; level == p->levels && bits >= 0; bits--)
         for (unsigned along = 1; along < 1u << p->axes; along++)
             if (axes_in(p, along) == bits && stores(p, (uint16_t)along))
@@ -347,7 +347,7 @@ int gd__array_read(const gd_program *p, const gd_pass *pass, int32_t i)
     return !in->uniform && (gd__is_along(in->op) || in->along != pass->along) ? in->place : -1;
 }
 
-/* Marks what the marked element instructions need, back to front, and notes the uniforms they read. */
+/* Marks the operands of marked element instructions, back to front, and notes the uniforms they read. */
 static void close_needs(const gd_program *p, gd_pass *pass, bool *read)
 {
     for (int i = p->count - 1; i >= 0; i--) {
@@ -363,7 +363,7 @@ static void close_needs(const gd_program *p, gd_pass *pass, bool *read)
         if (from >= 0) {
             pass->loads |= 1u << from;
             if (in->along != pass->along) pass->views |= 1u << from;
-            /* whoever makes the numbers reads key and step, not the elements */
+            /* the generator reads key and step, not the elements */
             if (in->op == GD_I_RANDOM) pass->random[pass->randoms++] = i;
             continue;
         }

@@ -64,7 +64,7 @@ static bool read_indices(reader *r, gd_bound *b)
     return r->text[r->at++] == ']';
 }
 
-/* The number behind a sign, or the value in its place. */
+/* The number after a sign, or the value instead of it. */
 static bool read_limit(reader *r, bool only, gd_bound *b, double *value)
 {
     skip(r);
@@ -112,7 +112,7 @@ gd_status gd__bound_parse(gd_ctx *ctx, const char *text, const char **name, size
 
 /* ---- elements ---- */
 
-/* The elements of a parameter that a bound is of: from *at, as many as returned; 0 where its numbers are none of the parameter. */
+/* The elements of a parameter in a bound: from *at, returns their number; 0 if its indices are out of range. */
 static int64_t elements_of(const gd_bound *b, const gd_tensor *t, int64_t *at)
 {
     *at = 0;
@@ -142,7 +142,7 @@ static gd_status limits(const gd_bound *b, const char *name, const gd_tensor *t,
     return status;
 }
 
-/* Elements with nothing on this side get their bounds. */
+/* Sets the bounds of elements without one on this side. */
 static gd_status set_side(const gd_bound *b, const char *name, const gd_tensor *t, bool low, double *side)
 {
     gd_ctx *ctx = gd_tensor_ctx(t);

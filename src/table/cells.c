@@ -1,4 +1,4 @@
-/* Looking at the cells of a table; see csv.h. */
+/* Reading the cells of a table; see csv.h. */
 #include "base/text/date.h"
 #include "base/spelling.h"
 #include "base/text/number.h"
@@ -31,7 +31,7 @@ bool gd__csv_is_text(const gd_csv *csv)
 
 /* ---- where a cell is ---- */
 
-/* The part that a row is of; the row becomes one of that part. */
+/* The part of a row; the row index becomes one of that part. */
 static int part_of(const gd_csv *csv, int64_t *row)
 {
     int k = 0;
@@ -82,7 +82,7 @@ gd_cells gd__csv_told(const gd_csv *csv, int column)
     return GD_CELLS_NUMBERS;
 }
 
-/* The line of a row behind parts and selections. */
+/* The line of a row after resolving parts and selections. */
 int64_t gd__csv_line(const gd_csv *csv, int64_t row)
 {
     gd_cell_place p = gd__csv_place(csv, row, -1);
@@ -152,10 +152,10 @@ static double stored_value(gd_cell_place p)
     return ((const double *)gd_data(p.table->stored[p.column].value))[p.row];
 }
 
-/* A cell of a text that is read by rows.  If there is no memory for the column's, the context knows. */
+/* A cell of a text that is read by rows. Without memory for the column, the context has an error. */
 static const char *found_text(gd_cell_place p)
 {
-    gd_csv *csv = (gd_csv *)(uintptr_t)p.table; /* what is found is kept */
+    gd_csv *csv = (gd_csv *)(uintptr_t)p.table; /* the result is kept */
     if (!csv->text || !csv->text[p.column].cells)
         if (gd__whole_text_find(csv, p.column)) return "";
     return csv->text[p.column].cells + csv->text[p.column].at[p.row];
@@ -191,7 +191,7 @@ const char *gd__csv_text(const gd_csv *csv, int64_t row, int column, char out[GD
     return gd__number_text(value, out);
 }
 
-/* ---- what is missing, what is a number ---- */
+/* ---- missing cells and numbers ---- */
 
 bool gd__csv_is_missing(const char *cell)
 {
@@ -209,7 +209,8 @@ bool gd__is_missing(const gd_words *own, const char *cell)
 int gd__csv_text_number(const gd_csv *csv, const char *cell, double *value)
 {
     char with_point[64];
-    if (csv->missing.count && gd__is_missing(&csv->missing, cell)) { /* also what looks like a number */
+    if (csv->missing.count &&
+        gd__is_missing(&csv->missing, cell)) { /* even a text that looks like a number */
         *value = NAN;
         return 0;
     }
@@ -278,7 +279,7 @@ static gd_status cell_error(const gd_csv *csv, int64_t row, int column, int kind
                        : "");
 }
 
-/* A column that is in memory as numbers; false: that is not so, or a cell of it is not wanted. */
+/* A column in memory as numbers; false: it is not, or a cell of it is not accepted. */
 static bool ready_numbers(const gd_csv *csv, int column, bool missing, double *out)
 {
     const int64_t *pick;

@@ -120,7 +120,7 @@ static gd_status unquote(scan *s, size_t *end)
     return bad_table(s->csv, begin, "a quote is never closed");
 }
 
-/* Between blanks a name has its unit behind one of them: S [mM]. */
+/* In tables with blanks, a unit may follow a name after a blank: S [mM]. */
 static void pass_unit(scan *s)
 {
     scan look = *s;
@@ -151,7 +151,7 @@ static gd_status read_cell(scan *s)
     /* the NUL may fall on the separator, so that is passed first */
     s->more = !at_line_end(s);
     if (s->more) s->at++;
-    if (s->more && s->separator == ' ') { /* blanks at the end of a line separate nothing */
+    if (s->more && s->separator == ' ') { /* blanks at the end of a line are not separators */
         skip_blanks(s);
         s->more = !at_line_end(s);
     }
@@ -160,7 +160,7 @@ static gd_status read_cell(scan *s)
     return add_cell(s->csv, begin);
 }
 
-/* Nothing but spaces up to the end of the line?  Then it is passed. */
+/* Only spaces up to the end of the line? Then skips it. */
 static bool empty_line(scan *s)
 {
     scan look = *s;
@@ -171,7 +171,7 @@ static bool empty_line(scan *s)
     return true;
 }
 
-/* A line whose cells are where the columns are. */
+/* A line of a fixed-width table. */
 static gd_status read_fixed_row(scan *s)
 {
     gd_csv *csv = s->csv;
@@ -214,7 +214,7 @@ static gd_status read_row(scan *s)
 
 /* ---- the first line ---- */
 
-/* The words of the first or second line at s->at, a unit with the word before it; 0 where a line has quotes or is not there. */
+/* The words of the first or second line at s->at, a unit with the word before it; 0 if a line has quotes or is missing. */
 static size_t words(const scan *s, int line)
 {
     size_t from = s->at;
@@ -224,7 +224,7 @@ static size_t words(const scan *s, int line)
     return memchr(begin, '"', size) ? 0 : gd__header_words(begin, size);
 }
 
-/* Tabs and spaces beside each other on the first line: both are blanks. */
+/* Adjacent tabs and spaces on the first line: both are blanks. */
 static bool is_mixed(const scan *s)
 {
     for (size_t i = s->at; i + 1 < s->end && s->data[i + 1] != '\n'; i++)
@@ -233,7 +233,7 @@ static bool is_mixed(const scan *s)
     return false;
 }
 
-/* Blanks; else the most frequent of , ; and tab outside quotes on the line at s->at; a comma where there is none. */
+/* Blanks; else the most frequent of , ; and tab outside quotes on the line at s->at; a comma if there is none. */
 static char find_separator(const scan *s, bool decimal_comma)
 {
     size_t count[3] = {0};
@@ -251,7 +251,7 @@ static char find_separator(const scan *s, bool decimal_comma)
                                                        : ',';
 }
 
-/* Cells that stand under each other, where that was asked for, or where blanks, or no separator at all, do not explain the lines. */
+/* Fixed-width cells, if requested, or if blanks, or no separator, do not fit the lines. */
 static gd_status find_widths(scan *s, char asked)
 {
     if (asked ? asked != GD_CSV_WIDTHS : s->separator == '\t' || s->separator == ';') return GD_OK;
@@ -268,7 +268,7 @@ static gd_status refuse_zero(const gd_csv *csv, const char *data, const char *ze
     return bad_table(csv, line, "a zero byte: this is not a text file");
 }
 
-/* Line ends that other programs write; what is no text at all is refused. */
+/* Converts line ends of other systems; refuses data that are not text. */
 static gd_status prepare(scan *s)
 {
     const char *nul = memchr(s->data, 0, s->end);
@@ -306,7 +306,7 @@ gd_status gd__csv_index_names(gd_csv *csv)
     gd_status status = gd__name_index_build(csv->ctx, csv->name, csv->columns, &csv->index);
     for (int i = 0; i < csv->columns && !status; i++)
         if (!(csv->word[i] = gd__csv_word_of(csv->ctx, csv->name[i]))) status = GD_NOMEM;
-    /* a word that two columns share is none of them; nor are words of more columns than a person names */
+    /* a word shared by two columns is ambiguous; words are not used for more columns than people name */
     for (int i = 0; i < csv->columns && !status; i++) {
         if (csv->columns > 1000) csv->word[i] = csv->name[i];
         bool other = csv->word[i] != csv->name[i] &&
@@ -331,7 +331,7 @@ void gd__csv_add_word(gd_csv *csv, int column)
     for (int k = 0; k < column && csv->columns == 1001; k++) csv->word[k] = csv->name[k];
 }
 
-/* c1 for the first column, with as many _ behind it as keep it apart from the names that the file has. */
+/* c1 for the first column, followed by enough _ to differ from the names in the file. */
 static const char *position_name(gd_csv *csv, const gd_name_index *taken, int column)
 {
     char text[64];
@@ -378,7 +378,7 @@ static gd_status name_columns(gd_csv *csv, bool header)
     return status ? status : gd__csv_index_names(csv);
 }
 
-/* Every cell is UTF-8: other bytes would all look the same to whoever reads the result. */
+/* Every cell is UTF-8: other bytes would be indistinguishable in results. */
 static gd_status check_utf8(const gd_csv *csv, const gd_csv_options *options)
 {
     for (size_t i = 0; i < csv->cells; i++) {
@@ -450,7 +450,7 @@ static void exchange(char *a, char *b, size_t size)
     }
 }
 
-/* The first row without a header is data: the fast reader sees it as it was. */
+/* The first row without a header is data: it is restored for the fast reader. */
 static gd_status start_without_header(scan *s, const gd_csv_options *options, bool *done)
 {
     size_t from = s->at, size = s->end - from < FIRST_ROW ? s->end - from : FIRST_ROW;
@@ -478,7 +478,7 @@ static gd_status start_rows(scan *s, const gd_csv_options *options, bool *done)
     return status ? status : gd__whole_text_read(s->csv, s->at, s->end, s->line, s->ascii, options, done);
 }
 
-#define SOME_ROWS 4096 /* between looks at the clock */
+#define SOME_ROWS 4096 /* between reads of the clock */
 
 static gd_status scan_rows(scan *s, const gd_csv_options *options)
 {
@@ -559,7 +559,7 @@ static gd_csv *parse_text(gd_ctx *ctx, const char *source, char *data, size_t si
     csv->block = block;
     csv->decimal = options->decimal;
     if (scan_all(csv, size, options) == GD_OK) {
-        /* rows of the header: its cells stay in front, so rows are counted from behind it */
+        /* rows of the header: its cells stay in front, so rows are counted after it */
         if (!options->no_header && !csv->row_at) {
             csv->cells -= (size_t)csv->columns;
             csv->lines--;
@@ -595,7 +595,7 @@ gd_csv *gd__csv_parse(gd_ctx *ctx, const char *source, const void *data, size_t 
 
 #define HEAD ((size_t)1 << 16)
 
-/* Bytes that are no text are refused before the rest of them is read or unpacked: /dev/zero has no end. */
+/* Bytes that are not text are refused before the rest of them is read or unpacked: /dev/zero has no end. */
 static gd_status look_for_zeros(gd_ctx *ctx, const char *source, const char *data, size_t size,
                                 uint64_t *total)
 {

@@ -6,10 +6,11 @@
  *   gd__csv_free(csv);
  *
  * Quotes as in RFC 4180 ("a ""b""", separators and line ends inside); separator , ; or tab, found from the first line, or
- * blanks, where the first two lines have as many words and none of the others, or none where cells stand under each other and some are empty (widths.h); line ends LF or CRLF; text is UTF-8, or converted to it (encoding.h); a mark at the start is skipped, and so are empty lines and, before the first row, lines that begin
- * with #.  Spaces around cells without quotes are dropped.  The first line has the names of the columns; a column
+ * blanks, if the first two lines have as many words and none of the others, or none for fixed-width columns with empty cells (widths.h); line
+ * ends LF or CRLF; text is UTF-8, or converted to it (encoding.h); a mark at the start is skipped, and so are empty lines and, before the first
+ * row, lines that begin with #.  Spaces around cells without quotes are dropped.  The first line has the names of the columns; a column
  * without a name there is called by its position, c1 for the first; every row has as many cells.  Memory: the file, 8 bytes per cell, 16 per
- * row; cells of columns that are not numbers, or are asked for as text, take their text once more. */
+ * row; cells of columns that are not numbers, or are requested as text, need memory for their text again. */
 #ifndef GD_TABLE_CSV_H
 #define GD_TABLE_CSV_H
 
@@ -24,7 +25,7 @@ typedef gd_table gd_csv; /* every table is one */
 
 typedef struct gd_csv_options {
     char
-        separator; /* 0: found from the lines; ' ': any number of blanks; GD_CSV_WIDTHS: none, cells stand under each other */
+        separator; /* 0: detected from the lines; ' ': any number of blanks; GD_CSV_WIDTHS: none, fixed-width columns */
     char decimal;   /* ',': decimals are written 1,5; 0: with a point */
     bool no_header; /* the columns are called c1, c2, ... */
     gd_encoding encoding;
@@ -33,8 +34,8 @@ typedef struct gd_csv_options {
     const char *const *words; /* names of columns that are words; NULL: none */
     int words_count;
     bool one_by_one; /* every cell by the slow reader, for tests; what is accepted is the same */
-    size_t slab;     /* bytes between two looks at the observer, for tests; 0: as many as are good */
-    gd_input input;  /* of files; its observer also sees how far the text is */
+    size_t slab;     /* bytes between two calls of the observer, for tests; 0: default */
+    gd_input input;  /* of files; its observer also gets the progress of parsing */
 } gd_csv_options;
 
 /* Reads bytes; `source` leads the errors.  options NULL: defaults.  New; NULL with FORMAT recorded: ragged rows, an open
@@ -64,7 +65,7 @@ int gd__csv_column(const gd_csv *csv, const char *name);
 /* The same without an error: -1. */
 int gd__csv_find(const gd_csv *csv, const char *name);
 
-/* What was said of a column, or found when it was read; FOUND: neither. */
+/* The kind of a column, given or found on reading; FOUND: neither. */
 gd_cells gd__csv_told(const gd_csv *csv, int column);
 
 /* One cell of text or words, borrowed; "" where it is empty, or a number or a date in memory. */
@@ -80,9 +81,9 @@ int64_t gd__csv_line(const gd_csv *csv, int64_t row);
 GD_NODISCARD gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missing, double *out);
 /* One cell of a table of text: 1: a number; 0: missing (NaN); -1: neither. */
 int gd__csv_number(const gd_csv *csv, int64_t row, int column, double *value);
-/* One cell of columns that are no text but numbers; false: it is text. */
+/* One cell of columns that are not text but numbers; false: it is text. */
 bool gd__csv_ready_number(const gd_csv *csv, int64_t row, int column, double *value);
-/* Does a cell stand for nothing: empty, NA, NaN, null? */
+/* Is a cell missing: empty, NA, NaN, null? */
 bool gd__csv_is_missing(const char *cell);
 /* The same with more texts for missing cells; NULL: none. */
 bool gd__is_missing(const gd_words *own, const char *cell);

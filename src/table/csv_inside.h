@@ -1,7 +1,7 @@
-/* The inside of a table.  Its cells are one of four things:
+/* Internals of a table.  Its cells are one of four things:
  *
- *   text     of a file: `data`, with the place of each cell; or with that of each row, where all is quickly read (whole_text.c):
- *            then columns of numbers are stored, and cells as text are found when they are asked for
+ *   text     of a file: `data`, with the place of each cell; or of each row, if the fast reader read it (whole_text.c): then columns of
+ *            numbers are stored, and cells as text are located on request
  *   stored   columns of numbers, words and dates in memory
  *   parts    tables one after the other
  *   base     some rows or columns of a table that has text, columns or parts */
@@ -13,7 +13,7 @@
 
 /* A column in memory. */
 typedef struct gd_stored {
-    gd_cells kind; /* FOUND: nothing is stored and nothing is known */
+    gd_cells kind; /* FOUND: not stored and not known */
     gd_tensor
         *value; /* f64 [rows], contiguous: numbers, places among the words, seconds; owned; NULL: none */
     gd_words words;
@@ -22,7 +22,7 @@ typedef struct gd_stored {
 
 /* The cells of a column, each with a NUL. */
 typedef struct gd_column_text {
-    char *cells; /* NULL: not asked for */
+    char *cells; /* NULL: not requested */
     size_t bytes;
     size_t *at; /* [rows] */
 } gd_column_text;
@@ -37,7 +37,7 @@ struct gd_table {
     size_t cells, cell_bytes;
     size_t size;              /* of data, if it is read by rows */
     size_t *row_at;           /* offsets of rows into data; NULL: `cell` has those of the cells */
-    gd_column_text *text;     /* of each column, if any was asked for */
+    gd_column_text *text;     /* of each column, if any was requested */
     int64_t *line;            /* of each row; NULL: rows have no lines */
     size_t lines, line_bytes; /* line_bytes: also those of row_at */
     const char **name;        /* of the columns; interned or in data */
@@ -48,8 +48,8 @@ struct gd_table {
     int unnamed; /* columns without a name in the file: c1 for the first */
     char separator, decimal;
     gd_words missing; /* more texts for missing cells */
-    /* Of each column, owned.  A table of nothing else has its cells here; in others these are columns that were read once, or of
-     * which it was said that they are words.  NULL: none. */
+    /* Of each column, owned. A table without text has its cells here; in others these are columns that were read before, or declared as
+     * words.  NULL: none. */
     gd_stored *stored;
     size_t stored_bytes;
     bool built;      /* columns may be added */
@@ -60,7 +60,7 @@ struct gd_table {
     int *place; /* [parts, columns]: of a column in a part; -1: the number of the part.  [columns] of base */
 };
 
-/* The table, row and column that have a cell, behind parts and selections; column -1: the cell is the number `row`. */
+/* The table, row and column of a cell, after resolving parts and selections; column -1: the cell is the number `row`. */
 typedef struct gd_cell_place {
     const gd_table *table;
     int64_t row;
@@ -72,7 +72,7 @@ gd_cell_place gd__csv_place(const gd_table *table, int64_t row, int column);
  * are text that was not read yet. */
 const gd_stored *gd__csv_stored(const gd_table *table, int column, const int64_t **pick);
 
-/* Reads rows from data[at..size) and columns of numbers, if nothing is in the way: *done.  What is, is for a slower reader to say. */
+/* Reads rows from data[at..size) and columns of numbers, if possible: *done. The slower reader reports problems. */
 GD_NODISCARD gd_status gd__whole_text_read(gd_table *csv, size_t at, size_t size, int64_t line, bool ascii,
                                            const gd_csv_options *options, bool *done);
 /* Finds the cells of a column. */
@@ -85,7 +85,7 @@ void gd__whole_text_close(gd_table *csv);
 int gd__csv_text_number(const gd_table *csv, const char *cell, double *value);
 /* Names are in csv->name: makes words and index of them. */
 GD_NODISCARD gd_status gd__csv_index_names(gd_table *csv);
-/* The word in front of a unit: S of "S [mM]", else the name; interned, or the name itself.  NULL: no memory. */
+/* The word before a unit: S of "S [mM]", else the name; interned, or the name itself.  NULL: no memory. */
 const char *gd__csv_word_of(gd_ctx *ctx, const char *name);
 /* The word of one more column, whose name is in csv->name and in the index; its word is interned already. */
 void gd__csv_add_word(gd_table *csv, int column);
@@ -93,7 +93,7 @@ void gd__csv_add_word(gd_table *csv, int column);
 gd_table *gd__csv_new(gd_ctx *ctx, const char *source, int columns);
 /* Adds a column to a table of gd_table_new: takes a reference on its values, and its words if that succeeds. */
 GD_NODISCARD gd_status gd__table_take(gd_table *table, const char *name, gd_stored *stored, int64_t rows);
-/* Room for what is stored of each column. */
+/* Memory for the stored columns. */
 GD_NODISCARD gd_status gd__csv_store(gd_table *csv);
 
 #endif

@@ -1,4 +1,4 @@
-/* Columns as they are; see frame.h. */
+/* Raw columns; see frame.h. */
 #include "table/frame.h"
 #include "base/text/date.h"
 #include "table/csv_inside.h"
@@ -6,13 +6,13 @@
 #include <math.h>
 #include <string.h>
 
-#define ID_ROWS 20 /* fewer may go up by chance */
+#define ID_ROWS 20 /* fewer may increase by accident */
 
-/* ---- what a column is ---- */
+/* ---- kinds of columns ---- */
 
 typedef struct tally {
     int64_t numbers, missing, dates, other;
-    int64_t first_other; /* the first row that is no number and not missing */
+    int64_t first_other; /* the first row that is not a number and not missing */
     bool day, clock;     /* of the first date */
 } tally;
 
@@ -27,7 +27,7 @@ static void count_cell(const gd_csv *csv, int64_t row, int column, tally *c)
     gd_date date;
     if (!gd__date_parse(gd__csv_cell(csv, row, column), &date)) return;
     if (!c->dates++) c->day = date.day, c->clock = date.clock;
-    if (date.day != c->day) c->dates = INT64_MIN / 2; /* days and times of day beside each other are words */
+    if (date.day != c->day) c->dates = INT64_MIN / 2; /* a mix of days and times of day is words */
     c->clock |= date.clock;
 }
 
@@ -54,7 +54,7 @@ static gd_status own_values(gd_ctx *ctx, const gd_frame *f, gd_frame_column *c)
     return c->value ? GD_OK : gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
 }
 
-/* Words are interned: the same word is the same place in memory. */
+/* Words are interned: equal words have equal addresses. */
 gd_status gd__frame_word(gd_ctx *ctx, gd_word_places *places, gd_frame_column *c, const char *cell,
                          double *out)
 {
@@ -115,7 +115,7 @@ static gd_status read_dates(gd_ctx *ctx, const gd_csv *csv, int column, gd_frame
     return GD_OK;
 }
 
-/* A column that is in memory: all of its rows are lent.  The words are interned, so the list is all there is to copy. */
+/* A column in memory: all of its rows are borrowed. The words are interned, so only the list is copied. */
 static gd_status take_column(gd_frame *f, const gd_stored *s, const int64_t *pick, gd_frame_column *out)
 {
     const double *from = gd_data(s->value);
@@ -160,8 +160,7 @@ static gd_status read_column(gd_frame *f, const gd_csv *csv, int column, gd_fram
     if (out->kind == GD_CELLS_FOUND) out->kind = gd__csv_told(csv, column);
     gd_status status = out->kind == GD_CELLS_FOUND ? find_kind(f->ctx, csv, column, &out->kind) : GD_OK;
     if (status) return status;
-    if (s && s->kind == out->kind &&
-        !(pick && s->words.count)) { /* words of rows that are left out are none */
+    if (s && s->kind == out->kind && !(pick && s->words.count)) { /* words of excluded rows do not count */
         status = take_column(f, s, pick, out);
         if (status || out->kind != GD_CELLS_NUMBERS || is_finite_or_missing(out, f->rows)) return status;
         return refuse_infinity(csv, column, out->value);
@@ -223,7 +222,7 @@ void gd__frame_drop(gd_frame *f, int column)
 
 /* ---- ids ---- */
 
-/* Whole numbers, each above the one before, or each below it; steps all alike are a grid, unless it counts. */
+/* Whole numbers that increase or decrease strictly; equal steps are a grid, unless the step is 1. */
 static bool numbers_rows(const double *v, int64_t rows)
 {
     double first = v[1] - v[0];

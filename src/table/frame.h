@@ -1,7 +1,7 @@
-/* Columns of a table before they are numbers to learn from: numbers, words or dates, with holes.
+/* Raw columns of a table, before encoding: numbers, words or dates, with missing cells.
  *
- * What a column is, is found from all of its cells: numbers, where each is one or missing; dates, where each is one (date.h); else
- * words.  A column of which most are numbers and some are not is a mistake that is named, unless it is said to be words. */
+ * The kind of a column is found from all of its cells: numbers, if each is a number or missing; dates, if each is one (date.h); else
+ * words. A column of mostly numbers with some other texts is an error that names the cell, unless it is declared as words. */
 #ifndef GD_TABLE_FRAME_H
 #define GD_TABLE_FRAME_H
 
@@ -12,8 +12,8 @@
 typedef struct gd_frame_column {
     const char *name; /* interned */
     gd_cells kind;
-    double *value;   /* numbers; places among the words; seconds of dates; NAN: missing */
-    gd_tensor *lent; /* whose memory `value` is, which is then only read; NULL: it is the column's own */
+    double *value;   /* numbers; indices of words; seconds of dates; NAN: missing */
+    gd_tensor *lent; /* owner of the memory of `value`, which is then read-only; NULL: the column */
     gd_words words;
     bool day, clock;         /* of dates: what they have */
     const gd_words *missing; /* more texts for missing cells while it is read; NULL: none */
@@ -26,7 +26,7 @@ typedef struct gd_frame {
     int64_t rows, row_room;
 } gd_frame;
 
-/* Where the words of a column are among them. */
+/* Indices of the words of a column among them. */
 typedef struct gd_word_places {
     gd_map table;
 } gd_word_places;
@@ -36,21 +36,21 @@ GD_NODISCARD gd_status gd__frame_read(gd_ctx *ctx, const gd_csv *csv, const int 
                                       const gd_cells *kind, gd_frame *out);
 void gd__frame_close(gd_frame *frame);
 
-/* ---- for readers of their own (scan_rows.h) ---- */
+/* ---- for other readers (scan_rows.h) ---- */
 
-/* Columns of those kinds with room for so many rows. */
+/* Columns of those kinds with memory for so many rows. */
 GD_NODISCARD gd_status gd__frame_new(gd_ctx *ctx, int64_t rows, const gd_cells *kind, int count,
                                      gd_frame *out);
-/* A cell of a column of words, of dates: *out is what the column has for it.  False: it is no date, or of a different kind than those
+/* A cell of a column of words, of dates: *out is its value in the column.  False: it is not a date, or of a different kind than those
  * before. */
 GD_NODISCARD gd_status gd__frame_word(gd_ctx *ctx, gd_word_places *places, gd_frame_column *column,
                                       const char *cell, double *out);
 bool gd__frame_date(gd_frame_column *column, const char *cell, double *out);
 void gd__frame_places_free(gd_ctx *ctx, gd_word_places *places);
 
-/* Takes a column out. */
+/* Removes a column. */
 void gd__frame_drop(gd_frame *frame, int column);
-/* Does the column only number the rows: words of which none is there twice, or whole numbers that go up or down from row to row,
+/* Does the column only number the rows: distinct words, or whole numbers that increase or decrease from row to row,
  * but not by equal steps other than one, in at least 20 rows? */
 bool gd__frame_is_id(const gd_frame *frame, int column);
 

@@ -75,7 +75,7 @@ static gd_status no_class(gd_ctx *ctx, const char *source, const char *name)
     return gd_fail(ctx, GD_FORMAT, "%s: the model knows no class '%.60s'", source, name);
 }
 
-/* Classes that are numbers are in their order: the place of a value by halving. */
+/* Numeric classes are sorted: finds a value by bisection. */
 static gd_status number_values(gd_ctx *ctx, const char *source, const double *value, int64_t rows,
                                const gd_words *classes, int64_t *out)
 {

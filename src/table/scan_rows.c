@@ -1,10 +1,10 @@
 /* Fast reading; see scan_rows.h.
  *
- * Text is cut at line ends into pieces.  A piece is read without asking for memory and without a word to the context, so pieces run
- * side by side: numbers go where they belong, words and dates stay places in the text, and the first thing that is wrong is
- * remembered.  Then one thread goes over words and dates in the order of the rows, and the first error of all is reported.
+ * Text is cut at line ends into pieces.  A piece is read without allocations and without access to the context, so pieces run in parallel:
+ * numbers are stored, words and dates stay positions in the text, and the first error is remembered. Then one thread resolves words and dates in the
+ * order of the rows, and reports the first error of all.
  *
- * Within a piece, 64 bytes at a time, a bit for every byte at which a cell may end comes first.  Where the next cell begins is known
+ * Within a piece, 64 bytes at a time, a bit for every byte at which a cell may end is computed first. The start of the next cell is known
  * before this one's digits are read, so the processor reads several at once. */
 #include "table/scan_rows.h"
 #include "base/text/number.h"
@@ -20,7 +20,7 @@
 #define CHUNK       64 /* bytes that have their bits in a word */
 #define PIECE       ((size_t)16 << 10)
 #define MOST_PIECES 64
-#define WORD_BITS   20 /* of the length of a word, behind its place in the text: both fit a double */
+#define WORD_BITS   20 /* of the length of a word, after its position in the text: both fit a double */
 #define WORD_SIZE   ((size_t)1 << WORD_BITS)
 
 /* The error of a row. */
@@ -36,12 +36,12 @@ typedef struct fault {
 typedef struct table {
     const gd_table_layout *layout;
     const char *text, *end;
-    const char *plain; /* the end, where digits are always a number and never stand for a missing one */
+    const char *plain;             /* the end, if digits are always numbers and never missing cells */
     char separator, second, point; /* second: a second separator, or the first again */
     bool blanks, quotes;
-    bool lax; /* a cell that is no number ends its column, not the reading */
+    bool lax; /* a cell that is not a number ends its column, not the reading */
     gd_frame_column *
-        *column; /* of each column of a row: where it goes, NULL: nowhere; NULL: only rows are looked for */
+        *column;    /* of each column of a row: destination, NULL: none; NULL: only rows are located */
     size_t *row_at; /* offsets of rows, and their lines; NULL: not needed */
     int64_t *row_line;
 } table;
@@ -50,14 +50,14 @@ typedef struct piece {
     const table *t;
     const char *at, *end;
     const char *chunk; /* the bytes that `stops` is about */
-    uint64_t stops;    /* where cells may end, of those that are still to come */
+    uint64_t stops;    /* remaining positions where cells may end */
     int64_t line, row, rows;
     gd_frame_column **column; /* as in the table; a copy if columns may end */
     fault fault;
 } piece;
 
 typedef struct cell {
-    const char *begin, *end, *stop; /* stop: what ends it, behind blanks */
+    const char *begin, *end, *stop; /* stop: the position of its end, after blanks */
 } cell;
 
 /* ---- finding ---- */
@@ -140,7 +140,7 @@ static bool row_fault(piece *p, int64_t line, const char *what)
     return false;
 }
 
-/* Behind the quote that ends the cell at `at`; NULL: there is none.  Line ends in between count. */
+/* The position after the closing quote of the cell at `at`; NULL: there is none.  Line ends in between count. */
 static const char *pass_quotes(const table *t, const char *at, int64_t *line)
 {
     for (at++; at < t->end; at++) {
@@ -167,7 +167,7 @@ static bool find_quoted(piece *p, cell *c, int64_t *line)
     return row_fault(p, *line, "text follows a closing quote");
 }
 
-/* Blanks behind a cell are one separator, or none at the end of a line. */
+/* Blanks after a cell are one separator, or none at the end of a line. */
 static void pass_blanks(piece *p, cell *c)
 {
     const table *t = p->t;
@@ -192,7 +192,7 @@ static bool find_with_care(piece *p, cell *c, int64_t *line)
     return true;
 }
 
-/* care: there may be quotes, or blanks are what separates. */
+/* care: there may be quotes, or blanks are separators. */
 static inline __attribute__((always_inline)) bool find_cell(piece *p, bool care, cell *c, int64_t *line)
 {
     if (care) {
@@ -224,8 +224,8 @@ static inline uint64_t load_digits(const char *s)
     return word ^ UINT64_C(0x3030303030303030); /* no other byte order is built for: cmake/ByteOrder.cmake */
 }
 
-/* The upper bit of every byte that is no digit: those above 9, which have it, or have it when 0x76 is added.  What that carries goes to
- * bytes behind the first one. */
+/* The upper bit of every byte that is not a digit: those above 9, which have it, or have it when 0x76 is added.  Carries only affect bytes after
+ * the first one. */
 static inline uint64_t no_digits(uint64_t word)
 {
     return (word | (word + UINT64_C(0x7676767676767676))) & UINT64_C(0x8080808080808080);
@@ -237,10 +237,10 @@ typedef struct few {
     bool point;
 } few;
 
-/* All of the n <= 8 bytes at s are digits, one of them perhaps the point: the digits as a number, and how many are behind the point. */
+/* All of the n <= 8 bytes at s are digits, one of them perhaps the point: the digits as a number, and the number of decimals. */
 static inline __attribute__((always_inline)) bool few_digits(const char *s, int n, char point, few *out)
 {
-    uint64_t word = load_digits(s) << (64 - 8 * n); /* zeros in front */
+    uint64_t word = load_digits(s) << (64 - 8 * n); /* leading zeros */
     uint64_t other = no_digits(word);
     *out = (few){.point = other != 0};
     if (other) {
@@ -254,7 +254,7 @@ static inline __attribute__((always_inline)) bool few_digits(const char *s, int 
     return true;
 }
 
-/* Digits at s, eight at a time, behind those of *digits: where they end. */
+/* Digits at s, eight at a time, appended to *digits; returns their end. */
 static inline const char *take_digits(const char *s, uint64_t *digits)
 {
     static const uint64_t tens[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
@@ -312,7 +312,7 @@ static inline __attribute__((always_inline)) bool short_number(const char *s, co
     return true;
 }
 
-/* A number that is digits, a point, an exponent; false: it takes more care.  CHUNK bytes of the text lie behind s. */
+/* A number that is digits, a point, an exponent; false: the general reader is needed. CHUNK bytes of the text follow s. */
 static inline __attribute__((always_inline)) bool plain_number(const char *s, const char *end, char point,
                                                                double *out)
 {
@@ -349,7 +349,7 @@ static void copy_cell(const char *from, size_t length, char *out)
     out[used] = 0;
 }
 
-/* Everything that is not digits with a point: decimals in quotes, holes, words. */
+/* All other cells: decimals in quotes, missing cells, words. */
 static bool careful_number(piece *p, const cell *c, int column, double *out)
 {
     char text[1024];
@@ -367,13 +367,13 @@ static bool careful_number(piece *p, const cell *c, int column, double *out)
     return kind == 0 || isfinite(*out) || cell_fault(p, c, column, "is not finite");
 }
 
-/* A word is kept as its place in the text until all pieces are read. */
+/* A word is kept as its position in the text until all pieces are read. */
 static bool place_word(piece *p, const cell *c, int column, double *out)
 {
     size_t length = (size_t)(c->end - c->begin), step = 1;
     if (length >= WORD_SIZE) return cell_fault(p, c, column, "is too long a word");
     for (const char *u = c->begin; u < c->end && step; u += step) step = gd__utf8_length(u);
-    static const char hidden[] = "?"; /* what it is would not print */
+    static const char hidden[] = "?"; /* it is not printable */
     if (!step) return cell_fault(p, &(cell){hidden, &hidden[1], NULL}, column, "is not UTF-8");
     *out = (double)((uint64_t)(c->begin - p->t->text) << WORD_BITS | length);
     return true;
@@ -446,7 +446,7 @@ static inline __attribute__((always_inline)) bool take_row(piece *p, bool care, 
     return (column == columns && last) || wrong_width(p, column, last);
 }
 
-/* A line of nothing but blanks is no row. */
+/* A line of only blanks is not a row. */
 static bool skip_empty(piece *p)
 {
     const char *at = p->at;
@@ -480,7 +480,7 @@ static void read_piece(void *arg, int64_t index)
 {
     piece *p = (piece *)arg + index;
     look_at(p, p->at);
-    /* two copies of the loop: the one without care is that fast because the other's variables are not in it */
+    /* two copies of the loop: the simple one is faster without the variables of the other */
     if (p->t->blanks || p->t->quotes)
         take_rows(p, true);
     else
@@ -509,8 +509,8 @@ static int cut(const table *t, int64_t first_line, piece *out, int64_t *lines)
     return made;
 }
 
-/* Rows of a piece move up to those of the piece before, where lines were empty.  Ends with the first fault; a row that is wrong is not
- * counted, but its cells are there. */
+/* Rows of a piece move up to those of the previous piece, if lines were empty.  Ends with the first fault; a row that is wrong is not
+ * counted, but its cells are stored. */
 static int64_t join_pieces(const table *t, const piece *pieces, int count, fault *first)
 {
     int64_t rows = 0;
@@ -539,7 +539,7 @@ typedef struct namer {
     size_t bytes;
 } namer;
 
-/* Cells kept as places in the text become words or dates; a cell that is no date is an error. */
+/* Cells kept as places in the text become words or dates; a cell that is not a date is an error. */
 static gd_status name_cell(namer *n, int column, int64_t row, fault *f)
 {
     gd_frame_column *c = n->t->column[column];
@@ -559,7 +559,7 @@ static gd_status name_cell(namer *n, int column, int64_t row, fault *f)
     return GD_OK;
 }
 
-/* All words and dates in the order of the rows; those in front of the first error, or up to a given row. */
+/* All words and dates in the order of the rows; those before the first error, or up to a given row. */
 static gd_status name_cells(namer *n, int64_t rows, fault *first)
 {
     gd_status status = GD_OK;
@@ -644,7 +644,7 @@ gd_status gd__scan_rows(gd_ctx *ctx, const gd_table_layout *layout, const char *
     return status;
 }
 
-/* Columns that ended in one piece have ended. */
+/* Columns that ended in one piece end in all. */
 static void end_columns(const table *t, const piece *pieces, int count)
 {
     for (int k = 0; k < count; k++)
@@ -701,7 +701,7 @@ static void next_cell(piece *p, cell *c)
 {
     int64_t line = 0;
     if (!find_cell(p, true, c, &line))
-        *c = (cell){p->at, p->at, p->at}; /* cannot be: the row was read before */
+        *c = (cell){p->at, p->at, p->at}; /* cannot happen: the row was read before */
     if ((c->stop >= p->t->end || *c->stop == '\n') && c->end > c->begin && c->end[-1] == '\r') c->end--;
     while (c->end > c->begin && is_blank(c->end[-1])) c->end--;
     if (c->end < c->begin) c->end = c->begin;

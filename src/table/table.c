@@ -1,4 +1,4 @@
-/* Tables as programs see them; see gradus/table.h. */
+/* Public functions of tables; see gradus/table.h. */
 #include "base/ctx.h"
 #include "table/csv_inside.h"
 #include "table/frame.h"
@@ -50,7 +50,7 @@ static gd_status check_options(gd_ctx *ctx, const gd_table_options *o)
     return status;
 }
 
-/* The limit of the call in place of the context's.  Returns that. */
+/* Sets the limit of the call. Returns the context's. */
 static uint64_t limit_input(gd_ctx *ctx, const gd_table_options *o)
 {
     uint64_t before = ctx->input_limit;
@@ -108,7 +108,7 @@ int gd_table_find(gd_table *table, const char *name)
     return -1;
 }
 
-/* Words that are no longer needed elsewhere become the column's. */
+/* Moves words that are no longer needed elsewhere to the column. */
 static gd_status keep_column(gd_table *table, gd_frame_column *from, gd_stored *out)
 {
     gd_scope_begin(table->ctx);
@@ -204,7 +204,7 @@ gd_tensor *gd_table_matrix(gd_table *table, const char *const *names, int count)
 
 /* ---- parts ---- */
 
-/* Rows and columns of a table, which may itself be a part of a table.  pick is consumed; NULL: all rows. */
+/* Rows and columns of a table, which may itself be a selection.  pick is consumed; NULL: all rows. */
 static gd_table *part_of_table(gd_table *table, int64_t *pick, int64_t rows, const int *place, int columns)
 {
     gd_ctx *ctx = table->ctx;
@@ -260,7 +260,7 @@ static int64_t *chosen_rows(gd_table *table, gd_tensor *rows, int64_t *count)
         pick[used++] = at < 0 ? at + have : at;
     }
     *count = used;
-    if (!status && used < given) { /* as many bytes as it is freed with */
+    if (!status && used < given) { /* the size with which it is freed */
         int64_t *fewer = gd__realloc(ctx, pick, bytes, ((size_t)used + 1) * sizeof *pick);
         if (fewer) return fewer;
         status = GD_NOMEM;

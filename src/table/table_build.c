@@ -1,7 +1,7 @@
 /* Tables from memory; see gradus/table.h.
  *
- * A column is added in two parts: everything that may fail comes first, so that a table is never left with half a column, and memory
- * that a caller lends is taken only when nothing can fail any more. */
+ * A column is added in two steps: everything that may fail comes first, so that a table never has half a column, and the caller's memory is
+ * taken only when nothing can fail any more. */
 #include "base/object.h"
 #include "base/text/compose.h"
 #include "gradus/autograd.h"
@@ -61,7 +61,7 @@ static gd_status check_column(gd_table *t, const char *name, int64_t rows)
     return GD_OK;
 }
 
-/* Checks the name and makes room.  *interned: the name as it is kept. */
+/* Checks the name and makes room.  *interned: the stored name. */
 static gd_status reserve(gd_table *t, const char *name, int64_t rows, const char **interned)
 {
     gd_status status = check_column(t, name, rows);
@@ -122,7 +122,7 @@ static gd_status add_vector(gd_table *t, const char *name, gd_tensor *values, gd
     return GD_OK;
 }
 
-/* Columns from `first` on go again. */
+/* Removes columns from `first` on. */
 static void drop_from(gd_table *t, int first)
 {
     for (int i = first; i < t->columns; i++) gd_release(t->stored[i].value);

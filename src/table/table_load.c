@@ -18,7 +18,7 @@ static bool ends_in(const char *path, const char *end)
 
 /* ---- columns of numbers ---- */
 
-/* Columns that a tensor has: a vector one, a matrix as many as it is wide; -1 with SHAPE. */
+/* Columns that a tensor has: one for a vector, the width of a matrix; -1 with SHAPE. */
 static int width_of(gd_ctx *ctx, const char *path, const char *name, const gd_tensor *t)
 {
     if (gd_ndim(t) == 1) return 1;
@@ -98,7 +98,8 @@ static gd_csv *load_one(gd_ctx *ctx, const char *path, const gd_csv_options *opt
     bool npz = ends_in(path, ".npz"), safe = ends_in(path, ".safetensors"), idx = gd__idx_is_path(path);
     const gd_input *how = options ? &options->input : NULL;
     if (!npz && !safe && !idx && !ends_in(path, ".npy")) return gd__csv_load(ctx, path, options);
-    if (!idx && gd__input_fits(ctx, path)) return NULL; /* others are measured while they are read */
+    if (!idx && gd__input_fits(ctx, path))
+        return NULL; /* the size of others is checked while they are read */
     gd_archive *archive = npz    ? gd__npz_load(ctx, path, how)
                           : safe ? gd_archive_load(ctx, path)
                                  : read_array(ctx, path, how);
@@ -109,7 +110,7 @@ static gd_csv *load_one(gd_ctx *ctx, const char *path, const gd_csv_options *opt
 
 /* ---- several ---- */
 
-/* Where the columns of the first part are in part k. */
+/* Positions of the columns of the first part in part k. */
 static gd_status match_part(gd_csv *csv, int k)
 {
     const gd_csv *first = csv->part[0], *part = csv->part[k];
@@ -167,7 +168,7 @@ static bool is_same_file(const char *a, const char *b)
            first.st_ino == second.st_ino;
 }
 
-/* Rows that count twice make errors too small. */
+/* Duplicated rows make standard errors too small. */
 static gd_status check_twice(gd_ctx *ctx, const char *const *paths, int count)
 {
     for (int k = 1; k < count; k++)

@@ -314,7 +314,7 @@ gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path, gd_va
     file[length] = 0;
     if (ends_with(file, length, ".csv") || ends_with(file, length, ".csv.gz"))
         return csv_columns(ctx, file, inner, tables);
-    /* what is read by its size; all else is measured while it is read */
+    /* files read by their size; the size of others is checked while they are read */
     bool packed = ends_with(file, length, ".gz");
     if (!packed && !gd__idx_is_path(file) && gd__input_fits(ctx, file)) return NULL;
     if (ends_with(file, length, ".safetensors")) return archive_inner(ctx, what, file, inner);

@@ -7,7 +7,7 @@
 
 #include "table/csv.h"
 
-/* How tables are read, and whether one was: an option that nothing needed is a mistake. */
+/* Options for tables, and whether a table was read: an unused option is a mistake. */
 typedef struct gd_value_tables {
     gd_csv_options csv;
     bool used;

@@ -1,8 +1,8 @@
-/* A text that is all in memory, by the reader that is fast (scan_rows.h).
+/* Reads a text in memory with the fast reader (scan_rows.h).
  *
- * Every column is read as numbers on all threads, and stays one of numbers if all of its cells are.  Of other columns nothing is kept
- * but the text: their cells are found on first use.  If a row is wrong, or a cell is not UTF-8, nothing is read here,
- * and the slower reader (csv.c) says what it is; both take the same texts (tests/table/test_readers.c). */
+ * Every column is read as numbers on all threads, and stays one if all of its cells are numbers. Of other columns only the text is kept:
+ * their cells are located on first use.  If a row is wrong, or a cell is not UTF-8, nothing is read here,
+ * and the slower reader (csv.c) reports it; both accept the same texts (tests/table/test_readers.c). */
 #include "base/object.h"
 #include "base/observer.h"
 #include "base/text/compose.h"
@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-#define SLAB         ((size_t)1 << 24) /* bytes between two looks at the observer */
-#define MOST_COLUMNS 20000             /* of more, rows are few and cells many: the slower reader's kind */
+#define SLAB         ((size_t)1 << 24) /* bytes between two calls of the observer */
+#define MOST_COLUMNS 20000             /* with more columns, rows are few and long: for the slower reader */
 
 typedef struct reader {
     gd_csv *csv;
@@ -21,7 +21,7 @@ typedef struct reader {
     gd_frame_column **open; /* of each column; NULL: it is not one of numbers */
     gd_tensor *block; /* [columns, lines], owned: one block takes fewer pages than a block of each column */
     int64_t lines, rows;
-    int64_t *first_line; /* what the table had before: the line of the header */
+    int64_t *first_line; /* cells before: those of the header */
     size_t first_bytes, first_lines;
 } reader;
 
@@ -59,7 +59,7 @@ static gd_status begin_reading(reader *r, const char *text, size_t size)
     if (!block) return gd_error(ctx);
     r->block = gd_retain(block);
     for (int i = 0; i < csv->columns; i++) {
-        if (csv->stored && csv->stored[i].kind == GD_CELLS_WORDS) continue; /* as was said */
+        if (csv->stored && csv->stored[i].kind == GD_CELLS_WORDS) continue; /* as declared */
         r->column[i] = (gd_frame_column){.name = csv->name[i], .kind = GD_CELLS_NUMBERS};
         r->open[i] = &r->column[i];
     }
@@ -116,7 +116,7 @@ static gd_status keep_columns(reader *r)
         if (!r->open[i]) continue;
         gd__aside_begin(csv->ctx);
         gd_tensor *value = gd_slice(gd_index(r->block, "0", i), "0", 0, r->rows, 1);
-        if (2 * numbers < csv->columns) value = gd_copy(value); /* most of the block is for nothing */
+        if (2 * numbers < csv->columns) value = gd_copy(value); /* most of the block would be unused */
         if (value)
             csv->stored[i] = (gd_stored){.kind = GD_CELLS_NUMBERS, .value = gd_retain(value)};
         else
@@ -180,7 +180,7 @@ gd_status gd__whole_text_read(gd_csv *csv, size_t at, size_t size, int64_t line,
 
 /* ---- cells as text ---- */
 
-/* The first column is found alone; who asks for a second one will ask for more. */
+/* The first column is located alone; a second request locates all. */
 static int want_columns(const gd_csv *csv, int column, int *slot)
 {
     int count = 0;

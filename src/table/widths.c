@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define WIDEST 65536 /* characters of a line; longer ones are no table of this kind */
+#define WIDEST 65536 /* characters of a line; longer ones are not a table of this kind */
 
 /* Places of words, over all lines so far. */
 typedef struct places {
@@ -13,7 +13,7 @@ typedef struct places {
     size_t bytes, widest;
     size_t words; /* of the first line */
     bool ragged;  /* some line has more or fewer */
-    bool asked;   /* for this kind of table; then nothing speaks against it */
+    bool asked;   /* fits this kind of table */
     bool
         others; /* the first line is one word, has separators or quotes, or a line has a tab or is too long */
 } places;
@@ -79,7 +79,7 @@ static gd_status see_all(gd_ctx *ctx, places *p, const char *text, size_t size)
     return status;
 }
 
-/* The runs of places that some line fills; `hollow` where one has nothing below the first line: with `join` it is one more word of
+/* The runs of positions that some line fills; `hollow` if one has only the first line: with `join` it is one more word of
  * the name before it, like a unit. */
 static gd_status cut(gd_ctx *ctx, const places *p, bool join, gd_widths *out, bool *hollow)
 {
@@ -122,7 +122,7 @@ void gd__widths_free(gd_ctx *ctx, gd_widths *w)
 size_t gd__widths_cell(const gd_widths *w, int column, const char *line, size_t size, size_t *length)
 {
     size_t first = w->edge[2 * column], last = w->edge[2 * column + 1], at = 0, i = 0;
-    /* the byte where a place begins: behind as many characters */
+    /* the byte of a position counted in characters */
     while (i < size && (at < first || !begins(line[i]))) at += begins(line[i++]);
     size_t begin = i;
     for (; i < size && (at < last || !begins(line[i])); i++) at += begins(line[i]);

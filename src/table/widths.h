@@ -1,12 +1,12 @@
-/* Tables whose cells stand under each other, and whose empty cells are blank:
+/* Fixed-width tables, whose empty cells are blank:
  *
  *     time   level    note
  *     0.0     1.25    start
  *     0.5             a gauge was out
  *     1.0     1.31
  *
- * A column is where some line has a letter, up to a place where all lines are blank.  Places are counted in characters, not
- * bytes. */
+ * A column is a run of positions where some line has a character, up to a position where all lines are blank. Positions are counted in
+ * characters, not bytes. */
 #ifndef GD_TABLE_WIDTHS_H
 #define GD_TABLE_WIDTHS_H
 
@@ -14,12 +14,12 @@
 
 typedef struct gd_widths {
     size_t *edge; /* columns begin and end at edge[2 i] and edge[2 i + 1]; owned */
-    int columns;  /* 0: the text is no such table */
+    int columns;  /* 0: the text is not such a table */
     size_t bytes;
 } gd_widths;
 
-/* Finds the columns of a text that begins with its first line.  Without `asked` only where the others ways to read it fail and this
- * one does not: the first line has as many words as there are columns, neither quotes nor separators, each column has something
+/* Finds the columns of a text that begins with its first line.  Without `asked`, only if other readers fail and this one does not:
+ * the first line has as many words as there are columns, neither quotes nor separators, each column has something
  * below, and lines differ in their words.  NOMEM. */
 GD_NODISCARD gd_status gd__widths_find(gd_ctx *ctx, const char *text, size_t size, bool asked,
                                        gd_widths *out);

@@ -1,4 +1,4 @@
-/* Lists of words: names of columns, classes, settings.  The words are interned: they live as long as the context. */
+/* Lists of words: names of columns, classes, settings.  The words are interned: they have the lifetime of the context. */
 #ifndef GD_TABLE_WORDS_H
 #define GD_TABLE_WORDS_H
 
@@ -18,17 +18,17 @@ void gd__words_free(gd_ctx *ctx, gd_words *words);
 int gd__words_find(const gd_words *words, const char *text);
 bool gd__words_equal(const gd_words *a, const gd_words *b);
 
-/* Finds names among many at once: a table with a hundred thousand columns has as many names to find.  The list of names stays
- * the caller's and must not change. */
+/* Finds names among many at once: a table may have a hundred thousand columns. The caller keeps the list of names and must not change
+ * it. */
 typedef struct gd_name_index {
-    int32_t *slot; /* open addressing: 1 + number of the name, negative where it is there twice; 0: free */
+    int32_t *slot; /* open addressing: 1 + number of the name, negative if it occurs twice; 0: free */
     size_t slots;
-    int first_again; /* the first name that was there before; -1: none */
+    int first_again; /* the first duplicate name; -1: none */
 } gd_name_index;
 
 GD_NODISCARD gd_status gd__name_index_build(gd_ctx *ctx, const char *const *names, int count,
                                             gd_name_index *out);
-/* Room for one name more than `count`; builds the index where there is none. */
+/* Room for one name more than `count`; builds the index if there is none. */
 GD_NODISCARD gd_status gd__name_index_reserve(gd_ctx *ctx, gd_name_index *index, const char *const *names,
                                               int count);
 /* The name at `place`, which is not there yet; after gd__name_index_reserve. */

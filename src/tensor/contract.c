@@ -1,13 +1,12 @@
 /* Sums of products over chosen axes: gd_contract by names, gd_einsum by letters or names.
  *
- * Every axis of every operand gets a number, equal numbers for axes that are walked together.  Operands are joined from
+ * Every axis of every operand gets a number, equal numbers for axes that are iterated together.  Operands are joined from
  * left to right; joining two is one matrix product over the indices that are no longer needed,
  *
  *     left  [both needed | left only | both, done]     -> [batch, rows, inner]
  *     right [both needed | both, done | right only]    -> [batch, inner, columns]
  *
- * or, where nothing is done with yet, one broadcast multiplication.  All of it is recorded operators, so the gradients
- * need no rule of their own. */
+ * or, if no index is summed yet, one broadcast multiplication. All of it is recorded operators, so no gradient rule is needed. */
 #include "tensor/linalg.h"
 #include "base/text/ascii.h"
 #include "tensor/elementwise.h"
@@ -114,14 +113,14 @@ static void take_diagonals(term *a)
             order[n++] = j;
             reorder(a, order);
             a->t = gd_diagonal(a->t);
-            i = 0; /* the axes have moved: look again from the first pair */
+            i = 0; /* the axes have moved: search again from the first pair */
             j = 0;
         }
 }
 
 /* ---- joining two operands ---- */
 
-/* Fills `order` with the axes of a whose number is in the set, from place n on; returns the place behind. */
+/* Fills `order` with the axes of a whose number is in the set, from index n on; returns the index after the last. */
 static int pick(const term *a, keys set, int *order, int n)
 {
     for (int i = 0; i < a->t->ndim; i++)
@@ -159,7 +158,7 @@ static bool too_many(const contraction *c, int axes)
     return true;
 }
 
-/* No number is done with: [left axes, right's own axes] by broadcasting. */
+/* No number is summed: [left axes, right's own axes] by broadcasting. */
 static void multiply(const contraction *c, term *a, term *b)
 {
     keys left = keys_of(a), right = keys_of(b);
@@ -209,7 +208,7 @@ static void multiply_matrices(const contraction *c, term *a, term *b, keys done)
     a->t = shaped(gd__product(x, y), out, size);
 }
 
-/* a becomes the product of a and b, summed over what is not needed later. */
+/* a becomes the product of a and b, summed over indices that are not needed later. */
 static void join(const contraction *c, term *a, term *b, keys needed)
 {
     sum_unneeded(a, needed | keys_of(b));
@@ -238,7 +237,7 @@ static gd_status size_error(const contraction *c, const key_info *info, int oper
                    info->length, info->text, x, info->operand, y, operand);
 }
 
-/* Checks sizes, brings labels into one order, remembers where names come from, then takes names off and diagonals. */
+/* Checks sizes, brings labels into one order, remembers the sources of names, then removes names and takes diagonals. */
 static gd_status prepare(contraction *c, int k)
 {
     term *a = &c->operand[k];
@@ -427,7 +426,7 @@ static int named_axis(const gd_tensor *t, const key_info *info)
     return -1;
 }
 
-/* Is each of n words the name of an axis of its own? */
+/* Is each of n words the name of a different axis? */
 static bool names_all_axes(const contraction *c, const gd_tensor *t, const int *key, int n)
 {
     unsigned named = 0;
@@ -439,7 +438,7 @@ static bool names_all_axes(const contraction *c, const gd_tensor *t, const int *
     return true;
 }
 
-/* Numbers for the axes of an operand: by name where all words are its names, otherwise by place. */
+/* Numbers for the axes of an operand: by name if all words are its names, otherwise by position. */
 static gd_status number_operand(const reader *r, int k, const int *key, int n)
 {
     contraction *c = r->c;
@@ -557,7 +556,7 @@ gd_tensor *gd_einsum(const char *spec, gd_tensor *const *operands, int count)
     if (count <= 0 || !operands || !gd__given("einsum", operands, count)) return NULL;
     gd_ctx *ctx = operands[0]->head.ctx;
     if (!spec) return gd__refuse(ctx, GD_ARGUMENT, "einsum: no text");
-    gd_tensor *factor = operands[0]; /* one that is no truth value, if any is */
+    gd_tensor *factor = operands[0]; /* one that is not bool, if any */
     for (int i = 1; i < count && factor->dtype == GD_BOOL; i++) factor = operands[i];
     if (!gd__can_multiply("einsum", factor, factor)) return NULL;
     contraction c = {.what = "einsum", .ctx = ctx, .count = count};

@@ -1,4 +1,4 @@
-/* Devices: where storage lives and kernels run.  The CPU is built in; a plugin fills the same table. */
+/* Devices: memory of storages, and execution of kernels.  The CPU is built in; a plugin fills the same table. */
 #ifndef GD_TENSOR_DEVICE_H
 #define GD_TENSOR_DEVICE_H
 
@@ -67,22 +67,22 @@ typedef struct gd_backend {
     gd_status (*upload)(gd_device *device, void *to, const void *host, size_t bytes);
     gd_status (*download)(gd_device *device, void *host, const void *from, size_t bytes);
     gd_status (*sync)(gd_device *device);
-    /* Switches to a different stream, after the work queued on the current one; and returns the current stream.  NULL, both: it has none. */
+    /* Switches to a different stream, after the work queued on the current one; and returns the current stream. NULL, both: no streams. */
     gd_status (*use_stream)(gd_device *device, void *stream);
     void *(*stream)(const gd_device *device);
     gd_status (*run)(gd_device *device, const gd_call *call);
-    /* False for an operator that run does not have: the host runs it on copies (on_host.c).  NULL: it has all. */
+    /* False for an operator that run does not implement: the host runs it on copies (on_host.c). NULL: it implements all. */
     bool (*has)(gd_op_id op);
-    /* Of GD_TAKES_HALVES, GD_TAKES_SUMMED and GD_TAKES_SMALL: which its kernels take where ops.def says that operators do. */
+    /* Of GD_TAKES_HALVES, GD_TAKES_SUMMED and GD_TAKES_SMALL: those that its kernels accept if ops.def allows them for the operator. */
     uint8_t narrow;
-    int32_t dlpack; /* the number that DLPack has for its memory; 0: none */
+    int32_t dlpack; /* its memory's number in DLPack; 0: none */
     /* Fused programs: how their source is written (program/dialect.h), a kernel made of it, and its run over a table of
      * tensors.  NULL, all of them: the host interprets programs on copies. */
     const struct gd_dialect *dialect;
     void *(*program)(gd_device *device, const char *source, const char *name);
     gd_status (*launch)(gd_device *device, const gd_launch *launch);
-    /* Several launches as one, each after the one before it.  *graph is NULL the first time and then remembers them:
-     * arguments may be others each time.  Ends with forget. */
+    /* Several launches as one, each after the one before it.  *graph is NULL the first time and then stores them; arguments
+     * may differ each time.  Ends with forget. */
     gd_status (*replay)(gd_device *device, void **graph, const gd_launch *launch, int count);
     void (*forget)(gd_device *device, void *graph);
     /* A kernel for launch that does what a fusion says; NULL with the error recorded.  NULL: it has none. */
@@ -91,10 +91,10 @@ typedef struct gd_backend {
     void (*close)(gd_device *device);
 } gd_backend;
 
-/* What a plugin may call: it is not linked against the library.  The first two members stay where they are, so that a
+/* Functions for plugins, which are not linked against the library. The first two members keep their position, so that a
  * plugin of a different version can be detected. */
 typedef struct gd_host {
-    uint64_t layout; /* GD_PLUGIN_LAYOUT where the library was compiled */
+    uint64_t layout; /* GD_PLUGIN_LAYOUT of the library */
     gd_status (*fail)(gd_ctx *ctx, gd_status status, const char *format, ...) GD_PRINTF(3, 4);
     void *(*alloc)(gd_ctx *ctx, size_t size);
     void (*free)(gd_ctx *ctx, void *block, size_t size);
@@ -110,24 +110,24 @@ struct gd_device {
     int index;
     char name[16];
     const gd_host *host;
-    void *state;        /* the backend's own */
+    void *state;        /* private to the backend */
     int64_t host_calls; /* operators and programs that the host ran for it */
 };
 
-/* Runs an operator where its operands are; what the backend does not have, on the host. */
+/* Runs an operator on the device of its operands; if the backend lacks it, on the host. */
 gd_status gd__device_run(gd_device *device, const gd_call *call);
 /* The same by a backend that is not the device's own at the moment. */
 gd_status gd__device_run_by(const gd_backend *backend, gd_device *device, const gd_call *call);
-/* The same by the plain kernels, whatever device the tensors say they are on. */
+/* The same by the plain kernels, whatever the device of the tensors. */
 gd_status gd__plain_run(gd_ctx *ctx, const gd_call *call);
 /* The open device of a context whose memory has that number in DLPack; NULL: none. */
 gd_device *gd__device_of_dlpack(gd_ctx *ctx, int32_t type, int32_t index);
 /* Makes the CPU of a context. */
 void gd__cpu_open(gd_ctx *ctx, gd_device *device);
-extern const gd_backend gd__cpu_backend; /* that it has, unless somebody looks at its kernels */
+extern const gd_backend gd__cpu_backend; /* the usual one, unless its kernels are recorded */
 
-/* Differs when library and plugin disagree about what they share: sizes, and where members of tensors lie, which the CUDA
- * plugin reads by itself. */
+/* Differs if library and plugin disagree about common structs: sizes, and offsets of members of tensors, which the CUDA plugin
+ * reads directly. */
 #define GD_TENSOR_LAYOUT                                                                            \
     (offsetof(gd_tensor, data) + 3 * offsetof(gd_tensor, storage) + 5 * offsetof(gd_tensor, size) + \
      7 * offsetof(gd_tensor, stride) + 11 * offsetof(gd_tensor, numel) + 13 * sizeof(gd_tensor))
@@ -145,18 +145,18 @@ typedef struct gd_plugin_found {
     const char *why;   /* it is not there */
 } gd_plugin_found;
 
-/* The name of the index-th plugin of a kind; NULL behind the last. */
+/* The name of the index-th plugin of a kind; NULL after the last. */
 const char *gd__plugin_name(gd_plugin_kind kind, int index);
-/* Loads a plugin, if that has not been done, and looks for a symbol; records no error. */
+/* Loads a plugin, if needed, and looks up a symbol; records no error. */
 gd_plugin_found gd__plugin_symbol(gd_ctx *ctx, gd_plugin_kind kind, const char *name, const char *symbol);
 const gd_host *gd__plugin_host(void);
 
-/* What a plugin exports as `gd_plugin_open`: fills *device (index set) or records an error. */
+/* The function exported as `gd_plugin_open`: fills *device (index set) or records an error. */
 typedef gd_status (*gd_plugin_open_fn)(gd_device *device);
 typedef int (*gd_plugin_count_fn)(gd_ctx *ctx);
 typedef bool (*gd_plugin_describe_fn)(int index, char *text, size_t size);
 
-/* What the CPU's kernel of an element-wise operator gives for one element in f64; setting: of those that have one. */
+/* The result of the CPU's kernel of an element-wise operator for one element in f64; setting: of those that have one. */
 double gd__element_f64(gd_op_id op, double a, double b, double setting);
 
 #endif

@@ -1,4 +1,4 @@
-/* The plugins of a context, see plugins.def, and its devices: the CPU, which is built in, and those that plugins bring. */
+/* The plugins of a context, see plugins.def, and its devices: the CPU, which is built in, and those of plugins. */
 #define _GNU_SOURCE /* dladdr */
 #include "base/system.h"
 #include "tensor/device.h"
@@ -84,10 +84,10 @@ static bool load(plugin *p, const char *file)
 }
 
 #ifndef GD_PLUGIN_DIR
-#define GD_PLUGIN_DIR "" /* where the package of a distribution keeps them */
+#define GD_PLUGIN_DIR "" /* folder in packages of a distribution */
 #endif
 
-/* A file that is there, but does not load, ends the search: that is the reason to tell. */
+/* A file that exists, but does not load, ends the search: its error is reported. */
 static bool found_in(plugin *p, const char *folder, int length, const char *below)
 {
     char path[4400];
@@ -105,7 +105,7 @@ static bool found_beside(plugin *p, const char *file)
     return slash && (found_in(p, file, length, "") || found_in(p, file, length, "/../lib"));
 }
 
-/* Beside the library's or program's own file, then beside the link that it was started or loaded by, then where the loader looks.
+/* Beside the library's or program's own file, then beside the link that it was started or loaded by, then the loader's search path.
  * The row's variable names a different file. */
 static void *find(plugin *p)
 {
@@ -115,7 +115,7 @@ static void *find(plugin *p)
     if (p->searched) return p->handle;
     p->searched = true;
     if (!file && gd__file_of(&devices_key, own, sizeof own) && found_beside(p, own)) return p->handle;
-    /* what a program was started as is whatever its starter said */
+    /* argv[0] can be anything */
     if (!file && !gd__is_privileged() && dladdr(&devices_key, &self) && found_beside(p, self.dli_fname))
         return p->handle;
     if (!file && GD_PLUGIN_DIR[0] && found_in(p, GD_PLUGIN_DIR, sizeof GD_PLUGIN_DIR - 1, ""))

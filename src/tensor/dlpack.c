@@ -1,4 +1,4 @@
-/* Memory of others, and DLPack; see gradus/dlpack.h. */
+/* Foreign memory, and DLPack; see gradus/dlpack.h. */
 #include "gradus/dlpack.h"
 #include "tensor/device.h"
 #include "tensor/tensor_internal.h"
@@ -40,9 +40,9 @@ static const struct {
               {0, 32, GD_I32}, {0, 64, GD_I64}, {1, 8, GD_U8},   {6, 8, GD_BOOL}};
 #define DTYPES ((int)(sizeof dtypes / sizeof *dtypes))
 
-/* ---- memory of others ---- */
+/* ---- foreign memory ---- */
 
-/* Strides that are given, checked: no element may lie where addresses end. */
+/* Checks given strides: no element may be beyond the address space. */
 static gd_status set_strides(gd_tensor *t, const int64_t *strides)
 {
     int64_t reach = 0, size = (int64_t)gd__item_size(t);
@@ -58,7 +58,7 @@ static gd_status set_strides(gd_tensor *t, const int64_t *strides)
     return GD_OK;
 }
 
-/* Elements that share their place cannot be changed one by one. */
+/* Elements that overlap cannot be changed one by one. */
 static bool overlaps(const gd_tensor *t)
 {
     for (int i = 0; i < t->ndim; i++)
@@ -69,7 +69,7 @@ static bool overlaps(const gd_tensor *t)
 static gd_status check_address(const gd_tensor *t, const char *what, const void *data)
 {
     gd_ctx *ctx = t->head.ctx;
-    if (!t->numel) return GD_OK; /* there is nothing to read */
+    if (!t->numel) return GD_OK; /* there are no elements */
     if (!data) return gd_fail(ctx, GD_ARGUMENT, "%s: the memory is NULL", what);
     if ((uintptr_t)data % gd__item_size(t) == 0) return GD_OK;
     return gd_fail(ctx, GD_ARGUMENT, "%s: the address is no multiple of %zu, the size of %s", what,
@@ -139,7 +139,7 @@ gd_status gd_point_at(gd_tensor *t, void *data)
     return GD_OK;
 }
 
-/* ---- from others ---- */
+/* ---- import ---- */
 
 static gd_device *device_of(gd_ctx *ctx, const dl_tensor *d)
 {
@@ -221,7 +221,7 @@ gd_tensor *gd_from_dlpack_unversioned(gd_ctx *ctx, struct DLManagedTensor *capsu
     return taken_over(ctx, &capsule->tensor, false, end_unversioned, capsule);
 }
 
-/* ---- for others ---- */
+/* ---- export ---- */
 
 /* The data of a capsule, which holds a reference to the tensor. */
 typedef struct lent {

@@ -24,10 +24,10 @@ size_t gd_dtype_size(gd_dtype dtype) { return (unsigned)dtype < GD_DTYPE_COUNT ?
 
 bool gd_dtype_is_float(gd_dtype dtype) { return (unsigned)dtype < GD_DTYPE_COUNT && rows[dtype].kind == 'f'; }
 
-/* Within floats and within integers the wider, between them the float; the two halves meet in f32. */
+/* Of two floats or two integers the wider, of a float and an integer the float; f16 and bf16 give f32. */
 gd_dtype gd__promoted(gd_dtype a, gd_dtype b)
 {
-    static const gd_dtype whole[] = {GD_BOOL, GD_U8, GD_I32, GD_I64}; /* each holds those before it */
+    static const gd_dtype whole[] = {GD_BOOL, GD_U8, GD_I32, GD_I64}; /* each can represent those before it */
     bool fractions = gd_dtype_is_float(a);
     if (a == b) return a;
     if (fractions != gd_dtype_is_float(b)) return fractions ? a : b;

@@ -1,7 +1,7 @@
 /* Element-wise operators: the broadcast and the public functions.
  *
- * Operands with names or labels are first brought into one order by recorded views (meet.c); after that one right-aligned
- * broadcast serves all. */
+ * Operands with names or labels are first brought into one order by recorded views (meet.c); after that, one right-aligned
+ * broadcast handles all. */
 #include "base/special.h"
 #include "tensor/elementwise.h"
 #include "tensor/device.h"
@@ -56,7 +56,7 @@ static bool widen(int *ndim, int64_t *size, const gd_tensor *t, int *bad)
     return true;
 }
 
-/* Axis names and labels of a result: from whichever operand has them at that place. */
+/* Axis names and labels of a result: from the operand that has them at that position. */
 static gd_status merge_axes(gd_tensor *out, gd_tensor *const *in, int nin)
 {
     gd_tensor *only = NULL;
@@ -114,8 +114,8 @@ gd_tensor *gd__in_common(gd_tensor *(*fn)(gd_tensor *, gd_tensor *), gd_tensor *
     return gd__scope_leave(ctx, a && b ? fn(a, b) : NULL);
 }
 
-/* Operands of an element-wise operator, from `first` on, in the dtype that holds all; a quotient of integers has fractions.  They are
- * cast before any device sees them, and gradients come back in each one's own. */
+/* Operands of an element-wise operator, from `first` on, promoted to a common dtype; a quotient of integers is a float. They are cast before
+ * any device gets them, and gradients have each operand's dtype. */
 static gd_status widen_operands(gd_op_id op, gd_tensor **in, int first, int count)
 {
     gd_dtype dtype = in[first]->dtype;
@@ -227,7 +227,7 @@ gd_tensor *gd_mul_scalar(gd_tensor *x, double value)
     return unary(GD_OP_mul_scalar, x, &(gd_attrs){.nf = 1, .f = {value}});
 }
 
-/* Squares and reciprocals are operators of their own, with cheaper gradients. */
+/* Squares and reciprocals are separate operators, with cheaper gradients. */
 gd_tensor *gd_pow_scalar(gd_tensor *x, double exponent)
 {
     if (x && gd__is_float(x) && exponent == 2) return gd_square(x);

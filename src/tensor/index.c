@@ -25,7 +25,7 @@ gd_tensor *gd__index_select(gd_tensor *x, int axis, gd_tensor *index, gd_labels 
     return gd__run1(GD_OP_index_select, (gd_tensor *[]){x, index}, 2, &(gd_attrs){.ni = 1, .i = {axis}}, out);
 }
 
-/* An axis block of its own for labels that are new; one that repeats a label would name no element: it gets none. */
+/* A new axis block for new labels; if a label occurs twice, the axis gets no labels. */
 static gd_status put_labels(gd_tensor *out, int axis, gd_labels *labels)
 {
     const char *twice;
@@ -81,7 +81,7 @@ gd_tensor *gd__index_put(gd_tensor *x, int axis, gd_tensor *index, gd_tensor *va
                     out);
 }
 
-/* gather and scatter: the index has x's axes by place, sizes equal but on the axis itself. */
+/* gather and scatter: the index has x's axes by position, with equal sizes except on the axis itself. */
 static bool index_fits(const char *what, const gd_tensor *x, const gd_tensor *index, int axis)
 {
     bool fits = index->ndim == x->ndim;
@@ -164,7 +164,7 @@ static gd_status cat_fits(gd_tensor *const *pieces, int count, int axis, int64_t
     return GD_OK;
 }
 
-/* Labels of the joined axis when every piece has them and none is there twice. */
+/* Labels of the joined axis if every piece has them and none occurs twice. */
 static gd_status join_labels(gd_tensor *out, gd_tensor *const *pieces, int count, int axis)
 {
     if (!out->axes) return GD_OK;
@@ -182,8 +182,8 @@ static gd_status join_labels(gd_tensor *out, gd_tensor *const *pieces, int count
     return put_labels(out, axis, labels);
 }
 
-/* The axes of pieces that agree: at each place the name, and beside the joined axis the labels, of the first piece that has
- * some there. */
+/* The axes of pieces that agree: at each position the name, and except for the joined axis the labels, of the first piece that has
+ * them. */
 static gd_status join_axes(gd_tensor *out, gd_tensor *const *pieces, int count, int axis)
 {
     for (int k = 0; k < count; k++) {
@@ -223,7 +223,7 @@ typedef struct firsts {
     int name[GD_MAX_DIMS], labels[GD_MAX_DIMS];
 } firsts;
 
-/* Piece k as those before it are: equal names at equal places, labels beside the joined axis in one order. */
+/* Piece k in the order of the previous ones: equal names at equal positions, labels of other axes in one order. */
 static gd_tensor *matched(gd_tensor *const *piece, int k, int axis, firsts *f)
 {
     gd_tensor *x = piece[k];
@@ -266,7 +266,7 @@ static gd_tensor *cat(gd_tensor *const *pieces, int count, int axis)
     return cat_on(pieces, count, axis);
 }
 
-/* Pieces of several dtypes in the one that holds all. */
+/* Promotes pieces to a common dtype. */
 static gd_tensor *cat_widened(gd_tensor *const *pieces, int count, int at)
 {
     gd_ctx *ctx = pieces[0]->head.ctx;

@@ -1,8 +1,8 @@
-/* Index expressions: x[...] as NumPy has it, read and written.
+/* Index expressions: x[...] as in NumPy, read and written.
  *
  * A key is read once into a plan: one part for each axis of x, and for each new axis, in the order of the key.  Reading takes numbers
- * and slices as views, makes one axis of all that are picked from, and picks there.  Writing computes the place of every element in
- * memory and puts the values there. */
+ * and slices as views, joins all axes that are selected from, and selects there. Writing computes the position of every element in memory
+ * and stores the values there. */
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
 #include "tensor/linalg.h"
@@ -24,7 +24,7 @@ typedef struct part {
     part_kind kind;
     int axis; /* of x; -1: none */
     int64_t start, count, step;
-    gd_tensor *index; /* as it was given: with names */
+    gd_tensor *index; /* as given: with names */
 } part;
 
 typedef struct plan {
@@ -32,7 +32,7 @@ typedef struct plan {
     gd_tensor *x;
     int count, picks;
     part part[MAX_PARTS];
-    int place;      /* where the axes of the indices stand in the result */
+    int place;      /* position of the axes of the indices in the result */
     int kept, wide; /* axes of slices and new ones; axes of the indices together */
     int64_t size[GD_MAX_DIMS];
 } plan;
@@ -66,7 +66,7 @@ static gd_status add_slice(plan *p, int axis, int64_t start, int64_t stop, int64
     return add_part(p, (part){PART_SLICE, axis, count ? start : 0, count, count > 1 ? step : 1, NULL});
 }
 
-/* The places where a mask is true, one index for each of its axes; without axes one element or none. */
+/* The positions where a mask is true, one index for each of its axes; without axes one element or none. */
 static gd_status add_places(plan *p, int axis, const gd_tensor *mask, const uint8_t *flag)
 {
     gd_ctx *ctx = p->x->head.ctx;
@@ -163,7 +163,7 @@ static gd_status check_key(const plan *p, const gd_key *key, int count, int *tak
                    (int)p->x->ndim, gd__shape_text(p->x, shape, sizeof shape));
 }
 
-/* Indices, and numbers beside them, that other parts stand between have their axes in front. */
+/* If other parts are between indices (and numbers next to them), the axes of the indices come first. */
 typedef struct neighbours {
     int runs;
     bool inside;
@@ -193,7 +193,7 @@ static gd_status read_part(plan *p, const gd_key *k, int *axis, int rest)
     return status;
 }
 
-/* The shape of the indices together, as NumPy broadcasts. */
+/* The broadcast shape of the indices. */
 static gd_status join_sizes(plan *p, const gd_tensor *index)
 {
     int n = index->ndim > p->wide ? index->ndim : p->wide, shift = n - p->wide;
@@ -232,7 +232,7 @@ static gd_status read_key(plan *p, const char *what, gd_tensor *x, const gd_key 
     return status;
 }
 
-/* ---- places of picked elements ---- */
+/* ---- positions of selected elements ---- */
 
 /* sum += factor * index where the index broadcasts over the axes of sum; all on the CPU. */
 static gd_status add_on_host(const plan *p, const part *k, const gd_tensor *index, int64_t factor,
@@ -275,12 +275,12 @@ static gd_tensor *added_on_device(const plan *p, const part *k, gd_tensor *index
     return gd_add(sum, place);
 }
 
-/* The places that the indices pick, [their axes], each axis of x with a factor of its own. */
+/* The positions selected by the indices, [their axes], with a factor for each axis of x. */
 static gd_tensor *picked_places(const plan *p, const int64_t *factor)
 {
     gd_ctx *ctx = p->x->head.ctx;
     gd_device *device = p->x->storage->device, *cpu = gd__cpu(ctx);
-    bool on_host = !ctx->recorder; /* a recording sees operators only */
+    bool on_host = !ctx->recorder; /* a recording only contains operators */
     for (int i = 0; i < p->count; i++)
         if (p->part[i].index) on_host = on_host && p->part[i].index->storage->device == cpu;
     gd_tensor *sum = gd_empty_on(on_host ? cpu : device, GD_I64, p->wide, p->size);
@@ -355,7 +355,7 @@ static gd_tensor *with_names(const plan *p, gd_tensor *out, gd_tensor *y, const 
     return gd__with_axes(out, source);
 }
 
-/* y's axes: those of slices and new ones, in order, and those that indices pick from. */
+/* y's axes: those of slices and new ones, in order, and those that indices select from. */
 static void sort_axes(const plan *p, const int *axis, int *kept, int *picked, int *count)
 {
     int n = 0;
@@ -366,7 +366,7 @@ static void sort_axes(const plan *p, const int *axis, int *kept, int *picked, in
     }
 }
 
-/* The axes that are picked from become one, at p->place; there the places are picked, and become the axes of the indices. */
+/* Joins the axes that are selected from into one, at p->place; selects there, and replaces it by the axes of the indices. */
 static gd_tensor *get_joined(const plan *p, const int *axis, gd_tensor *y)
 {
     int kept[GD_MAX_DIMS], picked[GD_MAX_DIMS], count, order[GD_MAX_DIMS], n = 0;
@@ -413,7 +413,7 @@ static bool given_key(const char *what, gd_tensor *x, const gd_key *key, int cou
         (void)gd__null(x->head.ctx, "index: the key is NULL");
         return false;
     }
-    for (int i = 0; i < count; i++) /* a part that failed to be made */
+    for (int i = 0; i < count; i++) /* a part that was not created */
         if (key[i].kind == GD_KEY_INDEX && !key[i].index && gd_error(x->head.ctx)) return false;
     return true;
 }
@@ -430,7 +430,7 @@ gd_tensor *gd_get(gd_tensor *x, const gd_key *key, int count)
 
 /* ---- writing ---- */
 
-/* The places of the chosen elements in memory with those strides, shaped as the result of reading; without names. */
+/* The memory positions of the selected elements for those strides, shaped like the result of reading; without names. */
 static gd_tensor *all_places(const plan *p, const int64_t *stride)
 {
     gd_ctx *ctx = p->x->head.ctx;
@@ -469,7 +469,7 @@ static bool broadcasts(const plan *p, const gd_tensor *values, const gd_tensor *
     return fits;
 }
 
-/* Values cast, broadcast and in a row, one for each place; names meet those of what reading gives. */
+/* Values cast, broadcast and flat, one per position; names match those of the result of reading. */
 static gd_tensor *row_of_values(const plan *p, gd_tensor *values, const gd_tensor *places)
 {
     gd_ctx *ctx = p->x->head.ctx;
@@ -530,7 +530,7 @@ static gd_status put_picked(plan *p, gd_tensor *dst, gd_tensor *values)
     gd_tensor *places = all_places(p, dst->stride), *row = NULL;
     if (!places || !(row = row_of_values(p, values, places))) return gd_error(ctx);
     if (!places->numel) return GD_OK;
-    if (row->storage == dst->storage) row = gd_copy(row); /* the values from before count */
+    if (row->storage == dst->storage) row = gd_copy(row); /* the old values are used */
     gd_tensor *flat = memory_of(dst, &first);
     if (first) places = gd_add_scalar(places, (double)first);
     places = places ? gd__reshape(places, 1, &places->numel) : NULL;

@@ -1,7 +1,7 @@
 /* Linear algebra: matrices are the last two axes, all others are batches.
  *
- * The operators themselves see nameless tensors whose batches are already broadcast.  Names are taken off before and put
- * on the result by recorded views, so the gradient rules need not know about them. */
+ * The operators themselves get nameless tensors with broadcast batches. Names are removed before and put on the result by
+ * recorded views, so gradient rules do not handle them. */
 #include "tensor/linalg.h"
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
@@ -97,7 +97,7 @@ static bool is_square(const char *what, const gd_tensor *a)
 #define MOST_NAMED_BATCHES (GD_MAX_DIMS - 4)
 
 /* Brings named batch axes into one order.  The matrix axes become four anonymous ones that cannot be mistaken for each
- * other, [rows, columns, 1, 1] and [1, 1, rows, columns]; then the axes meet as those of element-wise operands do. */
+ * other, [rows, columns, 1, 1] and [1, 1, rows, columns]; then the axes match as for element-wise operands. */
 static gd_status meet_batches(const char *what, gd_tensor **a, gd_tensor **b)
 {
     gd_tensor *l = *a, *r = *b;
@@ -229,7 +229,7 @@ gd_tensor *gd_matmul_fast(gd_tensor *a, gd_tensor *b)
     return gd__run1(GD_OP_matmul, (gd_tensor *[]){a, b}, 2, &(gd_attrs){.ni = 1, .i = {1}}, out);
 }
 
-/* c is of the product's shape and kind, which is a sum of something: the library can add to it. */
+/* c has the product's shape and dtype, and the product has terms: BLAS can add to it. */
 static bool adds_in_place(const gd_tensor *c, const gd_tensor *a, const gd_tensor *b)
 {
     int n = a->ndim;
@@ -368,8 +368,8 @@ static gd_tensor *symmetric(gd_tensor *a)
     return gd_add(half, gd_transpose(half, -1, -2));
 }
 
-/* A result of a with its batch axes, then its rows (-2), columns (-1) or an anonymous axis (0).  A result with fewer axes has
- * those in front. */
+/* A result of a with its batch axes, then its rows (-2), columns (-1) or an anonymous axis (0).  A result with fewer axes has the
+ * leading ones. */
 static gd_tensor *with_axes_of(gd_tensor *x, gd_tensor *a, int rows, int columns)
 {
     gd_axis_source source[GD_MAX_DIMS];
@@ -416,7 +416,7 @@ gd_tensor *gd_logdet(gd_tensor *a)
     return gd__scope_leave(ctx, with_axes_of(out, a, 0, 0));
 }
 
-/* The two last axes of a factor: those of a (-2, -1), one as long as the shorter of both, or none. */
+/* The two last axes of a factor: those of a (-2, -1), one with the smaller of both sizes, or none. */
 enum { SHORTER = 0, NONE = 1 };
 
 typedef struct factor {

@@ -1,17 +1,17 @@
-/* What linear algebra, contractions and network operators share. */
+/* Common code of linear algebra, contractions and network operators. */
 #ifndef GD_TENSOR_LINALG_H
 #define GD_TENSOR_LINALG_H
 
 #include "tensor/tensor_internal.h"
 
-/* Where an axis of a result comes from; `from` NULL: an anonymous axis. */
+/* The source of an axis of a result; `from` NULL: an anonymous axis. */
 typedef struct gd_axis_source {
     gd_tensor *from;
     int axis;
 } gd_axis_source;
 
-/* x, which has no names, with names and labels from the sources, one an axis; a name that is there already becomes
- * anonymous, labels of a different size are dropped.  x itself when there is nothing to put on. */
+/* x, which has no names, with names and labels from the sources, one per axis; a repeated name becomes anonymous, labels
+ * of a different size are dropped. x itself if there is nothing to add. */
 gd_tensor *gd__with_axes(gd_tensor *x, const gd_axis_source *source);
 
 /* b with the elements of axis j in the order of a's axis i where both are labelled and do not have different names. */
@@ -23,13 +23,13 @@ bool gd__can_multiply(const char *what, const gd_tensor *a, const gd_tensor *b);
 /* The operator itself: nameless [..., m, k] and [..., k, n] with equal batch sizes. */
 gd_tensor *gd__product(gd_tensor *a, gd_tensor *b);
 /* The same written to `out`, a view or new, which is returned (released on failure; NULL: NULL). */
-/* c += alpha a b where c lies, without memory of its size: matrices of one dtype, f32 or f64, c contiguous and with nothing to
- * remember for gradients. */
+/* c += alpha a b in place, without memory of its size: matrices of one dtype, f32 or f64, c contiguous and without recording for
+ * gradients. */
 gd_status gd__add_product(gd_tensor *c, gd_tensor *a, gd_tensor *b, double alpha);
 gd_tensor *gd__product_into(gd_tensor *out, gd_tensor *a, gd_tensor *b);
 /* x w^T + b in one operator: x [..., in], w [out, in], b [out], of one dtype and without names. */
 gd_tensor *gd__linear(gd_tensor *x, gd_tensor *w, gd_tensor *b);
-/* What it hands back for g [rows, out]: gradients of x [rows, in], w and b, together: a device may make them side by side. */
+/* Its gradients for g [rows, out]: of x [rows, in], w and b, together, because a device may compute them in parallel. */
 gd_status gd__linear_grad(gd_tensor *g, gd_tensor *x, gd_tensor *w, gd_tensor *grad[3]);
 
 /* Windows of images, see cpu/windows.c. */
@@ -56,7 +56,7 @@ static inline gd_windows gd__windows(int64_t tall, int64_t wide, int64_t stride,
 gd_tensor *gd__unfold2d(gd_tensor *image, const gd_windows *w, double fill);
 gd_tensor *gd__fold2d(gd_tensor *columns, const gd_windows *w);
 
-/* Convolutions of images without names, and their gradients by image and weight; bias NULL: zeros.  Devices that have the operators. */
+/* Convolutions of images without names, and their gradients by image and weight; bias NULL: zeros.  For devices with these operators. */
 typedef struct gd_convolution {
     int64_t stride, padding;
 } gd_convolution;

@@ -19,16 +19,16 @@ bool gd__holds(gd_ctx *ctx, const char *what, gd_dtype dtype, double v)
     return false;
 }
 
-#define FEW_BYTES 1024 /* are written here sooner than a kernel is found for them */
+#define FEW_BYTES 1024 /* elements up to which writing here is faster than looking up a kernel */
 
-/* Is a tensor small and on the host, where nobody looks at kernels, as recordings do? */
+/* Is a tensor small and on the host, without a recording of kernels? */
 static inline bool is_small(const gd_tensor *t)
 {
     return t->storage->device->backend == &gd__cpu_backend &&
            (size_t)t->numel <= FEW_BYTES / gd__item_size(t);
 }
 
-/* A new tensor of floating numbers, or of bits that are all 0; false: a kernel fills it. */
+/* A new tensor of floats, or of zero bits; false: a kernel fills it. */
 static bool fill_small(gd_tensor *t, double v)
 {
     bool zero = v == 0 && !signbit(v);
@@ -219,7 +219,7 @@ void gd_seed(gd_ctx *ctx, uint64_t seed)
     if (ctx) ctx->rng = (gd_rng){.key = seed};
 }
 
-/* Element pair (2k, 2k + 1) comes from block k of what this call takes from the stream. */
+/* Element pair (2k, 2k + 1) comes from block k of this call's part of the stream. */
 gd_tensor *gd__random(gd_device *device, gd_rng *rng, const char *what, gd_random_kind kind, gd_dtype dtype,
                       int ndim, const int64_t *shape)
 {
@@ -255,7 +255,7 @@ gd_tensor *gd_rademacher(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *s
     return gd__random(gd__cpu(ctx), &ctx->rng, "rademacher", GD_RANDOM_SIGN, dtype, ndim, shape);
 }
 
-#define DRAWN 1024 /* random numbers that are made at a time */
+#define DRAWN 1024 /* random numbers made per call */
 
 /* Fisher-Yates; a bounded number is the high half of a 64 x 64 bit product.  Number i is that of block i. */
 gd_tensor *gd_permutation(gd_ctx *ctx, int64_t count)

@@ -1,11 +1,11 @@
-/* How the axes of operands meet.
+/* Matching of the axes of operands.
  *
- *   one operand has no names     by place from the right, as in NumPy; the result has the names and labels of the other
- *   both have names              equal names meet wherever they stand, anonymous axes meet anonymous ones from the right
- *   one tensor put into a second by place, names equal or absent (assignment, cat, stack)
+ *   one operand has no names     by position from the right, as in NumPy; the result has the names and labels of the other
+ *   both have names              equal names match at any position, anonymous axes match anonymous ones from the right
+ *   one tensor put into a second by position, names equal or absent (assignment, cat, stack)
  *
- * A size of 1 is broadcast.  Labels of axes that meet are the same, in any order.  The operands are brought into one order by
- * recorded views (permute, unsqueeze, label order), so that gradients find their way back by themselves. */
+ * A size of 1 is broadcast.  Labels of matching axes are the same, in any order. The operands are brought into one order by recorded
+ * views (permute, unsqueeze, label order), so gradients need no further code. */
 #include "tensor/elementwise.h"
 #include "tensor/linalg.h"
 
@@ -13,7 +13,7 @@
 
 #define MAX_OPERANDS 3
 
-/* The joint axes of several operands with names and where they come from. */
+/* The joint axes of several operands with names and their sources. */
 typedef struct meeting {
     int ndim;
     const char *name[GD_MAX_DIMS * 2];
@@ -37,7 +37,7 @@ static meeting alone(const gd_tensor *t, int side)
     return m;
 }
 
-/* The axis of b that meets axis i of a: the same name, or the same place among anonymous ones from the right. */
+/* The axis of b that meets axis i of a: the same name, or the same position among anonymous ones from the right. */
 static int partner(const meeting *a, int i, const meeting *b)
 {
     int rank = 0;
@@ -54,7 +54,7 @@ static bool covers(const meeting *a, const meeting *b)
     return true;
 }
 
-/* The last axis of a, with or without a name, that meets none of b; -1: all do. */
+/* The last axis of a, with or without a name, that matches none of b; -1: all match. */
 static int left_over(const meeting *a, const meeting *b, bool named)
 {
     for (int i = a->ndim; i-- > 0;)
@@ -70,7 +70,7 @@ static int source_of(const meeting *m, int i)
     return s;
 }
 
-/* An anonymous axis of a without partner beside a name of b without partner: whether they are the same axis is unknown. */
+/* An unmatched anonymous axis of a and an unmatched name of b: it is unknown whether they are the same axis. */
 static gd_status check_left_over(const char *what, const meeting *a, const meeting *b, gd_tensor *const *in)
 {
     int i = left_over(a, b, false), j = left_over(b, a, true);
@@ -104,7 +104,7 @@ static void insert(meeting *m, int at, const meeting *other, int j)
 }
 
 /* The result has the axes of the side that covers the other (the left one if both do).  Otherwise both have names that the
- * other lacks, and every anonymous axis has a partner: the left's axes, the right's new names behind the left's last name. */
+ * other lacks, and every anonymous axis has a partner: the left's axes, the right's new names after the left's last name. */
 static meeting joined(const meeting *a, const meeting *b)
 {
     bool left = covers(a, b) || !covers(b, a);
@@ -143,7 +143,7 @@ static gd_status check_sizes(const char *what, const meeting *m, gd_tensor *cons
     return GD_OK;
 }
 
-/* One labelled element does not stand for elements of other labels. */
+/* One labelled element is not broadcast to other labels. */
 static gd_status check_stretch(const char *what, const gd_tensor *a, int i, const gd_tensor *b, int j)
 {
     const gd_labels *x = gd__labels(a, i), *y = gd__labels(b, j);
@@ -155,7 +155,7 @@ static gd_status check_stretch(const char *what, const gd_tensor *a, int i, cons
                    gd__axis_text(a, i, axis), alone);
 }
 
-/* Labels on axes that stand at one place, counted from the right, in the order of the first operand that has some there. */
+/* Labels on axes at one position, counted from the right, in the order of the first operand that has some there. */
 static gd_status match_places(const char *what, gd_tensor **in, int count)
 {
     for (int place = 0; place < GD_MAX_DIMS; place++) {
@@ -222,7 +222,7 @@ static gd_status join_named(const char *what, gd_tensor *const *in, int count, m
     return GD_OK;
 }
 
-/* Nothing to bring into order: at most one has names or labels, or all have the same. */
+/* No reordering needed: at most one has names or labels, or all have the same. */
 static bool in_order(gd_tensor *const *in, int count)
 {
     const gd_tensor *first = NULL;
@@ -278,7 +278,7 @@ gd_status gd__same_name(const char *what, const gd_tensor *a, int i, const gd_te
 
 gd_tensor *gd__placed_in(const char *what, gd_tensor *x, const gd_tensor *like, int but)
 {
-    gd_tensor *lead = (gd_tensor *)(uintptr_t)like; /* only looked at */
+    gd_tensor *lead = (gd_tensor *)(uintptr_t)like; /* not consumed */
     for (int j = x->ndim; j-- > 0 && x;) {
         int i = j + like->ndim - x->ndim;
         if (i < 0 || i == but) continue;
@@ -293,7 +293,7 @@ gd_tensor *gd__aligned_to(const char *what, gd_tensor *x, const gd_tensor *like)
 {
     if (!gd__may_differ(x, like) || gd__same_axes(x, like)) return x;
     if (!gd__has_names(x) || !gd__has_names(like)) return gd__placed_in(what, x, like, -1);
-    gd_tensor *lead = (gd_tensor *)(uintptr_t)like; /* only looked at */
+    gd_tensor *lead = (gd_tensor *)(uintptr_t)like; /* not consumed */
     meeting to = alone(lead, 0), from = alone(x, 1);
     if (!covers(&to, &from)) {
         char a[256], b[256];

@@ -1,7 +1,7 @@
 /* Network operators, composed of others.  Images are [batch, channel, height, width].
  *
- * A convolution or pooling is one operator where the device has it (the CPU).  Elsewhere a convolution copies every window into a
- * column and is one matrix product, and a pooling reduces over each window. */
+ * A convolution or pooling is one operator if the device has it (the CPU). Otherwise a convolution copies every window into a column and
+ * uses one matrix product, and a pooling reduces over each window. */
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
 #include "tensor/linalg.h"
@@ -114,7 +114,7 @@ static bool device_has(const gd_tensor *x, gd_op_id op)
     return !b->has || b->has(op);
 }
 
-/* ---- the operators: a convolution and what it hands back, each the gradient of the others ---- */
+/* ---- the operators: a convolution and its gradients, each the gradient of the others ---- */
 
 /* One of two is NULL. */
 static gd_tensor *without_operand(const gd_tensor *a, const gd_tensor *b)
@@ -195,14 +195,14 @@ static gd_tensor *convolve(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, con
     return gd_contiguous(gd_transpose(y, 0, 1));
 }
 
-/* The output channels are those of the weight; where it has no names, the channel axis keeps the name it had. */
+/* The output channels are those of the weight; if it has no names, the channel axis keeps its name. */
 static gd_tensor *with_image_axes(gd_tensor *y, gd_tensor *x, gd_tensor *weight)
 {
     gd_axis_source source[4] = {{x, 0}, {x, 1}, {x, 2}, {x, 3}};
     if (weight && (gd__name(weight, 0) || gd__labels(weight, 0)))
         source[1] = (gd_axis_source){weight, 0};
     else if (weight && y &&
-             gd__labels(x, 1)) { /* labels of other channels do not fit even when their number does */
+             gd__labels(x, 1)) { /* labels of other channels do not fit even if their number does */
         source[1].from = gd_with_labels(x, "1", NULL);
         if (!source[1].from) return NULL;
     }

@@ -1,4 +1,4 @@
-/* Running operators and recording how tensors came to be. */
+/* Running operators and recording the graph. */
 #include "tensor/device.h"
 #include "tensor/tensor_internal.h"
 
@@ -34,8 +34,8 @@ void gd__node_spend(gd_node *node)
     node->spent = true;
 }
 
-/* A long chain of nodes is taken apart in a loop: `sequence` of a dead node links it to the next one to free, so that
- * the depth of the graph never becomes depth of the stack. */
+/* A long chain of nodes is freed in a loop: `sequence` of a dead node links it to the next one to free, so that a deep
+ * graph needs no deep recursion. */
 void gd__node_release(gd_node *node)
 {
     if (!node || --node->refs) return;
@@ -116,7 +116,7 @@ bool gd_is_shared(const gd_tensor *t)
     while (at->node && gd__ops[at->node->op].kind == GD_KIND_VIEW) {
         const gd_tensor *base = at->node->in[0];
         if (!base || !base->storage)
-            return t->storage->refs > 1; /* a ghost does not know who holds what it was */
+            return t->storage->refs > 1; /* the references of a ghost's original are unknown */
         if (base->head.refs > 1) return true;
         at = base;
     }
@@ -182,7 +182,7 @@ static gd_dtype compute_dtype(gd_dtype dtype)
     }
 }
 
-/* t with the dtype and layout a FULL kernel takes; t itself where nothing is to be done. */
+/* t with the dtype and layout a FULL kernel takes; t itself if it fits. */
 static gd_tensor *prepared(gd_tensor *t, gd_dtype dtype, bool any_layout)
 {
     if (t->dtype == dtype && (any_layout || gd__contiguous(t))) return t;
@@ -200,7 +200,7 @@ static gd_status same_device(gd_op_id op, gd_tensor *const *in, int nin, gd_devi
     return GD_OK;
 }
 
-/* The dtype in which a FULL kernel takes an operand or gives a result. */
+/* The dtype of a FULL kernel's operand or result. */
 static gd_dtype kernel_dtype(const gd_device *device, gd_op_id op, gd_dtype dtype)
 {
     uint8_t takes = gd__ops[op].takes,
@@ -209,7 +209,7 @@ static gd_dtype kernel_dtype(const gd_device *device, gd_op_id op, gd_dtype dtyp
     return as_it_is ? dtype : compute_dtype(dtype);
 }
 
-/* Products write rows that are apart from each other, all other kernels write everything in order. */
+/* Products write strided rows, all other kernels write everything in order. */
 static bool placed(const gd_call *call, const gd_tensor *out)
 {
     return gd__contiguous(out) || (call->op == GD_OP_matmul && gd__matrix_in_place(out, true));
@@ -232,7 +232,7 @@ static bool ready(const gd_device *device, const gd_call *call, bool any_layout)
 
 #define MAX_DIRECT 64
 
-/* FULL kernels see contiguous operands of a compute dtype; results are cast back. */
+/* FULL kernels get contiguous operands of a compute dtype; results are cast back. */
 static gd_status execute_full(gd_device *device, gd_call call)
 {
     gd_ctx *ctx = device->ctx;
@@ -285,7 +285,7 @@ gd_status gd__run(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *at
 gd_tensor *gd__run1(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *out)
 {
     if (out && gd__run(op, in, nin, attrs, &out, 1) == GD_OK) return out;
-    /* a result of a size that cannot be: gd__new does not know for whom it was */
+    /* a result of an impossible size: gd__new does not know the operator */
     gd_ctx *ctx = nin ? in[0]->head.ctx : NULL;
     if (!out && ctx && !strncmp(ctx->error, "new: ", 5)) gd__blame(ctx, GD_OK, gd__ops[op].name);
     gd_release(out);

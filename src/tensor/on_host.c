@@ -1,10 +1,10 @@
-/* Operators that a backend does not have: their operands are copied to the host, the plain kernels run, and the results are
- * copied back.  Slow and right; gd_device_host_calls counts them. */
+/* Operators that a backend lacks: their operands are copied to the host, the plain kernels run, and the results are
+ * copied back.  Slow but correct; gd_device_host_calls counts them. */
 #include "tensor/device.h"
 
 #define MOST_DIRECT 16
 
-/* A tensor seen on the host: the same shape and strides over a copy of the memory it spans. */
+/* A host view of a tensor: the same shape and strides over a copy of the memory it spans. */
 typedef struct staging {
     gd_tensor t;
     gd_storage storage;
@@ -26,14 +26,14 @@ static void span_of(const gd_tensor *t, staging *w)
     w->bytes = (size_t)((high - low) * item);
 }
 
-/* On the CPU as far as kernels can see, over the same memory. */
+/* A CPU tensor for kernels, over the same memory. */
 static void staging_begin(gd_ctx *ctx, const gd_tensor *t, staging *w)
 {
     w->t = *t;
     w->storage = *t->storage;
     w->storage.device = gd__cpu(ctx);
     w->t.storage = &w->storage;
-    /* kernels take it that there is an address, also of no elements */
+    /* kernels expect an address, even without elements */
     if (!w->t.data) w->t.data = (char *)&w->storage;
 }
 
@@ -48,7 +48,7 @@ static gd_status staging_make(gd_device *device, gd_tensor *t, staging *w, bool 
     return fetch ? device->backend->download(device, w->block, w->first, w->bytes) : GD_OK;
 }
 
-/* device NULL: the host can reach the memory as it is. */
+/* device NULL: the host can access the memory directly. */
 static gd_status run_on_copies(gd_ctx *ctx, gd_device *device, const gd_call *call, staging *copies,
                                gd_tensor **list)
 {

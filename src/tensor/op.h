@@ -1,4 +1,4 @@
-/* The operator table and the graph it leaves behind. */
+/* The operator table and the recorded graph. */
 #ifndef GD_TENSOR_OP_H
 #define GD_TENSOR_OP_H
 
@@ -6,11 +6,11 @@
 
 /* How an operator is run. */
 typedef enum gd_op_kind {
-    GD_KIND_MAP,  /* element-wise, result of the operands' dtype: one vector kernel a compute type */
+    GD_KIND_MAP,  /* element-wise, result of the operands' dtype: one vector kernel per compute type */
     GD_KIND_TEST, /* element-wise, result bool */
     GD_KIND_VIEW, /* no kernel: a view of the same storage */
     GD_KIND_FULL, /* its own kernel on contiguous operands */
-    GD_KIND_LAID  /* its own kernel on operands laid out in any way */
+    GD_KIND_LAID  /* its own kernel on operands with any strides */
 } gd_op_kind;
 
 /* What the gradient rule reads: bits of `needs`. */
@@ -26,16 +26,16 @@ enum {
     GD_NEEDS_ABO = 11
 };
 
-/* What dtypes it takes as they are: bits of `takes`.  FULL kernels get others widened, all of the tensor at once: f16 and bf16
+/* Dtypes that it takes without conversion: bits of `takes`. For FULL kernels others are widened, the whole tensor at once: f16 and bf16
  * to f32, small integers and bool to i64. */
 enum {
     GD_TAKES_FLOATS = 0,
     GD_TAKES_INTS = 1,    /* element-wise: integers, too */
     GD_TAKES_WHOLE = 33,  /* element-wise: integers only; for bool a different operator (gd__binary) */
-    GD_TAKES_ANY = 3,     /* only moves or looks at elements: bool, too, and nothing is ever widened */
-    GD_TAKES_HALVES = 4,  /* f16 and bf16 where a backend has such kernels (gd_backend.narrow) */
+    GD_TAKES_ANY = 3,     /* only moves or reads elements: bool, too, without widening */
+    GD_TAKES_HALVES = 4,  /* f16 and bf16 if a backend has such kernels (gd_backend.narrow) */
     GD_TAKES_SMALL = 9,   /* the same for small integers and bool */
-    GD_TAKES_SUMMED = 16, /* f16 and bf16, by backends that take them as they are only to add them up, too */
+    GD_TAKES_SUMMED = 16, /* f16 and bf16, also by backends that take them unconverted only in sums */
     GD_TAKES_NARROW = 29  /* all of these */
 };
 
@@ -59,7 +59,7 @@ extern const gd_op gd__ops[GD_OP_COUNT];
 #define GD_MAX_OUTPUTS 3  /* of a kernel */
 #define GD_MAX_ATTRS   16 /* two numbers per axis */
 
-/* Settings of one operator call; only the first ni and nf are meant. */
+/* Settings of one operator call; only the first ni and nf are used. */
 typedef struct gd_attrs {
     int ni, nf;
     int64_t i[GD_MAX_ATTRS];
@@ -85,8 +85,8 @@ typedef struct gd_node {
     int nin;
     uint64_t sequence; /* later nodes have larger numbers */
     uint64_t pass;     /* last traversal that saw it */
-    size_t slot;       /* its place in that traversal */
-    gd_tensor **in;    /* points behind the struct, as all that follow */
+    size_t slot;       /* its index in that traversal */
+    gd_tensor **in;    /* points into the same block, like the following members */
     gd_tensor *
         *out;   /* with NEEDS_OUT or several outputs: historyless aliases (values and shapes), NULL else */
     int64_t *i; /* attributes */
@@ -99,7 +99,7 @@ typedef struct gd_node {
 /* Runs the kernel of op on the device of its outputs and records it.  Outputs were made by the caller. */
 gd_status gd__run(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *const *out,
                   int nout);
-/* Records without running: views. */
+/* Records without running a kernel: views. */
 gd_status gd__record(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *const *out,
                      int nout);
 /* Kernel only. */
@@ -108,7 +108,7 @@ gd_status gd__execute(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs
 /* run() for the common case of one output; returns it, or releases it and returns NULL on failure. */
 gd_tensor *gd__run1(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *out);
 
-/* How what a node of `custom` calls begins (autograd/custom.c): its address is the node's first attribute. */
+/* The head of the data of a `custom` node (autograd/custom.c): its address is the node's first attribute. */
 typedef struct gd_node_user {
     void (*end)(struct gd_node_user *user);
 } gd_node_user;

@@ -1,4 +1,4 @@
-/* Reductions.  A kernel sees its operand as [outer, reduced, inner]; axes that are not neighbours are reduced group by
+/* Reductions.  A kernel gets its operand as [outer, reduced, inner]; axes that are not adjacent are reduced group by
  * group from the right. */
 #include "tensor/shape.h"
 
@@ -34,7 +34,7 @@ static gd_tensor *reduce_neighbours(gd_op_id op, gd_tensor *x, const int *list, 
 }
 
 /* Without a copy: a tensor whose memory has no gaps, with its axes in the order of the memory; any other tensor itself.
- * order[i] is the axis of x that comes in place i. */
+ * order[i] is the axis of x at position i. */
 static gd_tensor *in_memory_order(gd_tensor *x, int *order)
 {
     int n = x->ndim;
@@ -88,7 +88,7 @@ static gd_tensor *reduce_groups(gd_op_id op, gd_tensor *x, const int *list, int 
     return gd__scope_leave(ctx, out);
 }
 
-/* The same of a tensor laid out in any way. */
+/* The same for a tensor with any strides. */
 static gd_tensor *reduce_list(gd_op_id op, gd_tensor *x, const int *list, int count, bool keep,
                               gd_dtype dtype)
 {
@@ -173,7 +173,7 @@ gd_tensor *gd_mean(gd_tensor *x, const char *axes, bool keep_dims)
 
 typedef struct folded {
     gd_tensor *x;         /* [kept..., reduced], no names */
-    int map[GD_MAX_DIMS]; /* where the kept axes come from */
+    int map[GD_MAX_DIMS]; /* sources of the kept axes */
     int kept;
     int list[GD_MAX_DIMS]; /* the reduced axes */
     int count;
@@ -201,7 +201,7 @@ static bool fold(const char *what, gd_tensor *x, const char *axes, folded *f)
     return f->x != NULL;
 }
 
-/* A result on the kept axes: names back on, reduced axes back as size 1 if wanted. */
+/* A result on the kept axes: restores names, and reduced axes as size 1 if requested. */
 static gd_tensor *unfold(const folded *f, gd_tensor *x, gd_tensor *out, bool keep)
 {
     out = gd__relabel(out, x, f->map);
@@ -228,13 +228,13 @@ static bool has_order(const char *what, const gd_tensor *x)
     return false;
 }
 
-/* The place of the extreme along the last axis, kept as size 1. */
+/* The index of the extreme along the last axis, kept as size 1. */
 static gd_tensor *extreme_place(gd_op_id op, gd_tensor *x)
 {
     return reduce_group(op, x, x->ndim - 1, x->ndim - 1, true, GD_I64);
 }
 
-/* By the place of the extreme: that of several axes, of integers, and on devices that have no kernel for its value. */
+/* Through the index of the extreme: over several axes, for integers, and on devices without a kernel for the value. */
 static gd_tensor *extreme_folded(const char *what, gd_op_id op, gd_tensor *x, const char *axes, bool keep,
                                  bool place)
 {
@@ -292,7 +292,7 @@ gd_tensor *gd_logsumexp(gd_tensor *x, const char *axes, bool keep_dims)
 
 /* ---- order ---- */
 
-/* x as the kernel takes it: f32, f64 or i64, contiguous. */
+/* x for the kernel: f32, f64 or i64, contiguous. */
 static gd_tensor *comparable(gd_tensor *x)
 {
     bool half = x && (x->dtype == GD_F16 || x->dtype == GD_BF16);
@@ -300,7 +300,7 @@ static gd_tensor *comparable(gd_tensor *x)
     return gd_contiguous(x);
 }
 
-/* The places of x in order, along `at`; the result has no names. */
+/* The sorted indices of x, along `at`; the result has no names. */
 static gd_tensor *order_along(gd_tensor *x, int at, bool descending)
 {
     int n = x->ndim, order[GD_MAX_DIMS];
@@ -339,7 +339,7 @@ gd_tensor *gd_sort(gd_tensor *x, const char *axis, bool descending)
     return ordered("sort", x, axis, descending, false);
 }
 
-/* ---- norms and spread ---- */
+/* ---- norms and variances ---- */
 
 /* sqrt with gradient 0 at 0, so that the norm of a zero vector has one. */
 static gd_tensor *safe_root(gd_tensor *s)
@@ -349,13 +349,13 @@ static gd_tensor *safe_root(gd_tensor *s)
     return gd_where(at_zero, zero, gd_sqrt(gd_where(at_zero, gd_ones_like(s), s)));
 }
 
-/* What squares and sums of a half float are computed in: its own range ends at 65504, its own digits after 256 ones. */
+/* The dtype for squares and sums of 16-bit floats: f16 ends at 65504, and bf16 cannot count beyond 256. */
 static gd_tensor *widened(gd_tensor *x)
 {
     return x->dtype == GD_F16 || x->dtype == GD_BF16 ? gd_cast(x, GD_F32) : x;
 }
 
-/* The sum of squares, with the same bits; where no gradient is wanted in one pass, without the squares in memory. */
+/* The sum of squares, with the same bits; without a gradient in one pass, without the squares in memory. */
 static gd_tensor *sum_of_squares(gd_tensor *x, const int *list, int count, bool keep)
 {
     gd_ctx *ctx = x->head.ctx;
@@ -501,7 +501,7 @@ gd_tensor *gd__layer_norm(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int 
     return out[0];
 }
 
-/* The rows that stats were made of. */
+/* The rows of the stats. */
 static gd_attrs rows_of(const gd_tensor *x, const gd_tensor *stats)
 {
     int64_t rows = stats->size[0];

@@ -1,4 +1,4 @@
-/* Shape operators that are views: reshape, permute, squeeze, expand, slice and what is made of them. */
+/* Shape operators that are views: reshape, permute, squeeze, expand, slice and compositions of them. */
 #include "tensor/shape.h"
 #include "tensor/device.h"
 
@@ -38,7 +38,7 @@ bool gd__view_strides(const gd_tensor *t, int ndim, const int64_t *size, int64_t
 {
     int old = 0;
     int64_t axis_size[GD_MAX_DIMS], axis_stride[GD_MAX_DIMS];
-    for (int i = 0; i < t->ndim; i++) { /* axes of size 1 say nothing */
+    for (int i = 0; i < t->ndim; i++) { /* axes of size 1 are ignored */
         if (t->size[i] == 1) continue;
         axis_size[old] = t->size[i];
         axis_stride[old++] = t->stride[i];
@@ -88,7 +88,9 @@ gd_tensor *gd__reshape(gd_tensor *x, int ndim, const int64_t *size)
     gd_tensor *view = x ? gd__bare(x) : NULL;
     if (view) {
         view->ndim = (uint8_t)ndim;
-        if (ndim) memcpy(view->size, size, (size_t)ndim * sizeof *size); /* a number may come without sizes */
+        if (ndim)
+            memcpy(view->size, size,
+                   (size_t)ndim * sizeof *size); /* an axis number may be given without sizes */
         memcpy(view->stride, stride, (size_t)ndim * sizeof *stride);
         view = gd__recorded(GD_OP_reshape, x, &(gd_attrs){0}, view);
     }
@@ -182,7 +184,7 @@ gd_tensor *gd__axes_last(gd_tensor *x, const int *axes, int count)
 
 /* ---- axes of size 1 ---- */
 
-/* Reshape that carries axes: new axis i is old axis map[i] or a new one of size 1. */
+/* Reshape that keeps axes: new axis i is old axis map[i] or a new one of size 1. */
 static gd_tensor *with_map(gd_tensor *x, int ndim, const int *map)
 {
     gd_tensor *view = gd__bare(x);

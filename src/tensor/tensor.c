@@ -1,4 +1,4 @@
-/* Tensors: storage, making, looking. */
+/* Tensors: storage, creation, access. */
 #include "tensor/tensor_internal.h"
 #include "base/memory/pool.h"
 #include "base/text/number.h"
@@ -63,7 +63,7 @@ void gd__as_before(gd_tensor *t, uint32_t version)
     if (t->storage) t->storage->version = version;
 }
 
-/* ---- what others keep a record of ---- */
+/* ---- fields that counters track ---- */
 
 void gd__put_grad(gd_tensor *t, gd_tensor *grad) { gd__put_checked_grad(t, grad, gd__can_stream(grad, t)); }
 
@@ -210,7 +210,7 @@ bool gd__matrix_in_place(const gd_tensor *t, bool write)
     return !write && (row == 1 || rows <= 1) && column >= rows;
 }
 
-/* May a tensor be like that? */
+/* Checks shape and dtype. */
 static bool checked(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *size)
 {
     gd_ctx *ctx = device->ctx;
@@ -357,7 +357,7 @@ bool gd__contiguous(const gd_tensor *t)
     return true;
 }
 
-/* Axis after axis, the one whose steps are as long as what was found so far. */
+/* Finds axis after axis: the one whose stride equals the size so far. */
 bool gd__dense(const gd_tensor *t)
 {
     if (gd__contiguous(t)) return true;
@@ -452,10 +452,10 @@ double gd_at(const gd_tensor *t, const int64_t *index)
         offset += index[i] * t->stride[i];
     }
     gd__host_reads(t, "gd_item or gd_at");
-    /* where it can be looked at, that needs no memory */
+    /* on the host, this needs no memory */
     if (gd_dtype_is_float(t->dtype) && t->storage->device == t->head.ctx->cpu)
         return gd__float_item(t->data + offset * (int64_t)gd__item_size(t), t->dtype, 0);
-    gd_tensor one = *t; /* a 0-dimensional look at that element, on the stack */
+    gd_tensor one = *t; /* a 0-dimensional view of that element, on the stack */
     one.ndim = 0;
     one.numel = 1;
     one.axes = NULL;
@@ -495,7 +495,7 @@ gd_status gd_assign(gd_tensor *dst, const gd_tensor *src)
             return gd_error(ctx);
         }
     }
-    if (src->storage == dst->storage) { /* the two may overlap: the values from before count */
+    if (src->storage == dst->storage) { /* the two may overlap: the old values are used */
         gd_tensor *copy = gd__new_like(src, src->dtype);
         status = copy ? gd__copy_into(copy, src) : gd_error(ctx);
         src = copy;
@@ -591,7 +591,7 @@ static void put_level(writer *w, const gd_tensor *t, int axis, int64_t *index)
     put(w, "[");
     for (int64_t i = 0; i < t->size[axis]; i++) {
         if (i) put(w, axis == t->ndim - 1 ? ", " : ",\n ");
-        if (t->size[axis] > 12 && i == 5) { /* long axes show both ends */
+        if (t->size[axis] > 12 && i == 5) { /* only both ends of long axes are shown */
             put(w, "...");
             i = t->size[axis] - 5;
             put(w, axis == t->ndim - 1 ? ", " : ",\n ");
@@ -602,9 +602,9 @@ static void put_level(writer *w, const gd_tensor *t, int axis, int64_t *index)
     put(w, "]");
 }
 
-#define MANY_ROWS 100 /* rows without elements that are shown */
+#define MANY_ROWS 100 /* rows without elements that are printed */
 
-/* Rows of a tensor without elements, as they would be shown. */
+/* Rows of a tensor without elements, as printed. */
 static int64_t empty_rows(const gd_tensor *t)
 {
     int64_t rows = 1;

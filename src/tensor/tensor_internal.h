@@ -1,8 +1,8 @@
-/* The inside of a tensor.
+/* Internals of a tensor.
  *
- *   gd_tensor --> gd_storage --> bytes on a device        several tensors (views) may share a storage
+ *   gd_tensor --> gd_storage --> bytes on a device        several tensors (views) can have one storage
  *       |-------> gd_axes                                 names and labels, shared, never changed; NULL: all anonymous
- *       |-------> gd_node                                 how it was computed, NULL for a leaf
+ *       |-------> gd_node                                 its computation, NULL for a leaf
  *
  * Element (i0, i1, ...) is at data + (i0 * stride[0] + i1 * stride[1] + ...) * dtype size. */
 #ifndef GD_TENSOR_TENSOR_INTERNAL_H
@@ -19,11 +19,11 @@ typedef struct gd_storage {
     size_t bytes;
     uint32_t refs;
     uint32_t version;  /* identifies its contents: changes with every change in place */
-    uint32_t last;     /* the last one given: none is given twice */
-    uint64_t serial;   /* made while something is recorded: in that order; 0: before, or after */
+    uint32_t last;     /* the last version used: none is reused */
+    uint64_t serial;   /* number among storages made during a recording; 0: made before, or after */
     bool foreign;      /* the bytes have a different owner: a gd_foreign */
     bool read_only;    /* they must not be changed */
-    uint32_t recorded; /* references that recordings hold: with no others, no function can still read it */
+    uint32_t recorded; /* references held by recordings: without others, no function can still read it */
     /* an inline block for small CPU data follows when data points right behind the struct */
 } gd_storage;
 
@@ -54,11 +54,11 @@ struct gd_tensor {
     uint8_t ndim;
     bool leaf_grad : 1;  /* a leaf that wants gradients */
     bool dropped : 1;    /* was an attribute of a module, which has replaced or deleted it since */
-    bool streams : 1;    /* its gradient lies as it does, as of ctx->layouts; see gd__can_stream */
-    bool rows : 1;       /* row-major, known from when it was made; false says nothing */
+    bool streams : 1;    /* its gradient has its strides, as of ctx->layouts; see gd__can_stream */
+    bool rows : 1;       /* known to be row-major since its creation; false: unknown */
     uint16_t output;     /* which output of its node */
     gd_storage *storage; /* NULL for a ghost: only shape and history, see node.c */
-    char *data; /* up to here one line of the cache: steps over many small tensors wait for little else */
+    char *data;          /* one cache line up to here: steps over many small tensors mostly wait for it */
     gd_tensor *grad;
     gd_axes *axes;
     struct gd_node *node;
@@ -78,7 +78,7 @@ gd_tensor *gd__new_checked(gd_device *device, const char *what, gd_dtype dtype, 
 bool gd__holds(gd_ctx *ctx, const char *what, gd_dtype dtype, double v);
 /* A contiguous tensor without storage, for gd__storage_over. */
 gd_tensor *gd__new_over(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *size);
-/* Memory of others becomes the storage of a tensor that has none. */
+/* Foreign memory becomes the storage of a tensor without one. */
 gd_status gd__storage_over(gd_tensor *t, gd_device *device, void *data, bool read_only,
                            void (*release)(void *user), void *user);
 /* Another tensor on the same storage, same shape and axes, no history. */
@@ -91,7 +91,7 @@ gd_tensor *gd__new_like(const gd_tensor *t, gd_dtype dtype);
 /* New dense tensor shaped like t, without names, its axes in memory in the order of t's strides. */
 gd_tensor *gd__new_laid_like(gd_device *device, const gd_tensor *t);
 
-/* New tensor shaped like t (axes too), whose elements lie in memory as t's where that has no gaps, else row-major. */
+/* New tensor shaped like t (axes too), with the strides of t if t has no gaps, else row-major. */
 gd_tensor *gd__new_laid(const gd_tensor *t, gd_dtype dtype);
 
 void gd__storage_release(gd_storage *storage);
@@ -100,16 +100,16 @@ static inline void gd__touch(gd_tensor *t) /* it was changed in place */
 {
     if (t->storage) t->storage->version = ++t->storage->last;
 }
-/* STATE where nothing may change its elements. */
+/* STATE if its elements must not change. */
 gd_status gd__writable(const char *what, const gd_tensor *t);
-/* The storage has again, bit for bit, what it had under a version of before. */
+/* The storage has again, bit for bit, the contents of an earlier version. */
 void gd__as_before(gd_tensor *t, uint32_t version);
 
-/* ---- what others keep a record of: nothing else writes these fields of a tensor that is in use ---- */
+/* ---- fields that counters track: only these functions write them in a tensor in use ---- */
 
 /* Its gradient, whose reference it takes; NULL: none. */
 void gd__put_grad(gd_tensor *t, gd_tensor *grad);
-/* The same where gd__can_stream has been asked. */
+/* The same if gd__can_stream was checked. */
 static inline void gd__put_checked_grad(gd_tensor *t, gd_tensor *grad, bool streams)
 {
     gd__release(t->grad);
@@ -134,7 +134,7 @@ void gd__axes_release(gd_axes *axes);
 gd_labels *gd__labels_new(gd_ctx *ctx, int64_t count); /* texts not set yet */
 gd_labels *gd__labels_retain(gd_labels *labels);
 void gd__labels_release(gd_labels *labels);
-/* Labels (consumed; NULL: none) for one axis of a tensor whose axes are its own; nothing where it has none. */
+/* Labels (consumed; NULL: none) for one axis of a tensor whose axes are its own; nothing if it has none. */
 void gd__labels_put(gd_tensor *t, int axis, gd_labels *labels);
 /* Sets *twice to a label that occurs more than once, or NULL. */
 gd_status gd__labels_repeat(const gd_labels *labels, const char **twice);
@@ -146,9 +146,9 @@ static inline gd_labels *gd__labels(const gd_tensor *t, int axis)
 {
     return t->axes ? t->axes->labels[axis] : NULL;
 }
-/* Gives out axes of `from`: out axis i is from axis map[i] (NULL: i), or anonymous where map[i] < 0. */
+/* Sets the axes of out from `from`: out axis i is from axis map[i] (NULL: i), or anonymous where map[i] < 0. */
 gd_status gd__axes_map(gd_tensor *out, const gd_tensor *from, const int *map);
-/* The same; out, which is released where that fails, or NULL. */
+/* The same; out, which is released on failure, or NULL. */
 gd_tensor *gd__mapped(gd_tensor *out, const gd_tensor *from, const int *map);
 
 /* Axis numbers of a text ("k", "-1", "h, w"; NULL or "": all) in increasing order; returns the count or -1. */
@@ -176,16 +176,16 @@ static inline bool gd__same_shape(const gd_tensor *a, const gd_tensor *b)
     return true;
 }
 bool gd__contiguous(const gd_tensor *t);
-/* Do its elements fill their memory, the axes in whatever order? */
+/* Do its elements fill their memory, with the axes in any order? */
 bool gd__dense(const gd_tensor *t);
-/* Do the elements of two tensors of one shape lie in the same order, with the same gaps? */
+/* Do two tensors of one shape have the same layout, including gaps? */
 static inline bool gd__laid_alike(const gd_tensor *a, const gd_tensor *b)
 {
     for (int i = 0; i < a->ndim; i++)
         if (a->stride[i] != b->stride[i] && a->size[i] != 1) return a->numel == 0;
     return true;
 }
-/* Is a gradient there, on the device of its tensor, shaped and named like it, and lying in memory as that does? */
+/* Does a gradient exist, on the device of its tensor, with its shape, names and layout? */
 static inline bool gd__can_stream(const gd_tensor *grad, const gd_tensor *t)
 {
     if (!grad || grad->storage->device != t->storage->device || !gd__is_float(grad) ||
@@ -196,8 +196,7 @@ static inline bool gd__can_stream(const gd_tensor *grad, const gd_tensor *t)
 void gd__row_major(int ndim, const int64_t *size, int64_t *stride);
 gd_device *gd__cpu(gd_ctx *ctx);
 
-/* True when every tensor is there and no error is recorded by NULLs; otherwise records ARGUMENT for a NULL that came
- * without an error.  The context is that of the first non-NULL tensor. */
+/* True if no tensor is NULL; otherwise records ARGUMENT, unless an error is recorded already.  The context is that of the first non-NULL tensor. */
 bool gd__given(const char *what, gd_tensor *const *t, int count);
 bool gd__given1(const char *what, gd_tensor *t);
 bool gd__given2(const char *what, gd_tensor *a, gd_tensor *b);
@@ -207,7 +206,7 @@ bool gd__need_float(const char *what, const gd_tensor *t);
 gd_tensor *gd__random(gd_device *device, gd_rng *rng, const char *what, gd_random_kind kind, gd_dtype dtype,
                       int ndim, const int64_t *shape);
 
-/* Piece k of a tensor along its first axis, as a struct of its own that owns nothing. */
+/* Piece k of a tensor along its first axis, as a struct that owns nothing. */
 static inline gd_tensor gd__piece_of(const gd_tensor *t, int64_t k)
 {
     gd_tensor piece = *t;
@@ -224,8 +223,8 @@ static inline gd_tensor gd__piece_of(const gd_tensor *t, int64_t k)
 /* The same as a tensor, without history and names. */
 gd_tensor *gd__piece_view(const gd_tensor *t, int64_t k);
 
-/* Are the rows or the columns of the last two axes adjacent in memory, and apart from each other?  Then a product reads
- * them where they lie.  With `write`: rows only. */
+/* Are the rows or the columns of the last two axes adjacent in memory, and not overlapping? Then a product reads them in place.
+ * With `write`: rows only. */
 bool gd__matrix_in_place(const gd_tensor *t, bool write);
 
 /* A copy on its own storage with that dtype and device, without history; owned by the caller, outside every scope. */
@@ -238,7 +237,7 @@ gd_tensor *gd__copy_laid(const gd_tensor *t, const gd_tensor *like);
 /* Strided copy with cast and broadcast of src into dst (same device). */
 gd_status gd__copy_into(gd_tensor *dst, const gd_tensor *src);
 
-/* ---- being recorded ----
+/* ---- recordings ----
  *
  * Functions may be recorded once and run again (trace/trace_internal.h).  The recorder takes the place of a device's backend while it
  * records, so kernels cost nothing if none records.  Computation without a kernel is reported here: elements that the host reads
@@ -248,7 +247,7 @@ typedef struct gd_recorder {
     /* The host reads elements of t; it may write them from now on. */
     void (*read)(struct gd_recorder *r, const gd_tensor *t, const char *what);
     void (*write)(struct gd_recorder *r, const gd_tensor *t, const char *what);
-    /* t was made of the numbers at data, which are to be read again in each run. */
+    /* t was made from the numbers at data, which are read again in each run. */
     void (*input)(struct gd_recorder *r, const gd_tensor *t, const void *data);
     void (*refuse)(struct gd_recorder *r, const char *why);
     /* to has the elements of from, on a different device. */
@@ -267,7 +266,7 @@ static inline void gd__host_writes(const gd_tensor *t, const char *what)
     if (r) r->write(r, t, what);
 }
 
-/* What happens now would be missing in another run: "it moves tensors between devices". */
+/* This work would be missing in a replay: "it moves tensors between devices". */
 static inline void gd__not_recorded(gd_ctx *ctx, const char *why)
 {
     if (ctx->recorder) ctx->recorder->refuse(ctx->recorder, why);

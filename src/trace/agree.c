@@ -1,5 +1,5 @@
-/* Whether two recordings are of the same work.  Where they differ, the function did something else the second time: it looked
- * at data, counted its calls, or got a different number. */
+/* Whether two recordings are of the same work.  If they differ, the function behaved differently the second time: it read data,
+ * counted its calls, or got a different number. */
 #include "trace/trace_scan.h"
 
 #include <stdio.h>

@@ -6,9 +6,9 @@
 
 #define MOST_RESTARTS 8
 
-/* ---- how inputs are laid out ---- */
+/* ---- layout of inputs ---- */
 
-/* The first input in the storage of this one, and how far this one begins behind it, in bytes. */
+/* The first input in the storage of this one, and the offset of this one from it, in bytes. */
 static int place_in_storage(gd_tensor *const *inputs, int i, int64_t *offset)
 {
     const gd_tensor *t = inputs[i];
@@ -34,7 +34,7 @@ static gd_signature signature_of(gd_tensor *const *inputs, int i)
 static bool same_place(const gd_signature *s, gd_tensor *const *inputs, int i, bool direct)
 {
     int64_t offset;
-    /* inputs that are given to the function are looks at memory of their own */
+    /* inputs of the function are views of separate memory */
     return !direct || (s->shares == place_in_storage(inputs, i, &offset) && s->offset == offset);
 }
 
@@ -112,7 +112,7 @@ gd_trace_entry *gd__trace_entry_share(const gd_trace_entry *from, gd_ctx *ctx, v
     return NULL;
 }
 
-/* What the function itself returned last. */
+/* The last result of the function itself. */
 static void forget_last(gd_trace_entry *e)
 {
     for (int i = 0; i < e->what.outputs && e->last; i++) {
@@ -124,7 +124,7 @@ static void forget_last(gd_trace_entry *e)
 static void forget_recordings(gd_trace_entry *e)
 {
     gd__recording_free(e->recorded);
-    if (e->replay && e->replay->shared) { /* others replay it, too */
+    if (e->replay && e->replay->shared) { /* other threads replay it, too */
         e->replay->retired = *e->retired;
         *e->retired = e->replay;
     } else
@@ -186,7 +186,7 @@ static gd_status run_function(gd_trace_entry *e, gd_tensor *const *inputs)
     return status;
 }
 
-/* *made: NULL where nothing can be recorded now, for want of memory. */
+/* *made: NULL if nothing can be recorded now, without memory. */
 static gd_status run_recorded(gd_trace_entry *e, gd_tensor *const *inputs, gd_recording **made)
 {
     gd_ctx *ctx = e->ctx;
@@ -210,11 +210,11 @@ static gd_status run_recorded(gd_trace_entry *e, gd_tensor *const *inputs, gd_re
     return status;
 }
 
-/* The second recording is there: what replays must give the bits that the function has just given. */
+/* After the second recording: a replay must give the bits of the function's last result. */
 static void begin_to_replay(gd_trace_entry *e, gd_recording *second, gd_tensor *const *inputs, gd_rng before)
 {
     gd_ctx *ctx = e->ctx;
-    if (gd__record_outdated(e->recorded)) { /* what the host read has changed: compared with the next */
+    if (gd__record_outdated(e->recorded)) { /* data read by the host have changed: compares with the next */
         restart(e);
         if (e->state == GD_TRACE_SEEN) {
             e->recorded = second;
@@ -286,7 +286,7 @@ static gd_status run_beside(gd_trace_entry *e, gd_tensor *const *inputs, gd_rng 
         e->what.name);
 }
 
-/* A kernel failed, as it does in the function, which says more about it; or what the host read has changed. */
+/* A kernel failed, as in the function, which gives a better error; or data read by the host have changed. */
 static gd_tensor *const *run_instead(gd_trace_entry *e, gd_tensor *const *inputs, gd_status status)
 {
     if (status)

@@ -7,13 +7,13 @@
 
 typedef enum gd_trace_state {
     GD_TRACE_NEW,      /* it never ran */
-    GD_TRACE_SEEN,     /* it ran: what is made once is there */
+    GD_TRACE_SEEN,     /* it ran: one-time objects exist */
     GD_TRACE_RECORDED, /* it was recorded once */
     GD_TRACE_REPLAYS,
     GD_TRACE_REFUSED
 } gd_trace_state;
 
-/* An input as a recording knows it. */
+/* The layout of an input in a recording. */
 typedef struct gd_signature {
     const gd_device *device;
     gd_dtype dtype;
@@ -34,10 +34,10 @@ typedef struct gd_trace_entry {
     gd_short_input *brief;  /* of each input */
     gd_recording *recorded; /* the first of two */
     gd_replay *replay;
-    gd_replay **retired; /* of the set: where replays go that others share */
+    gd_replay **retired; /* of the set: list of retired replays that other threads use */
     gd_tensor **last;    /* results of the function itself, owned until the next call */
     uint64_t structure;  /* of the context, when it was recorded */
-    int restarts;        /* recordings given up, before they served, because modules or memory had changed */
+    int restarts;        /* recordings dropped before use, because modules or memory had changed */
     char reason[240];    /* why it is refused */
 } gd_trace_entry;
 
@@ -50,7 +50,7 @@ gd_trace_entry *gd__trace_entry_share(const gd_trace_entry *from, gd_ctx *ctx, v
 bool gd__trace_fits(const gd_trace_entry *e, const gd_evaluation *what, gd_tensor *const *inputs, int count);
 /* Replays, or evaluates and records.  The outputs are borrowed until the next call; NULL on failure. */
 gd_tensor *const *gd__trace_run(gd_trace_entry *e, gd_tensor *const *inputs, bool check);
-/* The short way of a function's replay, after one that went well; NULL: there is none. */
+/* The fast path of a function's replay, after a successful one; NULL: none. */
 gd_shortcut *gd__trace_shortcut(gd_trace_entry *e);
 /* A paragraph about it; returns its length, as snprintf. */
 int gd__trace_describe(const gd_trace_entry *e, char *out, size_t size);

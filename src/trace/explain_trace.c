@@ -1,4 +1,4 @@
-/* What a recording does, as text. */
+/* A recording as text. */
 #include "base/text/number.h"
 #include "trace/device/on_device.h"
 #include "trace/entry.h"

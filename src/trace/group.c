@@ -1,8 +1,8 @@
-/* Which calls of a body run together.
+/* Grouping of the calls of a body.
  *
- * The body is gone through from its first call that a loop takes.  Calls join the loop, or have nothing to do with it and go
- * before it, or come after it, because they need what it makes, or what others after it make.  What comes after is gone through
- * again.  Between loops, neighbouring calls over a few elements are tapes. */
+ * The body is scanned from its first call that a loop accepts. Calls join the loop, or are independent of it and move before it, or
+ * come after it, because they need its results, or those of later calls. The remaining calls are scanned again. Between loops, adjacent calls over a
+ * few elements are tapes. */
 #include "trace/tape.h"
 #include "trace/trace_loop.h"
 
@@ -10,9 +10,9 @@
 
 #define LEAST_TAPED  2
 #define LEAST_LOOPED 2
-#define MOST_AFTER   1500 /* calls behind a loop before it is closed */
+#define MOST_AFTER   1500 /* calls after a loop before it is closed */
 
-/* What calls do with a buffer. */
+/* Marks of a buffer's uses. */
 enum { READ_BY_LOOP = 1, MADE_BY_LOOP = 2, READ_AFTER = 4, WRITTEN_AFTER = 8 };
 
 typedef struct grouper {
@@ -30,7 +30,7 @@ typedef struct grouper {
 static void add_unit(gd_replay *p, int first, int count, gd_tape *tape, gd_loop *loop)
 {
     gd_unit *last = p->units ? &p->unit[p->units - 1] : NULL;
-    if (last && !last->tape && !last->loop && !tape && !loop) /* calls behind calls */
+    if (last && !last->tape && !last->loop && !tape && !loop) /* calls after each other */
         last->count += count;
     else
         p->unit[p->units++] = (gd_unit){.first = first, .count = count, .tape = tape, .loop = loop};
@@ -48,7 +48,7 @@ static void mark(grouper *g, int call, int reads, int writes)
     for (int k = 0; k < c->nin + c->nout; k++) g->use[o[k].buffer] |= (uint8_t)(k < c->nin ? reads : writes);
 }
 
-/* May a call run before those of which buffers have these marks? */
+/* May a call run before those whose buffers have these marks? */
 static bool may_pass(const grouper *g, int call, int written, int touched)
 {
     const gd_recorded *c = &g->r->call[call];
@@ -78,7 +78,7 @@ static bool joins(grouper *g, int call)
     return true;
 }
 
-/* Would it fit a loop of its own?  Then it does not go before this one, where it would be alone. */
+/* Would it fit a separate loop? Then it does not move before this one, where it would be alone. */
 static bool loopable(const grouper *g, int call)
 {
     gd_loop_group one = {.p = g->p, .most = 1, .made = g->made + g->r->buffers, .dtype = GD_F64};
@@ -90,7 +90,7 @@ static bool loopable(const grouper *g, int call)
     return gd__loop_takes(&one, c, &node);
 }
 
-/* Sorts the calls that are left around one loop. */
+/* Sorts the remaining calls around one loop. */
 static void sort_calls(grouper *g, int most, bool shifts)
 {
     gd_loop_group *group = g->group;
@@ -124,7 +124,7 @@ static gd_loop *loop_of(grouper *g)
     return gd__loop_new(g->group, g->later);
 }
 
-/* ---- where buffers are used ---- */
+/* ---- uses of buffers ---- */
 
 void gd__replay_note_uses(gd_replay *p)
 {
@@ -198,7 +198,7 @@ static void put_tapes(gd_replay *p, const gd_unit *calls)
     }
 }
 
-/* Units of calls become tapes where they can. */
+/* Converts units of calls to tapes if possible. */
 static void split_units(gd_replay *p, gd_unit *units, int count)
 {
     p->units = 0;

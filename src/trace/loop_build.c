@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define MOST_INSTANCES 192 /* values of a program: nodes at shifts */
-#define MOST_POINTS    16  /* where regions of a domain begin */
+#define MOST_POINTS    16  /* starts of regions of a domain */
 #define LINE           64
 
 typedef struct instance {
@@ -67,7 +67,7 @@ static void add_point(maker *m, int64_t at)
     m->point[k] = at;
 }
 
-/* How far an operand that the group makes is from its reader. */
+/* The shift of an operand of the group from its reader. */
 static int64_t shift_of(const maker *m, const gd_loop_node *node, int k)
 {
     const gd_operand *o = &node->in[k], *made = m->g->node[m->g->made[o->buffer] - 1].out;
@@ -192,7 +192,7 @@ static bool is_one_number(const gd_operand *o)
     return true;
 }
 
-/* What is in memory before the loop, seen with the shape of `like`. */
+/* An array in memory before the loop, viewed with the shape of `like`. */
 static int32_t outside(maker *m, const gd_operand *o, const gd_operand *like, int64_t shift, bool everywhere)
 {
     double value;
@@ -236,7 +236,7 @@ static int32_t folded(maker *m, unsigned op, const int32_t *x)
     return number_value(m, out[0]);
 }
 
-/* Programs compute in f64 what is the same everywhere, operators in the dtype: then one operand is read as an array. */
+/* Programs compute uniform values in f64, operators in the dtype: then one operand is read as an array. */
 static int32_t element_value(maker *m, const gd_loop_node *node, int64_t shift)
 {
     const gd_recorded *c = node->call;
@@ -324,7 +324,7 @@ static void add_store(maker *m, const gd_loop_node *node, int32_t value, int *en
                                   .stored = true,
                                   .whole = whole};
     if (whole) r->array[k].room = m->domain->end[(*end)++].room;
-    /* a program that stores a number as it is has nothing to compute */
+    /* a program that only stores a number has nothing to compute */
     m->p->array[k] = (gd_array){.kind = GD_ARRAY_STATE, .dtype = m->g->dtype, .slot = k, .store = value};
     m->p->arrays = r->arrays;
 }
@@ -338,7 +338,7 @@ static int32_t root_value(maker *m, int k)
     return value;
 }
 
-#define LEAST_ROW 96 /* elements that are worth a call of the kernel */
+#define LEAST_ROW 96 /* least elements of a kernel call */
 
 /* Slices of matrices need no copy if the program runs row by row. */
 static void find_row(gd_loop_region *r, gd_dtype dtype)
@@ -356,7 +356,7 @@ static void find_row(gd_loop_region *r, gd_dtype dtype)
     }
 }
 
-/* The order of what a program reads is known when it is complete. */
+/* The order of a program's arrays is known when it is complete. */
 static void finish_region(maker *m)
 {
     gd_loop_region *r = m->region;
@@ -469,7 +469,7 @@ static void make_domain(maker *m, int64_t numel, size_t *most)
     if (room > *most) *most = room;
 }
 
-/* What is gathered comes behind the blocks of all ends. */
+/* Gathered data follow the blocks of all results. */
 static size_t place_gathered(gd_loop *loop, size_t from)
 {
     size_t end = from;
@@ -500,7 +500,7 @@ static bool make_rooms_of_tasks(gd_loop *loop, size_t ends)
     return loop->room != NULL;
 }
 
-/* Twice what operators compute is too much, but for a little. */
+/* More than twice the work of operators is too much, except for small loops. */
 static bool make_domains(maker *m)
 {
     int work = 0, most = 16;

@@ -1,4 +1,4 @@
-/* Running loops: block by block, tasks side by side. */
+/* Running loops: block by block, tasks in parallel. */
 #include "program/element.h"
 #include "tensor/cpu/reduce.h"
 #include "trace/trace_loop.h"
@@ -37,7 +37,7 @@ static int64_t move_on(const gd_loop_array *a, int64_t *index, int d, int64_t by
     return at;
 }
 
-/* Elements first to first + n of the result of an embedding whose operand is no range of it. */
+/* Elements first to first + n of the result of an embedding whose operand is not a range of it. */
 static char *pad_out(const gd_loop *loop, const gd_loop_array *a, const char *base, int64_t first, int64_t n,
                      char *to)
 {
@@ -62,7 +62,7 @@ static char *pad_out(const gd_loop *loop, const gd_loop_array *a, const char *ba
     return to;
 }
 
-/* Where element i is, in elements. */
+/* The offset of element i, in elements. */
 static int64_t lies_at(const gd_loop_array *a, int64_t i)
 {
     int64_t at = 0;
@@ -77,7 +77,7 @@ static int64_t whole_runs(const gd_loop_array *a, const int64_t *index, int d, i
     return left < wanted / inner ? left : wanted / inner;
 }
 
-/* Elements first to first + n of an operand as it would lie if it had all axes of the result: runs along the last axis, and as many
+/* Elements first to first + n of an operand broadcast to the axes of the result: runs along the last axis, and as many
  * of them at once as the two axes before have. */
 static char *spread_out(const gd_loop *loop, const gd_loop_array *a, const char *base, int64_t first,
                         int64_t n, char *to)
@@ -221,7 +221,7 @@ static void exponentials(const gd_loop *loop, const gd_loop_end *e, char *out, c
     gd__exponentials_of_rows(&v);
 }
 
-/* Sums of a block, as in cpu/reduce.c: into the place of their chunk, or of the result where there is one chunk. */
+/* Sums of a block, as in cpu/reduce.c: stored for their chunk, or as the result if there is one chunk. */
 static void sum_block(const gd_loop *loop, const gd_loop_end *e, char *out, const char *from, int64_t start,
                       int64_t n)
 {
@@ -311,7 +311,7 @@ static void join_sums(const gd_loop *loop, const gd_loop_end *e, char *out)
 
 /* ---- compiling ---- */
 
-/* Nanoseconds, roughly: of an instruction for an element when it is interpreted, beyond what it takes compiled; of a compiler. */
+/* Nanoseconds, roughly: of an interpreted instruction per element, beyond its compiled cost; of a compiler. */
 #define INTERPRETED    0.15
 #define COMPILES       150e6
 #define LEAST_COMPILED 512 /* elements of a region */

@@ -1,4 +1,4 @@
-/* What a loop takes. */
+/* Calls that loops accept. */
 #include "program/element.h"
 #include "trace/trace_loop.h"
 
@@ -85,7 +85,7 @@ static bool embeds_forwards(const gd_recorded *c, const gd_operand *x, const gd_
     return x->ndim == out->ndim && x->ndim > 0 && x->numel > 0;
 }
 
-/* What the rows of ops.def compute for one element; of rows that only move numbers, NULL. */
+/* The expressions in ops.def for one element; NULL for rows that only move numbers. */
 static const char *const element_of[GD_OP_COUNT] = {
 #define ELEMENT(name, inputs, settings, kind, needs, takes, batch, element, ...) [GD_OP_##name] = #element,
 #define ELEMENT0(name, inputs, settings, kind, takes, element, ...)              [GD_OP_##name] = #element,
@@ -101,7 +101,8 @@ static bool cheap(const char *name)
     return false;
 }
 
-/* Estimated from the text of the row: a call of a function is dear, a root or a division half as dear, all else is one operation. */
+/* Estimated from the text of the row: a call of a function is expensive, a root or a division costs half as much, everything else is one
+ * operation. */
 int gd__loop_cost(gd_op_id op)
 {
     int cost = 1;
@@ -140,7 +141,7 @@ static bool reads_well(const gd_loop_group *g, const gd_loop_node *node, int *vi
     return g->views + *views <= MOST_VIEWS;
 }
 
-/* Operands and result are numbers of the group's dtype, or bool where that is what the operator takes. */
+/* Operands and result are numbers of the group's dtype, or bool if the operator takes it. */
 static bool fits_types(const gd_loop_group *g, const gd_recorded *c, const gd_operand *in,
                        const gd_operand *out)
 {
@@ -158,7 +159,7 @@ static bool fits_types(const gd_loop_group *g, const gd_recorded *c, const gd_op
     return tests ? out->dtype == GD_BOOL : is_number(out, g->dtype);
 }
 
-/* Sums of one domain want blocks of one length. */
+/* Sums of one domain need blocks of one length. */
 static bool adds_up_alike(const gd_loop_group *g, const gd_loop_node *node)
 {
     for (int k = 0; k < g->nodes; k++)

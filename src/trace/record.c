@@ -1,7 +1,7 @@
-/* Writing down what a function computes.
+/* Recording the computation of a function.
  *
- * The recording takes the place of the CPU's backend: its `run` calls the real one and notes the call.  It never fails: where
- * there is no memory for a note the recording is dropped, and the function continues without it. */
+ * The recording replaces the CPU's backend: its `run` calls the real one and notes the call. It never fails: without memory for a
+ * note, the recording is dropped, and the function continues. */
 #include "trace/record.h"
 #include "trace/trace_scan.h"
 
@@ -80,7 +80,7 @@ static bool grow_places(gd_recording *r)
     return true;
 }
 
-/* -1: it was not met yet.  Addresses are used again; a serial is not. */
+/* -1: not met yet. Addresses are reused; serials are not. */
 static int find_buffer(const gd_recording *r, const gd_storage *storage)
 {
     if (!r->place_room) return -1;
@@ -126,7 +126,7 @@ gd_tensor *gd__record_look(gd_tensor *t)
     return look;
 }
 
-/* A look that was made on the way is the memory that it looks at. */
+/* A view is resolved to its memory. */
 static gd_storage *looked_at(const gd_recording *r, gd_storage *storage)
 {
     while (storage->foreign && storage->serial > r->serial && find_buffer(r, storage) < 0) {
@@ -146,7 +146,7 @@ static int buffer_of(gd_recording *r, gd_storage *storage)
     bool captured = storage->serial <= r->serial;
     if (!captured && storage->foreign) say_why_not(r, "%s takes memory of others while it runs", "it");
     gd_buffer b = {.origin = captured ? GD_ORIGIN_CAPTURED : GD_ORIGIN_MADE,
-                   .moving = captured && storage->foreign, /* other programs write there unnoticed */
+                   .moving = captured && storage->foreign, /* other processes can write there unnoticed */
                    .storage = storage,
                    .serial = storage->serial,
                    .version = storage->version,
@@ -213,7 +213,7 @@ static char *bytes_in(gd_recording *r, const gd_buffer *b)
     return data;
 }
 
-/* What is in a buffer now is a constant, from the next call on. */
+/* The present contents of a buffer are a constant, from the next call on. */
 static void note_data(gd_recording *r, int buffer)
 {
     gd_buffer *b = &r->buffer[buffer];
@@ -236,7 +236,7 @@ static void note_data(gd_recording *r, int buffer)
     b->data = r->calls;
 }
 
-/* A kernel reads it, or writes a part of it: what no kernel wrote, the host did. */
+/* A kernel reads it, or writes only some elements: elements not written by a kernel were written by the host. */
 static void note_use(gd_recording *r, int buffer, bool reads)
 {
     gd_buffer *b = &r->buffer[buffer];
@@ -255,7 +255,7 @@ static bool note_random(gd_recording *r, gd_recorded *call)
     return true;
 }
 
-/* What a kernel reads is there before it runs: afterwards it may have been overwritten. */
+/* Captures a kernel's inputs before it runs, because it may overwrite them. */
 static bool note_inputs(gd_recording *r, const gd_call *call, gd_operand *look)
 {
     for (int i = 0; i < call->nin + call->nout; i++) {
@@ -287,7 +287,7 @@ static bool writes_elsewhere(gd_recording *r, const gd_call *call, const gd_oper
     return false;
 }
 
-/* What it does: a kernel, or a loop. */
+/* Its operation: a kernel, or a loop. */
 static void note_work(gd_recorded *call, const gd_call *c, struct gd_scan_call *scan)
 {
     if (scan) {
@@ -327,7 +327,7 @@ static void note_call(gd_recording *r, const gd_call *c, const gd_operand *look,
 
 #define MOST_DIRECT 16
 
-/* By what was there before the recording: with a recording outside of it, that one sees the call, too. */
+/* Runs on the previous backend: an enclosing recording gets the call, too. */
 static gd_status run_real(gd_recording *r, gd_device *device, const gd_call *call)
 {
     gd_recorded_device *d = &r->through[device != r->device];
@@ -389,7 +389,7 @@ gd_status gd__record_scan(struct gd_scan_call *scan, gd_tensor *const *in, int n
     return run_noted(r, NULL, &(gd_call){.nin = nin, .nout = nout, .in = in, .out = out}, scan);
 }
 
-/* ---- what the host does ---- */
+/* ---- work of the host ---- */
 
 static void host_reads(gd_recorder *hooks, const gd_tensor *t, const char *what)
 {
@@ -501,7 +501,7 @@ static void add_inputs(gd_recording *r, gd_tensor *const *inputs, int count)
 {
     for (int i = 0; i < count && !r->no_memory; i++) {
         gd_storage *storage = inputs[i]->storage;
-        if (find_buffer(r, storage) >= 0) continue; /* two inputs in one memory: the first says where it is */
+        if (find_buffer(r, storage) >= 0) continue; /* two inputs in one memory: the first has its address */
         if (storage->device != r->device) {
             char names[64];
             (void)snprintf(names, sizeof names, "%s and %s", r->device->name, storage->device->name);
@@ -642,7 +642,7 @@ bool gd__record_copies(gd_recording *r)
     return !r->no_memory;
 }
 
-/* An output that is all of its buffer, which is its own. */
+/* An output that fills its own buffer. */
 static bool is_apart(const gd_recording *r, int output)
 {
     const gd_operand *o = &r->output[output];

@@ -1,13 +1,12 @@
 /* A recording: the kernels that a function ran, in their order, and the memory that they read and wrote.
  *
- *     buffer   a storage that was met: an input's, one that was there before (captured), or one made on the way
- *     operand  a look at a buffer: offset, dtype, sizes, strides
+ *     buffer   a storage: of an input, one that existed before (captured), or one made by the function
+ *     operand a view of a buffer: offset, dtype, sizes, strides
  *     call     a kernel over operands; or numbers that the host wrote into a buffer
  *
- * Kernels are recorded, not operators: views, detached and aliased tensors are looks at the same buffer, and copies and casts
- * that operators make on the way are calls too.  So a run of the calls does what the function did, bit for bit, as long as it
- * was the operators that did it.  What else it did is either seen (tensor/tensor_internal.h) and refused, or differs between two
- * recordings. */
+ * Kernels are recorded, not operators: views, detached and aliased tensors are views of the same buffer, and copies and casts inside
+ * operators are calls too. So a run of the calls repeats the function, bit for bit, as far as it consists of operators. Other work is either detected
+ * (tensor/tensor_internal.h) and refused, or differs between two recordings. */
 #ifndef GD_TRACE_RECORD_H
 #define GD_TRACE_RECORD_H
 
@@ -22,12 +21,12 @@ typedef struct gd_buffer {
     bool moving;  /* may differ between two runs with the same captured tensors */
     bool by_host; /* made: the host wrote there after the last kernel did */
     bool written; /* made: by a kernel */
-    int data; /* made: 1 + the call that has what the host wrote; 0: there is none, or a kernel wrote since */
-    bool guarded;        /* captured: the host read it, so a new version may change the path */
-    int input;           /* which one */
-    gd_storage *storage; /* captured: held; else only to be compared while recording */
+    int data;     /* made: 1 + the call with the data that the host wrote; 0: none, or a kernel wrote since */
+    bool guarded; /* captured: the host read it, so a new version may change the path */
+    int input;    /* which one */
+    gd_storage *storage; /* captured: retained; else only compared while recording */
     uint64_t serial;     /* of the storage */
-    uint32_t version;    /* captured: of what was in it when it was met */
+    uint32_t version;    /* captured: version at the first use */
     const char *base;    /* of its bytes, while recording */
     int64_t offset;      /* of an input: where its first element is, in bytes */
     size_t bytes;
@@ -45,7 +44,7 @@ typedef struct gd_operand {
 typedef enum gd_call_kind {
     GD_CALL_KERNEL,
     GD_CALL_DATA,  /* bytes that the host made: the same in every run */
-    GD_CALL_INPUT, /* bytes that are read again where the caller has them */
+    GD_CALL_INPUT, /* bytes that are read again from the caller's memory */
     GD_CALL_SCAN   /* all steps of a loop, see trace/trace_scan.h */
 } gd_call_kind;
 
@@ -54,9 +53,10 @@ struct gd_scan_call;
 typedef struct gd_recorded {
     gd_call_kind kind;
     gd_op_id op;
-    int nin, nout, first; /* operands from `first` on: what it reads, then what it writes */
-    gd_attrs attrs;     /* of a random kernel: the place in the stream counts from where the function began */
-    char *data;         /* owned */
+    int nin, nout, first; /* operands from `first` on: inputs, then outputs */
+    gd_attrs
+        attrs;  /* of a random kernel: the position in the stream, relative to the start of the function */
+    char *data; /* owned */
     const void *source; /* of the caller's */
     size_t bytes;
     struct gd_scan_call *scan; /* a reference */
@@ -83,29 +83,28 @@ typedef struct gd_recording {
     int buffers, operands, calls, outputs;
     int buffer_room, operand_room, call_room, place_room;
     bool active, refused, no_memory;
-    bool guarded;    /* the host read what was made of captured tensors */
+    bool guarded;    /* the host read values computed from captured tensors */
     int depth;       /* kernels that run: a nested one is part of the outer */
     uint64_t serial; /* storages made before have smaller serials */
     uint64_t structure;
     gd_rng rng;                    /* where it began */
     uint64_t drawn;                /* blocks of the stream that it used */
     gd_recorded_device through[2]; /* the device, and the CPU where that is a different one */
-    struct gd_recording
-        *outer;       /* the recording that this one is inside of, which sees everything, too; NULL: none */
-    char reason[240]; /* why it was refused */
+    struct gd_recording *outer;    /* the enclosing recording, which gets everything, too; NULL: none */
+    char reason[240];              /* why it was refused */
 } gd_recording;
 
-/* From here on kernels of the context are written down.  Storages of inputs are given; NULL on no memory, with no error
+/* From here on kernels of the context are recorded.  Storages of inputs are given; NULL on no memory, with no error
  * recorded: recording is dropped, the function runs normally.  Inside a recording: NULL. */
 gd_recording *gd__record_begin(gd_ctx *ctx, gd_tensor *const *inputs, int count);
 /* The same inside of a recording, too. */
 gd_recording *gd__record_inside(gd_ctx *ctx, gd_tensor *const *inputs, int count);
-/* The function is back, with these outputs; count 0 where it failed. */
+/* Ends the recording, with these outputs; count 0 if the function failed. */
 void gd__record_end(gd_recording *r, gd_tensor *const *outputs, int count);
 void gd__recording_free(gd_recording *r); /* NULL is fine */
-/* Has something that the host read while it recorded changed since? */
+/* Have data that the host read during recording changed since? */
 bool gd__record_outdated(const gd_recording *r);
-/* Whether two recordings are of the same work; where they are not, `why` says it. */
+/* Whether two recordings are of the same work; if they are not, `why` has the reason. */
 bool gd__recordings_agree(const gd_recording *a, const gd_recording *b, char *why, size_t size);
 
 /* The same for steps of loops, whose captured tensors are operands of their calls. */
@@ -114,11 +113,11 @@ bool gd__steps_agree(const gd_recording *a, const gd_recording *b, char *why, si
 /* Do tensors with so many axes have the same names and labels? */
 bool gd__axes_alike(const gd_axes *a, const gd_axes *b, int ndim);
 
-/* A tensor over the memory of t with a storage of its own, so that a recording tells an input from a captured tensor in the same
+/* A tensor over the memory of t with a separate storage, so that a recording distinguishes an input from a captured tensor in the same
  * memory; it has the axes of t and no history.  NULL: no memory. */
 gd_tensor *gd__record_look(gd_tensor *t);
 
-/* Where a recording is; gd__record_rewind forgets what came later.  Both do nothing where r is NULL. */
+/* The state of a recording; gd__record_rewind removes later notes. Both do nothing if r is NULL. */
 typedef struct gd_record_mark {
     gd_buffer *buffer; /* a copy; owned */
     int buffers, operands, calls;
@@ -133,12 +132,12 @@ GD_NODISCARD gd_status gd__record_scan(struct gd_scan_call *scan, gd_tensor *con
 
 /* Room for one item more in an array of a recording, given as the address of its pointer; false: r->no_memory is set. */
 bool gd__record_reserve(gd_recording *r, void *array, int count, int *room, size_t item);
-/* The outputs that are no memory of the function's own are copied into some, at the end.  False: no memory. */
+/* Copies outputs that are not in the function's own memory, at the end.  False: no memory. */
 bool gd__record_copies(gd_recording *r);
-/* Every output is copied into memory of its own, without gaps, in each run; so it can be made anywhere.  False: no memory. */
+/* Every output is copied to separate memory, without gaps, in each run; so it can be computed anywhere.  False: no memory. */
 bool gd__record_apart(gd_recording *r);
 
-/* Memory without an error where there is none. */
+/* Memory without an error if there is none. */
 void *gd__quiet_alloc(gd_ctx *ctx, size_t size);
 /* Room for one item more in an array, given as the address of its pointer, which holds `least` at first. */
 bool gd__quiet_reserve(gd_ctx *ctx, void *array, int count, int *room, size_t item, int least);

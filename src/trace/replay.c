@@ -114,7 +114,7 @@ static void make_looks(gd_replay *p)
     }
     for (int b = 0; b < r->buffers; b++) p->at[b + 1] += p->at[b];
     for (int k = r->operands; k-- > 0;) p->looks[--p->at[r->operand[k].buffer + 1]] = k;
-    /* each count went down to where its own begin */
+    /* each count was decremented to its start */
     for (int b = 0; b < r->buffers; b++) p->at[b] = p->at[b + 1];
     p->at[r->buffers] = r->operands;
 }
@@ -141,7 +141,7 @@ static void place_looks(gd_replay *p)
             gd__replay_place(
                 p, b,
                 (char *)p
-                    ->storage); /* nothing is read there, but kernels may hand it to memcpy, which takes no NULL */
+                    ->storage); /* nothing is read there, but kernels may pass it to memcpy, which does not accept NULL */
         if (buffer->origin == GD_ORIGIN_MADE) continue;
         bool given = buffer->origin == GD_ORIGIN_INPUT;
         p->watched[p->watches++] = (gd_watch){.buffer = b,
@@ -176,7 +176,7 @@ static gd_tensor *result_in(gd_tensor *memory, const gd_operand *o, gd_axes *axe
     return t;
 }
 
-/* New memory for the outputs in a buffer: the first time, or because the old ones are still referenced. */
+/* New memory for the outputs in a buffer: at first, or because the old ones are still referenced. */
 static gd_status renew(gd_replay *p, int buffer)
 {
     const gd_recording *r = p->r;
@@ -193,7 +193,7 @@ static gd_status renew(gd_replay *p, int buffer)
             status = GD_NOMEM;
     }
     gd__aside_end(p->ctx);
-    if (status) { /* results may be in either: all are made again */
+    if (status) { /* results may be in either: all are recomputed */
         gd__release(memory);
         p->ready = false;
         return status;
@@ -385,13 +385,13 @@ static void note_change(gd_replay *p, gd_watch *w)
     w->version = w->storage->version;
 }
 
-/* A captured tensor that only recordings hold was replaced: the function reads a different one now. */
+/* A captured tensor with references only from recordings was replaced: the function reads a different one now. */
 static inline bool is_gone(const gd_replay *p, const gd_storage *captured)
 {
-    return captured->refs == captured->recorded && !p->shares; /* other threads do not look at references */
+    return captured->refs == captured->recorded && !p->shares; /* other threads do not check references */
 }
 
-/* Where inputs and captured tensors are now, and which captured ones have changed. */
+/* Updates addresses of inputs and captured tensors, and finds changed captured ones. */
 static inline void look_around(gd_replay *p, gd_tensor *const *inputs)
 {
     for (int i = 0; i < p->watches; i++) {
@@ -451,7 +451,7 @@ gd_status gd__replay_run(gd_replay *p, gd_tensor *const *inputs)
     return GD_OK;
 }
 
-/* ---- the short way ---- */
+/* ---- the fast path ---- */
 
 /* New in each run, in memory without other references, so its version can stay. */
 static bool gives_shortly(const gd_replay *p, int output)

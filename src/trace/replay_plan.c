@@ -1,11 +1,11 @@
-/* What a replay has to run, and where its buffers lie. */
+/* The plan of a replay: its calls, and addresses of its buffers. */
 #include "trace/device/on_device.h"
 #include "trace/tape.h"
 #include "trace/trace_loop.h"
 
 #include <string.h>
 
-#define LINE 64 /* buffers begin where a line of the cache does */
+#define LINE 64 /* buffers begin at cache lines */
 
 static size_t rounded(const gd_replay *p, size_t bytes)
 {
@@ -13,7 +13,7 @@ static size_t rounded(const gd_replay *p, size_t bytes)
     return (bytes + line - 1) / line * line;
 }
 
-/* ---- what moves ---- */
+/* ---- moving buffers ---- */
 
 static bool touches_moving(const gd_recording *r, const gd_recorded *c)
 {
@@ -23,7 +23,7 @@ static bool touches_moving(const gd_recording *r, const gd_recorded *c)
     return false;
 }
 
-/* A buffer that a moving call writes is moving, and with it whoever else reads or writes it: in memory that is written in
+/* A buffer written by a moving call is moving, and so is every other call that reads or writes it: in memory that is written in
  * several pieces, all of them run again. */
 static void spread_moving(gd_recording *r)
 {
@@ -161,7 +161,7 @@ static void give_after(plan *w, int i)
         int b = r->operand[c->first + k].buffer;
         if (p->ends[b] != i || !passes(p, b)) continue;
         give_gap(w, p->place[b], rounded(p, r->buffer[b].bytes));
-        p->ends[b] = -1; /* an operand may be there twice */
+        p->ends[b] = -1; /* an operand may occur twice */
     }
 }
 
@@ -180,7 +180,7 @@ static void place_body(plan *w)
     }
 }
 
-/* What the prologue writes stays. */
+/* Results of the prologue stay. */
 static void place_prologue(gd_replay *p)
 {
     const gd_recording *r = p->r;
@@ -269,7 +269,7 @@ static bool filled(const gd_replay *p, int buffer, double *value, int depth)
 
 bool gd__filled_with(const gd_replay *p, int buffer, double *value) { return filled(p, buffer, value, 0); }
 
-/* ---- what of the prologue is read ---- */
+/* ---- used results of the prologue ---- */
 
 static void mark_units(const gd_replay *p, bool *wanted)
 {
@@ -290,7 +290,7 @@ static void mark_units(const gd_replay *p, bool *wanted)
     }
 }
 
-/* Numbers that tapes and loops know need no memory. */
+/* Constants known to tapes and loops need no memory. */
 static bool drop_unread(gd_replay *p)
 {
     const gd_recording *r = p->r;

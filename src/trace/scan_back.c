@@ -5,21 +5,21 @@
 
 /* ---- one step back ---- */
 
-/* What a step back takes and gives; NULL: there is none. */
+/* Inputs and outputs of a step back; NULL: none. */
 typedef struct flow {
     gd_tensor *state[GD_SCAN_MOST]; /* gradients of the states after the step; then of those before it */
     gd_tensor **captured;           /* of captured tensors, so far */
 } flow;
 
-/* The way back through the body, for gradients that come to the same places in every step. */
+/* The backward pass of the body, for the same set of gradients in every step. */
 typedef struct pull {
     gd_ctx *ctx;
     gd_scan_core *core;   /* of the loop forwards */
     gd_tensor **captured; /* owned; as are the references */
-    int captures, ys;     /* ys: results that are no states */
+    int captures, ys;     /* ys: results that are not states */
     int alias[GD_SCAN_MOST];
     bool x_wanted[GD_SCAN_MOST], x_comes[GD_SCAN_MOST];
-    bool *comes; /* captured, then states: whether a gradient comes */
+    bool *comes;                                          /* captured, then states: is there a gradient? */
     bool y_comes[GD_SCAN_MOST], kept_comes[GD_SCAN_MOST]; /* of results and of kept states */
 } pull;
 
@@ -33,7 +33,7 @@ static void end_pull(void *user)
     gd__free(q->ctx, q, sizeof *q);
 }
 
-/* What a step back runs through: tensors of the body and the gradients that come to them. */
+/* Data of a step back: tensors of the body and their incoming gradients. */
 typedef struct gates {
     gd_tensor **tensor, **grad;
     int count;
@@ -56,7 +56,7 @@ static gd_status open_gates(void *user, gd_pullback *p)
 
 static void keep_gates(void *user) { (void)user; }
 
-/* A leaf, or with `again`, where derivatives of derivatives are wanted, a tensor that only the body reads. */
+/* A leaf, or with `again`, for second derivatives, a tensor that only the body reads. */
 static gd_tensor *leaf_of(gd_tensor *t, bool again)
 {
     if (!gd__is_float(t)) return t;
@@ -69,7 +69,7 @@ typedef struct back_step {
     pull *q;
     gd_tensor *const *kept, *const *x; /* states before the step, slices */
     gd_tensor *const *y_grad,
-        *const *kept_grad; /* of results that are no states, of the states before; NULL entries: none */
+        *const *kept_grad; /* of results that are not states, of the states before; NULL entries: none */
     gd_tensor **x_grad;    /* to be filled */
     gd_tensor *leaf[2 * GD_SCAN_MOST];
     gates gates;
@@ -158,7 +158,7 @@ typedef struct backward {
     int64_t left;                                            /* steps */
     gd_tensor *kept[GD_SCAN_MOST], *kept_grad[GD_SCAN_MOST]; /* lists */
     gd_tensor *const *y_grad;                                /* lists; NULL: none */
-    int ys;                                                  /* that are no states */
+    int ys;                                                  /* that are not states */
     gd_tensor **x_grad;                                      /* [step][x] of the steps that ran alone */
 } backward;
 
@@ -167,7 +167,7 @@ static int64_t x_place(const gd_scan_core *core, int i, int64_t step)
     return core->back[i] ? core->steps - 1 - step : step;
 }
 
-/* Where the results that are no states are: back[] of each. */
+/* Where the results that are not states are: back[] of each. */
 static int64_t y_place(const backward *b, int n, int64_t step)
 {
     const gd_scan_core *core = b->core;
@@ -201,7 +201,7 @@ static gd_status run_alone(backward *b)
     return step_back(&s, &b->flow);
 }
 
-/* Which gradients come; true if they are the same as before. */
+/* Finds the incoming gradients; true if they are the same as before. */
 static bool note_pattern(backward *b)
 {
     pull *q = b->q;
@@ -216,7 +216,7 @@ static bool note_pattern(backward *b)
     return same;
 }
 
-/* May the steps that are left be one loop? */
+/* May the remaining steps be one loop? */
 static bool loops(const backward *b)
 {
     const pull *q = b->q;
@@ -227,9 +227,9 @@ static bool loops(const backward *b)
     return b->left >= GD_SCAN_LEAST && states <= GD_SCAN_MOST && xs <= GD_SCAN_MOST;
 }
 
-/* ---- the steps that are alike, as a loop ---- */
+/* ---- the equal steps, as a loop ---- */
 
-/* A step of the loop back: states are the gradients that come, captured tensors first. */
+/* A step of the backward loop: its states are the incoming gradients, captured tensors first. */
 static gd_status loop_step(void *user, gd_tensor *const *state, gd_tensor *const *x, gd_tensor **next,
                            gd_tensor **y)
 {
@@ -258,7 +258,7 @@ static gd_status loop_step(void *user, gd_tensor *const *state, gd_tensor *const
     return status;
 }
 
-/* The part of a list that the first `left` steps read. */
+/* The slice of a list that the first `left` steps read. */
 static gd_tensor *part_of(const backward *b, gd_tensor *list, bool back)
 {
     int64_t steps = b->core->steps;
@@ -370,7 +370,7 @@ static gd_status take_kept(backward *b)
     return GD_OK;
 }
 
-/* What has come to the last states: from those who read them, then from those who read the list of all. */
+/* Gradients of the last states: from their readers, then from readers of the list of all states. */
 static gd_status begin_flow(backward *b)
 {
     const gd_scan_core *core = b->core;
@@ -385,7 +385,7 @@ static gd_status begin_flow(backward *b)
     return gd_error(b->ctx);
 }
 
-/* The gradient of list i: of the steps in the loop, then of those that ran alone.  Each was added to zeros elsewhere. */
+/* The gradient of list i: of the steps in the loop, then of those that ran alone.  Each was added to zeros separately. */
 static gd_tensor *list_gradient(const backward *b, int i, gd_tensor *list, int64_t alone)
 {
     const gd_scan_core *core = b->core;

@@ -1,5 +1,4 @@
-/* Loops as their callers see them: the steps that are left where a loop is not one call, and loops of loops where its states are
- * too large to be kept. */
+/* Public loops: the remaining steps if a loop is not one call, and loops of loops if its states are too large to be kept. */
 #include "trace/trace_scan.h"
 
 #include <math.h>
@@ -16,7 +15,7 @@ static gd_status no_state(const gd_scan_core *core, gd_tensor *const *next, gd_t
     return GD_OK;
 }
 
-/* list: results by their place, then by number. */
+/* list: results by index, then by number. */
 static gd_status run_rest(gd_scan_core *core, gd_scan_outcome *how, gd_tensor *const *xs, gd_tensor **list)
 {
     gd_tensor *y[GD_SCAN_MOST], *next[GD_SCAN_MOST];
@@ -134,7 +133,7 @@ static gd_status piece_step(void *user, gd_tensor *const *state, gd_tensor *cons
     return run_part(p->core, p->length, state, x, next, y);
 }
 
-/* From..to of a list, as pieces if they are longer than 0. */
+/* Slice from..to of a list, as pieces if their length is above 0. */
 static gd_tensor *piece_of(gd_tensor *list, int64_t from, int64_t to, int64_t length)
 {
     int64_t size[GD_MAX_DIMS + 1] = {(to - from) / (length ? length : 1), length};
@@ -234,7 +233,7 @@ static bool fits(gd_ctx *ctx, const gd_scan_body *b, gd_tensor *const *state, gd
     return true;
 }
 
-/* The same value as a tensor of its own, as a step may return one twice, or one that it was given. */
+/* The same value as a tensor of its own, because a step may return one twice, or one of its inputs. */
 static gd_tensor *fresh(gd_tensor *t)
 {
     if (t->leaf_grad && !t->node) return gd__reshape(t, t->ndim, t->size);

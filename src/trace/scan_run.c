@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Where a state, a slice or a result is: a buffer of the body, so many bytes. */
+/* The place of a state, a slice or a result: a buffer of the body, and its bytes. */
 typedef struct gd_scan_place {
     int buffer;
     size_t bytes;
@@ -165,7 +165,7 @@ static void put_list(run *r, const gd_scan_place *place, char *list, bool back, 
     if (moves && by) s->move[s->moves++] = (gd_tape_move){place->buffer, by};
 }
 
-/* State k is read from the list of all states, from its room, or from where it is written. */
+/* State k is read from the list of all states, from separate memory, or in place. */
 static void put_state(run *r, int k, char *room)
 {
     gd_scan_call *s = r->s;
@@ -204,7 +204,7 @@ static void next_states(run *r)
     }
 }
 
-/* Only tapes and loops, which look for memory in one list. */
+/* Only tapes and loops, which use one list of addresses. */
 static bool simple(const gd_replay *p)
 {
     for (int i = 0; i < p->units; i++)
@@ -228,7 +228,7 @@ static void tape_steps(gd_scan_call *s)
 
 /* ---- the usual body, one tape, compiled with all its steps ---- */
 
-/* Nanoseconds, roughly: of an operation that is interpreted; of a compiler, and for each operation. */
+/* Nanoseconds, roughly: of an interpreted operation; of starting the compiler, and of compiling an operation. */
 #define INTERPRETED 2.0
 #define STARTED     60e6
 #define COMPILED    200e3
@@ -252,7 +252,7 @@ static size_t result_bytes(const gd_scan_call *s, int k)
     return p->bytes * (size_t)count;
 }
 
-/* Does it give what the interpreter has just given?  That is there afterwards, too. */
+/* Does it give the interpreter's last results? They are also in place afterwards. */
 static bool agrees(run *r, gd_tape_rounds_fn fn)
 {
     gd_scan_call *s = r->s;

@@ -1,11 +1,11 @@
-/* gd_scan: the first steps, and all of them as one call where they are alike. */
+/* gd_scan: the first steps, and all of them as one call if they are equal. */
 #include "trace/trace_scan.h"
 #include "base/system.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define TRIED 3 /* steps that run with operators: one alone, two recorded */
+#define TRIED 3 /* steps that run with operators: one unrecorded, two recorded */
 
 typedef struct attempt {
     gd_ctx *ctx;
@@ -13,8 +13,8 @@ typedef struct attempt {
     gd_scan_outcome *how;
     gd_tensor *first[GD_SCAN_MOST], *xs[GD_SCAN_MOST]; /* without gaps */
     gd_tensor *state[GD_SCAN_MOST], *x[GD_SCAN_MOST];  /* of the step */
-    int alias[GD_SCAN_MOST];                           /* the state that a result is; -1: it is none */
-    int stored;                                        /* results that are none */
+    int alias[GD_SCAN_MOST];                           /* the state that a result equals; -1: none */
+    int stored;                                        /* results that are not states */
     gd_recording *recorded[2];
     gd_tensor **captured; /* that want gradients, owned */
     int captures, capture_room;
@@ -55,7 +55,7 @@ static gd_status take_slices(const gd_scan_core *core, gd_tensor *const *xs, int
     return GD_OK;
 }
 
-/* Results that are not there are NULL. */
+/* Missing results are NULL. */
 static gd_status run_step(gd_scan_core *core, gd_tensor *const *state, gd_tensor *const *x, gd_tensor **next,
                           gd_tensor **y)
 {
@@ -83,7 +83,7 @@ gd_status gd__scan_step(gd_scan_core *core, int64_t step, gd_tensor *const *stat
     return status ? status : run_step(core, state, x, next, y);
 }
 
-/* A look that depends on what t depends on. */
+/* An alias with the history of t. */
 static gd_tensor *look_at(gd_tensor *t)
 {
     gd_tensor *look = gd__record_look(t);
@@ -96,7 +96,7 @@ static gd_tensor *look_at(gd_tensor *t)
     return look;
 }
 
-/* ---- what a step must be ---- */
+/* ---- checks of a step ---- */
 
 static bool same_place(const gd_tensor *a, const gd_tensor *b)
 {
@@ -122,7 +122,7 @@ static bool same_kind(const gd_tensor *a, const gd_tensor *b)
     return a->dtype == b->dtype && gd__same_shape(a, b);
 }
 
-/* After a step: are states and results as they were in the step before? */
+/* After a step: do states and results have the layout of the previous step? */
 static bool fits(attempt *a, int step)
 {
     gd_scan_core *core = a->core;
@@ -225,7 +225,7 @@ static gd_status run_recorded(attempt *a, int step, bool *fine)
     return status;
 }
 
-/* *fine: two of them are recorded, and are alike. */
+/* *fine: two of them are recorded, and are equal. */
 static gd_status run_first(attempt *a, bool *fine)
 {
     gd_status status = run_plain(a, 0);
@@ -237,7 +237,7 @@ static gd_status run_first(attempt *a, bool *fine)
     return status;
 }
 
-/* ---- what it depends on ---- */
+/* ---- dependencies ---- */
 
 static gd_status add_capture(attempt *a, gd_tensor *t)
 {
@@ -283,7 +283,7 @@ static gd_status look_back(attempt *a, gd_tensor *result, gd_tensor *const *leaf
     return status;
 }
 
-/* The step once more, from leaves: what else it reaches is captured. */
+/* The step again, from leaves: other tensors that it reaches are captured. */
 static gd_status find_captured(attempt *a)
 {
     const gd_scan_core *core = a->core;
@@ -411,7 +411,7 @@ static bool same_states(const attempt *a, const whole *w)
     return same;
 }
 
-/* The results depend on what they were made of. */
+/* Records the dependencies of the results. */
 static gd_status add_history(attempt *a, whole *w)
 {
     const gd_scan_core *core = a->core;

@@ -7,7 +7,7 @@
 #define MOST_OFFSET ((int64_t)1 << 30)
 #define MOST_ROWS   128 /* of a sum over rows, beyond which its kernel joins chunks */
 
-/* ---- what a tape takes ---- */
+/* ---- calls that tapes accept ---- */
 
 static int type_of(gd_dtype dtype)
 {
@@ -22,7 +22,7 @@ static int type_of(gd_dtype dtype)
 
 static bool is_float(int type) { return type == GD_TAPE_F64 || type == GD_TAPE_F32; }
 
-/* A kernel that takes its operands as they are: nothing is converted on the way. */
+/* A kernel that takes its operands without conversions. */
 static bool takes_elements(const gd_replay *p, const gd_recorded *c, const gd_operand *in,
                            const gd_operand *out)
 {
@@ -36,7 +36,7 @@ static bool takes_elements(const gd_replay *p, const gd_recorded *c, const gd_op
     return made == (test ? GD_TAPE_BOOL : type) && vec->map[c->op][gd__compute_type(in[chooses].dtype)];
 }
 
-/* A cast of truth to numbers: 1 where it is, else 0. */
+/* A cast of bool to numbers: 1 if true, else 0. */
 static bool counts_truth(const gd_recorded *c, const gd_operand *in, const gd_operand *out)
 {
     return c->op == GD_OP_cast && in->dtype == GD_BOOL && is_float(type_of(out->dtype));
@@ -68,7 +68,7 @@ bool gd__tape_takes(const gd_replay *p, const gd_recorded *c, int64_t most)
 
 /* ---- building ---- */
 
-/* What is in memory at a place: the value that was loaded from there or written last. */
+/* The value at a memory position: loaded from there or written last. */
 typedef struct cell {
     int32_t buffer, offset, value; /* value -1: the cell is free */
     bool written;
@@ -307,7 +307,7 @@ static int32_t truth_as_number(builder *b, int32_t x, int made)
     return b->failed ? 0 : add_value(b, &v);
 }
 
-/* What is read is read before anything is written: operands may overlap the result. */
+/* Reads all inputs before writing anything: operands may overlap the result. */
 static void elements(builder *b, const gd_recorded *c, const gd_operand *in, const gd_operand *out)
 {
     int64_t index[GD_MAX_DIMS] = {0};
@@ -366,8 +366,8 @@ static void cat(builder *b, const gd_recorded *c, const gd_operand *in, const gd
 
 #define LANES 16 /* of the sums in cpu/vec/kernels.c */
 
-/* Sixteen lanes that begin with 0, then pairwise.  An element that is alone in its lane needs no 0: that only makes -0 a 0, which
- * one addition at the end does as well; nor do lanes without elements. */
+/* Sixteen lanes that begin with 0, then pairwise.  A single element in its lane needs no 0, which only turns -0 into 0: one addition at
+ * the end does that too. Lanes without elements need none either. */
 static int32_t sum_of(builder *b, int type, const int32_t *x, int n)
 {
     int32_t lane[LANES];
@@ -376,7 +376,7 @@ static int32_t sum_of(builder *b, int type, const int32_t *x, int n)
         lane[k] = x[k];
         for (int i = k + LANES; i < n; i += LANES) lane[k] = math(b, GD_TAPE_ADD, type, lane[k], x[i], -1, 0);
     }
-    for (int width = LANES / 2; width; width /= 2) /* from the last: those are of no other pair */
+    for (int width = LANES / 2; width; width /= 2) /* from the last: those belong to no other pair */
         for (; lanes > width; lanes--)
             lane[lanes - 1 - width] = math(b, GD_TAPE_ADD, type, lane[lanes - 1 - width], lane[lanes - 1], -1,
                                            0);
@@ -435,7 +435,7 @@ static void add_stores(builder *b)
     }
 }
 
-/* Only what is stored, or leads there.  Values keep their order; loads of what is read anyway come with the first use. */
+/* Keeps only stored values and their operands. Values keep their order; loads are placed at the first use. */
 static void drop_unused(builder *b)
 {
     gd_tape *t = b->tape;

@@ -1,8 +1,8 @@
 /* Tapes as C.
  *
- * A function of a hundred operations and more takes a compiler seconds per thousand, so tapes are cut into parts.  Values that a
- * later part reads are kept in the slots that the interpreter has; the others are variables.  Kernels are called by address, with
- * their settings; numbers are written as bits, so that no locale has a say. */
+ * Compilers need seconds per thousand operations for functions of more than a hundred, so tapes are cut into parts.  Values that a
+ * later part reads are kept in the interpreter's slots; the others are variables.  Kernels are called by address, with
+ * their settings; numbers are written as bits, independent of the locale. */
 #include "base/text/text.h"
 #include "program/program.h"
 #include "trace/tape.h"
@@ -140,7 +140,7 @@ static bool stored_elsewhere(const emitter *e, int32_t k, int parts)
     return parts > 1 && e->last[k] > part_of(k);
 }
 
-/* Parts are numbered on by stores: those come after all loads. */
+/* Stores are the last parts, because they come after all loads. */
 static int put_parts(emitter *e, int parts)
 {
     const gd_tape *t = e->t;
@@ -197,7 +197,7 @@ static void put_source(const gd_tape *t, gd_text *out, int32_t *last)
 
 #define MOST_ROUNDED 2000 /* operations of a round */
 
-/* The store that the next round reads in the place of a load; -1: none. */
+/* The store that the next round reads instead of a load; -1: none. */
 static int carried_by(const emitter *e, const gd_tape_value *load)
 {
     for (int c = 0; c < e->rounds->carries; c++)
@@ -217,7 +217,7 @@ static bool is_moved(const emitter *e, int buffer)
     return false;
 }
 
-/* What stays the same for all rounds, and what comes from the round before, are variables outside of the loop. */
+/* Constants of all rounds, and values from the previous round, are variables outside of the loop. */
 static void put_before(emitter *e)
 {
     for (int i = 0; i < e->rounds->moves; i++)
@@ -232,7 +232,7 @@ static void put_before(emitter *e)
     }
 }
 
-/* Loads of memory that nothing but the loop writes may be done once; what the loop writes there it carries on. */
+/* Memory that only the loop writes is loaded once; values written there are carried in variables. */
 static void put_round(emitter *e)
 {
     const gd_tape *t = e->t;
@@ -258,7 +258,7 @@ static void put_round(emitter *e)
                      (long long)e->rounds->move[i].by);
 }
 
-/* Stores to places that do not move are those of the last round. */
+/* Stores to fixed addresses are done after the last round. */
 static void put_rounds(const gd_tape *t, gd_text *out, const gd_tape_rounds *rounds)
 {
     emitter e = {.t = t, .out = out, .rounds = rounds};
@@ -302,7 +302,7 @@ bool gd__tape_list_kernels(gd_tape *t)
 
 enum { BEFORE, INTERPRETED, COMPILED, MOMENTS };
 
-/* What is where the tape stores. */
+/* The present contents of the tape's stores. */
 static void copy_stored(const gd_tape *t, char *const *base, gd_tape_slot *copy, bool back)
 {
     static const size_t size_of[] = {8, 4, 8, 1};
@@ -317,7 +317,7 @@ static void copy_stored(const gd_tape *t, char *const *base, gd_tape_slot *copy,
     }
 }
 
-/* Does it store what the interpreter stores, for what is in memory now?  That is there afterwards, too. */
+/* Does it store the interpreter's results for the present memory? They are also in place afterwards. */
 static bool agrees_here(gd_tape *t, char *const *base, gd_tape_fn fn)
 {
     size_t one = (size_t)t->stores * sizeof(gd_tape_slot);

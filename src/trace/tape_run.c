@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* A product and the sum that is all it is for, in one step.  Both are rounded. */
+/* A product used only in one sum, with that sum, in one step. Both are rounded. */
 #define FUSED(X)            \
     X(MUL_ADD, x *y + z)    \
     X(MUL_SUB, x *y - z)    \
@@ -54,7 +54,7 @@ typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
 #define SINGLE(name, operator, expression) MATH(name, expression, float, f32_)
 #define FUSED_DOUBLE(name, expression)     MATH(name, expression, double, f64_)
 #define FUSED_SINGLE(name, expression)     MATH(name, expression, float, f32_)
-/* Neighbouring slots, four at a time.  An operand that is the same for all is there four times. */
+/* Adjacent slots, four at a time. A common operand is repeated four times. */
 #define OPERAND(p, at, by)                                   \
     const double *p = &AT(at, double);                       \
     const four p##_alike = {*p, *p, *p, *p};                 \
@@ -90,10 +90,10 @@ typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
 #define STORE(size)                           memcpy(base[s->x] + (int32_t)s->y, &AT(s->to, char), size)
 #define NEXT                                  goto *(++s)->go
 
-/* Labels as values: a jump at the end of each operation, which the processor predicts one by one, in place of one for all. */
+/* Labels as values: a jump at the end of each operation, which the processor predicts separately, instead of one common jump. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
-/* Returns 0.  With s NULL: *slot gets the addresses to go to, by step. */
+/* Returns 0.  With s NULL: *slot gets the jump addresses, by step. */
 static int execute(const gd_tape_step *s, gd_tape_slot *slot, char *const *base)
 {
     static const void *const label[STEPS] = {
@@ -194,7 +194,7 @@ static void put_number(gd_tape *t, int k)
         t->slot[k].f64 = v->as.f[0];
 }
 
-/* The product that a value is for, among its operands; -1: none.  uses: of each value. */
+/* The product operand that only this value uses; -1: none.  uses: of each value. */
 static int32_t product_in(const gd_tape *t, int32_t operand, const int32_t *uses)
 {
     const gd_tape_value *v = operand < 0 ? NULL : &t->value[operand];
@@ -202,7 +202,7 @@ static int32_t product_in(const gd_tape *t, int32_t operand, const int32_t *uses
     return product && uses[operand] == 1 ? operand : -1;
 }
 
-/* The product that the step of a sum does, too; -1: none. */
+/* The product fused into the step of a sum; -1: none. */
 static int32_t product_of(const gd_tape *t, int32_t k, const int32_t *uses)
 {
     const gd_tape_value *v = &t->value[k];
@@ -233,14 +233,14 @@ static void mark_fused(const gd_tape *t, int32_t *uses)
     }
 }
 
-/* Of what is loaded, of what steps compute, and of what the step of another value does. */
+/* Slots of loads, of computed values, and of values fused into another step. */
 static int turn_of(const gd_tape *t, int32_t k, const int32_t *uses)
 {
     return uses[k] < 0 ? 2 : t->value[k].op == GD_TAPE_LOAD ? 0 : 1;
 }
 
-/* Slots: loads first, so that those of the same operation over several elements are neighbours.  Numbers have their own, which nothing
- * writes, as compiled parts write those of values. */
+/* Slots: loads first, so that those of the same operation over several elements are adjacent. Constants have their own slots, because compiled
+ * parts overwrite those of values. */
 static void find_places(const gd_tape *t, const int32_t *uses, int32_t *place)
 {
     int32_t at = 0;
@@ -296,7 +296,7 @@ static int run_of(const void *const *label, const void *go)
                                        : 0;
 }
 
-/* Does an operand go on by no slot, or by one, and is it made before the run? */
+/* Does an operand advance by 0 or 1 slots, and is it computed before the run? */
 static bool goes_on(uint32_t first, uint32_t before, uint32_t now, uint32_t made, bool second)
 {
     bool by = now != first, stays = second || by == (before != first);
@@ -311,7 +311,7 @@ static bool of_f64(const gd_tape *t, const gd_tape_value *v)
     return v->type == GD_TAPE_F64;
 }
 
-/* The same kernel of neighbouring f64 operands: it reads them as vectors. */
+/* The same kernel on adjacent f64 operands, read as vectors. */
 static bool same_kernel(const gd_tape *t, const gd_tape_step *first, const gd_tape_step *now, uint32_t k)
 {
     const gd_tape_value *v = first->as.value, *w = now->as.value;
@@ -397,7 +397,7 @@ bool gd__tape_prepare(gd_tape *t)
 
 /* ---- when to compile ---- */
 
-/* Nanoseconds, roughly: of a value when it is interpreted, of compiling one, of starting the compiler. */
+/* Nanoseconds, roughly: of interpreting a value, of compiling one, of starting the compiler. */
 #define INTERPRETED 3.0
 #define COMPILED    120e3
 #define STARTED     60e6
@@ -422,7 +422,7 @@ static void consider(gd_tape *t, char *const *base)
     }
 }
 
-/* As a compiled tape is called, with the steps where that has its kernels. */
+/* Called like a compiled tape, with the steps in place of its kernels. */
 static int interpreted(char *const *base, void *slot, const void *step, const double *setting)
 {
     (void)setting;

@@ -1,4 +1,4 @@
-/* Traced functions: which recording a call is for, and the evaluations that there are. */
+/* Traced functions: the choice of a recording for a call, and the kinds of evaluations. */
 #include "trace/trace_internal.h"
 #include "autograd/walk.h"
 #include "base/system.h"
@@ -59,7 +59,7 @@ static gd_trace_entry *entry_for(gd_trace_set *set, const gd_evaluation *what, g
     if (!e) return NULL;
     e->compile = set->compile;
     e->retired = &set->retired;
-    /* an entry that a call further out is in stays */
+    /* an entry in use by an outer call stays */
     if (set->count >= set->most && !set->depth) gd__trace_entry_free(set->entry[--set->count]);
     set->entry[set->count] = e;
     return to_front(set, set->count++);
@@ -139,12 +139,12 @@ gd_tensor *const *gd__trace_briefly(gd_trace_set *set, int kind, gd_tensor *cons
 gd_tensor *const *gd__trace_call(gd_trace_set *set, const gd_evaluation *what, gd_tensor *const *inputs,
                                  int count)
 {
-    set->brief = without_shortcut(); /* it may be of the one that goes */
+    set->brief = without_shortcut(); /* it may belong to the removed one */
     bool last = set->count && gd__trace_fits(set->entry[0], what, inputs, count);
     gd_trace_entry *e = last ? set->entry[0] : entry_for(set, what, inputs, count);
     if (!e) return NULL;
-    e->what.user = what->user; /* may be of the caller's stack: it need not outlive this call */
-    if (set->shares) e->structure = set->ctx->structure; /* modules are the other context's */
+    e->what.user = what->user; /* may be on the caller's stack: it need not outlive this call */
+    if (set->shares) e->structure = set->ctx->structure; /* modules belong to the other context */
     if (set->off && e->state == GD_TRACE_NEW) {
         e->state = GD_TRACE_REFUSED;
         (void)snprintf(e->reason, sizeof e->reason, "GRADUS_TRACE=off");
@@ -208,7 +208,7 @@ static gd_tensor *call_function(const gd_traced *t, gd_tensor *const *inputs, in
     return out;
 }
 
-/* A result without history that is no input, so that nothing else changes it. */
+/* A result without graph that is not an input, so that nothing else changes it. */
 static gd_tensor *bare_result(gd_tensor *out) { return gd_detach(out); }
 
 static gd_status value_body(void *user, gd_tensor *const *inputs, int count, gd_tensor **outputs)
@@ -346,7 +346,7 @@ static gd_status give_gradient(gd_tensor *const *outputs, int count, gd_tensor *
     return GD_OK;
 }
 
-/* Apart: its registers would be saved on the short way, too. */
+/* A separate function: else its registers would be saved on the fast path, too. */
 __attribute__((noinline)) static gd_status long_gradient(gd_traced *t, gd_tensor *const *inputs, int count,
                                                          gd_tensor **value, gd_tensor **grads)
 {
@@ -361,7 +361,7 @@ __attribute__((noinline)) static gd_status long_gradient(gd_traced *t, gd_tensor
     return outputs ? give_gradient(outputs, gd__traced_by(t, count), value, grads) : gd_error(ctx);
 }
 
-/* The short way where something is more than one vector. */
+/* The fast path for more than one vector. */
 __attribute__((noinline)) static gd_status wide_gradient(gd_traced *t, gd_tensor *const *inputs, int count,
                                                          gd_tensor **value, gd_tensor **grads)
 {
@@ -390,7 +390,7 @@ gd_status gd_traced_gradient(gd_traced *t, gd_tensor *const *inputs, int count, 
     return (gd_status)run_short(s);
 }
 
-/* Outputs of their own, one per input. */
+/* Separate outputs, one per input. */
 static gd_status give(const gd_traced *t, gd_tensor *const *outputs, int count, gd_tensor **out)
 {
     for (int i = 0; i < count && outputs; i++) out[i] = outputs[i];

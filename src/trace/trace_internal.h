@@ -1,4 +1,4 @@
-/* Evaluations that are recorded once and replayed: recordings by kind of evaluation and by how the inputs are laid out. */
+/* Evaluations that are recorded once and replayed: recordings by kind of evaluation and layout of the inputs. */
 #ifndef GD_TRACE_TRACE_INTERNAL_H
 #define GD_TRACE_TRACE_INTERNAL_H
 
@@ -11,12 +11,12 @@ typedef gd_status (*gd_trace_body)(void *user, gd_tensor *const *inputs, int cou
 
 typedef struct gd_evaluation {
     const char *name; /* "gradient" */
-    int kind;         /* recordings of other kinds are not for it */
+    int kind;         /* does not match recordings of other kinds */
     gd_trace_body body;
     void *user;
     int outputs;
-    bool brief;  /* whoever calls takes the short way, where there is one */
-    bool direct; /* the body looks at the inputs where they are, too, as an objective at its parameters */
+    bool brief;  /* the caller takes the fast path, if there is one */
+    bool direct; /* the body also reads the inputs in place, as an objective reads its parameters */
 } gd_evaluation;
 
 typedef struct gd_trace_set {
@@ -26,8 +26,8 @@ typedef struct gd_trace_set {
     gd_trace_compile compile;
     int most, count, room, depth;
     struct gd_trace_entry **entry; /* the most recently used first */
-    struct gd_replay *retired;     /* given up, but replayed by others */
-    struct gd_shortcut *brief;     /* of that one, where it has one and nothing is compared */
+    struct gd_replay *retired;     /* retired, but replayed by other threads */
+    struct gd_shortcut *brief;     /* the fast path of that one, if it has one and nothing is compared */
 } gd_trace_set;
 
 /* check and off by GRADUS_TRACE too. */
@@ -46,7 +46,7 @@ gd_tensor *const *gd__trace_briefly(gd_trace_set *set, int kind, gd_tensor *cons
 struct gd_traced {
     gd_function function; /* NULL: it replays the recordings of a different one */
     void *user;
-    int by; /* derivatives by so many inputs; 0: all */
+    int by; /* derivatives with respect to so many inputs; 0: all */
     gd_trace_set set;
     gd_traced *shares;    /* the one whose recordings it replays, or NULL */
     atomic_int shared_by; /* so many replay its own, in any thread */
@@ -54,9 +54,9 @@ struct gd_traced {
 
 /* An evaluation of a function with so many inputs, vectors included. */
 gd_evaluation gd__traced_evaluation(gd_traced *t, gd_traced_kind kind, int count);
-/* By how many of so many inputs derivatives are. */
+/* The number of inputs with derivatives. */
 static inline int gd__traced_by(const gd_traced *t, int inputs) { return t->by ? t->by : inputs; }
-/* Are these inputs for the function?  False with the error recorded. */
+/* Do these inputs fit the function?  False with the error recorded. */
 bool gd__traced_usable(const gd_traced *t, const char *what, gd_tensor *const *inputs, int count);
 
 #endif

@@ -1,17 +1,17 @@
 /* Element-wise work over long arrays in one pass.
  *
  * A loop is a group of calls of the body: element-wise operators, broadcasts, copies, slices with unit step, their embedded
- * gradients, and the reductions that end them: sums, products, extremes, and softmax and its relatives along rows.  Elements are counted as they lie in memory, so that a slice, or a row of a matrix, is
- * the same array with a different start, and reshaping is nothing.  Values used only inside the group are never stored:
+ * gradients, and the reductions that end them: sums, products, extremes, and softmax and its relatives along rows.  Elements are counted in memory
+ * order, so that a slice, or a row of a matrix, is the same array with a different start, and reshaping is free.  Values used only inside the
+ * group are never stored:
  *
  *   domain   all stores and sums of one number of elements
  *   region   a range of a domain in which every embedded operand is either inside or outside: a program (program/program.h) with
- *            the flag `eager`.  The program reads element i + shift of its operands; what the group makes is computed again for
- *            each shift
- *   block    so many elements of a domain that sums of operators add up first; a task goes through its blocks of all domains
+ *            the flag `eager`.  The program reads element i + shift of its operands; values of the group are recomputed for each shift
+ *   block    the elements of a domain that operators sum first; a task processes its blocks of all domains
  *
  *   chained Rosenbrock: domain n - 1: sum f(x[i], x[i+1]);  domain n: store g(x[i], x[i+1]) + h(x[i-1], x[i]), whose first and
- *   last element are regions of their own
+ *   last element are separate regions
  *
  * A reduction is made of a block that its program has just written: in the operator's order, by its loops.  Bits are those of
  * operators. */
@@ -42,17 +42,18 @@ typedef struct gd_loop_node {
     bool sums;     /* a reduction, also below */
     int fold;      /* of it */
     int64_t start; /* of an embedded operand: its first element in the result */
-    bool padded;   /* an embedded operand that is no range of the result: gathered, with the fill around it */
-    int views;     /* operands that are gathered */
+    bool
+        padded; /* an embedded operand that is not a range of the result: gathered, with the fill around it */
+    int views;  /* operands that are gathered */
 } gd_loop_node;
 
-/* The calls of a group, and which buffers they make. */
+/* The calls of a group, and the buffers they write. */
 typedef struct gd_loop_group {
     const gd_replay *p;
     gd_loop_node node[GD_LOOP_NODES];
     int nodes, most, views;
     gd_dtype dtype; /* of the numbers: f32 or f64 */
-    bool shifts;    /* what the group makes may be read at other places than where it is made */
+    bool shifts;    /* values of the group may be read at shifted positions */
     int32_t *made;  /* [buffers] 1 + the node that makes it */
 } gd_loop_group;
 
@@ -67,11 +68,10 @@ typedef struct gd_loop_array {
     int64_t size[GD_MAX_DIMS], stride[GD_MAX_DIMS]; /* gathered */
     int64_t period; /* gathered: element i + period is element i; 0: it does not repeat */
     int64_t numel;
-    const gd_recorded
-        *embed; /* gathered into a longer tensor: the call, and what it reads and makes; else NULL */
+    const gd_recorded *embed; /* gathered into a longer tensor: the call, its input and output; else NULL */
     const gd_operand *from, *to;
     size_t room;        /* in the room of a task: what is gathered, or the block that is stored */
-    bool stored, whole; /* stored: where it goes; whole: to room, for a sum, or for a conversion */
+    bool stored, whole; /* stored: its destination; whole: to task memory, for a sum, or for a conversion */
 } gd_loop_array;
 
 typedef struct gd_loop_scalar {
@@ -88,24 +88,24 @@ typedef struct gd_loop_region {
     int arrays, scalars;
     gd_loop_array array[GD_MAX_ARRAYS];
     gd_loop_scalar scalar[GD_MAX_ARRAYS];
-    double number[GD_MAX_INSTRS]; /* what the program reads of them, as it counts them */
+    double number[GD_MAX_INSTRS]; /* the program's inputs, in its numbering */
     int64_t
-        row; /* 0, or gathered operands have rows of so many elements, without gaps: read where they lie, row by row */
+        row; /* 0, or gathered operands have contiguous rows of so many elements: read in place, row by row */
     int64_t row_shift;
 } gd_loop_region;
 
 /* A result that is not stored by the program itself. */
 typedef struct gd_loop_end {
-    size_t room;    /* where its operand is, in the room of a task */
+    size_t room;    /* its operand, in the memory of a task */
     gd_dtype dtype; /* bool: to be converted */
     bool sums;
     int fold;
     gd_op_id op;
     double scale;                                 /* of exponentials */
-    int64_t outer, reduced, inner, chunk, chunks; /* of a sum, as operators see it */
+    int64_t outer, reduced, inner, chunk, chunks; /* of a sum, for operators */
     int buffer;
     int64_t offset;
-    char *partial; /* owned; NULL: results go where they belong */
+    char *partial; /* owned; NULL: results are stored in place */
     size_t bytes;
 } gd_loop_end;
 
@@ -128,24 +128,23 @@ struct gd_loop {
     int operations; /* instructions of all programs */
 };
 
-/* May a call be part of the group, with what the group makes so far?  Fills the node. */
+/* May a call be part of the group so far?  Fills the node. */
 bool gd__loop_takes(const gd_loop_group *g, const gd_recorded *call, gd_loop_node *node);
-/* The loop of a group; `later`: buffers that are read after it.  NULL: there is no memory, or it would be too long, or compute too
- * much twice. */
+/* The loop of a group; `later`: buffers that are read after it.  NULL: no memory, or it would be too long, or recompute too much. */
 gd_loop *gd__loop_new(const gd_loop_group *g, const bool *later);
 void gd__loop_free(gd_loop *loop); /* NULL is fine */
-/* The same programs with room of its own, for a thread with a different context; `from` outlives it.  It is compiled where `from`
- * is by now.  NULL: no memory. */
+/* The same programs with separate memory, for a thread with a different context; `from` outlives it. It is compiled if `from` already is.
+ * NULL: no memory. */
 gd_loop *gd__loop_share(const gd_loop *from, gd_ctx *ctx);
 void gd__loop_run(gd_loop *loop, char *const *base);
 /* Before a run of the body: compiles the programs of all its loops, in one call of the compiler, if interpreting them has taken as long;
  * kernels of an earlier compilation are taken from disk after the first run. */
 void gd__loops_consider(gd_replay *p);
-/* Instructions that an operator is worth, roughly. */
+/* The approximate number of instructions of an operator. */
 int gd__loop_cost(gd_op_id op);
-/* Does it lie row by row without gaps? */
+/* Is it row-major without gaps? */
 bool gd__loop_dense(const gd_operand *o);
-/* How many elements a sum wants in a block; -1: a loop cannot add it up. */
+/* The block length of a sum; -1: a loop cannot compute it. */
 int64_t gd__loop_block(const gd_loop_node *node);
 
 #endif

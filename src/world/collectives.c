@@ -1,4 +1,4 @@
-/* The collectives: what is checked before, which messages each stage has, and what becomes of them. */
+/* The collectives: checks, messages of each stage, and their processing. */
 #include "world/world_internal.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 static void slice_of(const gd_exchange *k, int s, int64_t *from, int64_t *count)
 {
     int size = k->world->end.size;
-    if (k->small) { /* everybody makes all of it */
+    if (k->small) { /* every rank computes all of it */
         *from = 0;
         *count = k->host->numel;
         return;
@@ -40,7 +40,7 @@ static bool sums_up(const gd_exchange *k)
     return k->what.kind == GD_ALL_REDUCE || k->what.kind == GD_REDUCE_SCATTER;
 }
 
-/* Does the transport have it of its own? */
+/* Does the transport implement it? */
 static bool by_transport(const gd_exchange *k)
 {
     const gd_transport *t = k->world->end.transport;
@@ -78,7 +78,7 @@ static gd_status check_tensor(gd_ctx *ctx, const char *what, gd_tensor *t, bool 
     return written ? gd__writable(what, t) : GD_OK;
 }
 
-/* Do they go from the first element to the last? */
+/* Do they cover all elements? */
 static gd_status check_ends(const gd_exchange *k, const char *what, const int64_t *cuts, int64_t whole)
 {
     int size = k->world->end.size;
@@ -88,7 +88,7 @@ static gd_status check_ends(const gd_exchange *k, const char *what, const int64_
     return gd_fail(k->world->ctx, GD_VALUE, "%s: the cuts do not go from 0 to %lld", what, (long long)whole);
 }
 
-/* And is the part as long as this rank's shard? */
+/* Is the tensor as long as this rank's shard? */
 static gd_status check_cuts(gd_exchange *k, const char *what, int64_t whole, int64_t part)
 {
     const int64_t *cuts = k->what.cuts;
@@ -188,7 +188,7 @@ static gd_status check(gd_exchange *k)
 
 /* ---- memory ---- */
 
-/* Where messages find the bytes: all tensors of it are there, or copies of them. */
+/* The device of messages: all tensors are there, or copies of them. */
 static gd_device *place_of(const gd_exchange *k)
 {
     const gd_tensor *t = k->what.tensor ? k->what.tensor : k->what.out, *out = k->what.out;
@@ -203,7 +203,7 @@ static bool in_place(const gd_exchange *k, const gd_tensor *t)
     return t->storage->device == k->at && gd__contiguous(t);
 }
 
-/* The tensor itself where its memory can be used, else a copy in row-major order. */
+/* The tensor itself if its memory can be used, else a copy in row-major order. */
 static gd_tensor *reachable(const gd_exchange *k, gd_tensor *t)
 {
     if (!in_place(k, t)) return gd__copy_at(k->at, t, t->dtype);
@@ -271,7 +271,7 @@ static bool make_inbox(gd_exchange *k)
 
 /* ---- a few numbers, on the sheets ---- */
 
-/* Where a rank's shard of what is gathered lies. */
+/* The position of a rank's shard in the gathered tensor. */
 static char *shard_of(const gd_exchange *k, int r, size_t *bytes)
 {
     size_t item = gd__item_size(k->host_out);
@@ -281,7 +281,7 @@ static char *shard_of(const gd_exchange *k, int r, size_t *bytes)
     return k->host_out->data + (size_t)from * item;
 }
 
-/* Bytes that a rank brings, from what all agree about. */
+/* Bytes contributed by a rank, from the agreed description. */
 static size_t payload_of(const gd_exchange *k, int rank)
 {
     size_t bytes = k->host ? (size_t)k->host->numel * gd__item_size(k->host) : 0;
@@ -442,8 +442,8 @@ static gd_tensor slice_at(const gd_exchange *k, char *at, int64_t count)
     return piece_of(whole, at, count);
 }
 
-/* In that of the two which was received: what this rank gives may be somebody's gradient.  The last sum goes where it is wanted,
- * without another pass over memory. */
+/* In the received one of the two: this rank's own may be a user's gradient. The last sum is written to its destination, which saves a
+ * pass over memory. */
 static void *join_slices(void *user, void *left, void *right)
 {
     slices *s = user;
@@ -476,7 +476,7 @@ static char *finish_slice(gd_exchange *k, int64_t from, slices *s)
     return all.node[0].sum;
 }
 
-/* After the slices are there: this rank's goes into the result, which is the only rounding of a sum. */
+/* After all slices have arrived: copies this rank's into the result, which is the only rounding of a sum. */
 static gd_status settle_slice(gd_exchange *k)
 {
     int64_t from, count;
@@ -538,7 +538,7 @@ static gd_status post_sum(gd_exchange *k)
 
 /* ---- the others ---- */
 
-/* A binomial tree: relative to the root, rank v hears from v without its lowest bit. */
+/* A binomial tree: relative to the root, rank v receives from v without its lowest bit. */
 static gd_status post_broadcast(gd_exchange *k)
 {
     const gd_endpoint *e = &k->world->end;
@@ -689,7 +689,7 @@ gd_status gd_world_agree(gd_world *world, gd_status status)
     return gd__world_call(world, &(gd_collective){.kind = GD_BARRIER, .failed = status});
 }
 
-/* ---- what ranks decide together ---- */
+/* ---- joint decisions ---- */
 
 int gd__world_any(gd_ctx *ctx, gd_world *world, int bits)
 {

@@ -1,4 +1,4 @@
-/* Collectives under way: their stages, waiting, and giving up. */
+/* Pending collectives: their stages, waiting, and failure. */
 #include "base/text/number.h"
 #include "world/world_internal.h"
 
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#define IDLE_SECONDS   0.05 /* between two looks at the clock */
-#define SAY_SECONDS    2.5  /* between two messages to the others that this rank waits */
+#define IDLE_SECONDS   0.05 /* between two reads of the clock */
+#define SAY_SECONDS    2.5  /* between two reports to other ranks that this rank waits */
 #define REMARK_SECONDS 10   /* of waiting, after which a message names the missing rank */
 
 /* ---- making ---- */
@@ -29,7 +29,7 @@ gd_exchange *gd__exchange_new(gd_world *world)
     return NULL;
 }
 
-/* As if it were new. */
+/* Resets it. */
 static void renew(gd_exchange *work)
 {
     gd__exchange_drop_data(work);
@@ -107,9 +107,9 @@ gd_status gd__message(gd_exchange *work, int peer, bool sends, int part, void *d
     return gd__transport_status(work, e->transport->post(e, m));
 }
 
-/* ---- giving up ---- */
+/* ---- failure ---- */
 
-/* Or what is recorded already, where this rank was the one that failed. */
+/* Or the recorded error, if this rank was the one that failed. */
 static gd_status over(gd_world *w)
 {
     (void)!gd_fail(w->ctx, GD_STATE, "%s", w->why);
@@ -154,7 +154,7 @@ static gd_status left_by(gd_exchange *work, const gd_message *m)
     return give_up(w);
 }
 
-/* Is something awaited from it?  A message to oneself is the transport's own collective: of all. */
+/* Is a message from it pending?  A message to oneself is the transport's own collective: of all. */
 static bool is_awaited(const gd_exchange *work, int r)
 {
     int own = work->world->end.rank;
@@ -166,17 +166,17 @@ static bool is_awaited(const gd_exchange *work, int r)
     return false;
 }
 
-/* Ranks that wait say so this often. */
+/* Waiting ranks report this often. */
 static double period(const gd_world *w) { return fmin(SAY_SECONDS, w->timeout / 4); }
 
-/* Has it said within so many seconds that it waits? */
+/* Has it reported within so many seconds that it waits? */
 static bool waits_too(gd_world *w, int r, double within)
 {
     const gd_transport *t = w->end.transport;
     return t->heard && t->heard(&w->end, r) < within;
 }
 
-/* The one whose turn it is. */
+/* The collective whose turn it is. */
 static gd_exchange *in_turn(gd_exchange *work)
 {
     for (gd_exchange *k = work->world->first; k && work->stage == GD_QUEUED; k = k->next)
@@ -193,7 +193,7 @@ static bool misses_somebody(gd_exchange *work, double within)
     return false;
 }
 
-/* Each rank that something is awaited from; one that waits itself only where all of them do. */
+/* Each rank with pending messages; ranks that wait themselves only if all of them do. */
 static void name_missing(gd_exchange *work, const char *waited, double seconds, double within, char *out,
                          size_t size)
 {
@@ -240,7 +240,7 @@ static bool remark(gd_exchange *work, double waited)
     return true;
 }
 
-/* ---- those under way, in the order of their start ---- */
+/* ---- pending collectives, in the order of their start ---- */
 
 static void append(gd_world *w, gd_exchange *work)
 {
@@ -303,9 +303,9 @@ static gd_status conclude(gd_exchange *work)
     return status;
 }
 
-/* ---- ranks that are at different things ---- */
+/* ---- ranks at different collectives ---- */
 
-/* How many it has started; until its caller has seen why, no more. */
+/* The number of started collectives; after an error, no more until the caller has seen it. */
 static gd_status post_counts(gd_exchange *work)
 {
     gd_world *w = work->world;
@@ -321,7 +321,7 @@ static gd_status post_counts(gd_exchange *work)
 
 static bool is_filling(const gd_world *w) { return w->filler->stage < GD_FINISHED; }
 
-/* Says at those that others have started, and this rank has not, why there is nothing to wait for. */
+/* Sends the reason of the failure to collectives that other ranks have started and this rank has not. */
 static gd_status even_out(gd_exchange *work)
 {
     gd_world *w = work->world;
@@ -351,7 +351,7 @@ static gd_status next_filled(gd_exchange *filler)
     return GD_OK;
 }
 
-/* All of a stage is done: what is next. */
+/* A stage is complete: starts the next one. */
 static gd_status next_stage(gd_exchange *work)
 {
     work->messages = 0;
@@ -384,7 +384,7 @@ static gd_status test_messages(gd_exchange *work, bool *all, bool *moved)
     return GD_OK;
 }
 
-/* How far it goes without waiting.  *moved: something was done. */
+/* Advances without waiting. *moved: something was done. */
 static void advance(gd_exchange *work, bool *moved)
 {
     bool all = true;
@@ -396,8 +396,8 @@ static void advance(gd_exchange *work, bool *moved)
     }
 }
 
-/* Takes all that are under way a little further.  Bytes of one move only behind those of the ones started before it, so that all
- * ranks hand sums to their transport in the same order; fingerprints need not wait for that, but where messages have no names. */
+/* Advances all pending collectives. Data of one move only after those of earlier ones, so that all ranks pass sums to their transport in
+ * the same order; fingerprints need not wait for that, except if messages have no names. */
 static void progress(gd_world *w, bool *moved)
 {
     bool in_order = w->end.transport->in_order;
@@ -417,7 +417,7 @@ static gd_exchange *spare_of(gd_world *w)
     return work;
 }
 
-/* It cannot take part: its sheet says why, and the others are not left waiting. */
+/* It cannot take part: its sheet has the reason, so the others do not wait forever. */
 static void refuse(gd_exchange *work, gd_status status)
 {
     gd__exchange_drop_data(work);
@@ -444,7 +444,7 @@ gd_exchange *gd_world_start(gd_world *world, const gd_collective *what)
     work->stage = GD_QUEUED;
     work->verdict.status = GD_OK;
     gd__sheet_fill(work);
-    work->what.name = NULL; /* it is on the sheet */
+    work->what.name = NULL; /* the sheet has the error */
     if (!made || what->failed) work->what.tensor = work->what.out = NULL;
     gd_status status = !made ? GD_NOMEM : what->failed ? what->failed : gd__exchange_prepare(work);
     if (status) refuse(work, status);
@@ -528,7 +528,7 @@ gd_status gd_world_wait(gd_exchange *work)
 {
     if (!work) return GD_ARGUMENT;
     gd_status status = work->world->over && work->stage < GD_FINISHED ? over(work->world) : wait_for(work);
-    /* collectives that others have started are over for them before this rank continues or leaves */
+    /* ends collectives that others have started before this rank continues or leaves */
     if (work->world->unseen == work && is_filling(work->world) && !work->world->over)
         (void)!wait_for(work->world->filler);
     if (work->mine.failed) status = (gd_status)work->mine.failed;

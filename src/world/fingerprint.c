@@ -1,4 +1,4 @@
-/* The fingerprint: do all ranks mean the same?  What they are about to do is compared with rank 0's, and who differs named. */
+/* The fingerprint: checks that all ranks make the same call. Descriptions are compared with that of rank 0, and the error names ranks that differ. */
 #include "world/world_internal.h"
 #include "base/system.h"
 
@@ -14,7 +14,7 @@ const char *gd__collective_name(int kind)
 
 static bool sums(const gd_sheet *s) { return s->kind == GD_ALL_REDUCE || s->kind == GD_REDUCE_SCATTER; }
 
-/* A hash of the number of elements from one rank to a second. */
+/* A hash of the number of elements between two ranks. */
 static uint64_t passage(int from, int to, int64_t count)
 {
     uint64_t h = ((uint64_t)from << 32 | (uint64_t)to) * 0x9E3779B97F4A7C15u + (uint64_t)count;
@@ -37,13 +37,13 @@ void gd__sheet_fill(gd_exchange *work)
     const gd_collective *what = &work->what;
     const gd_world *w = work->world;
     gd_sheet *s = &work->mine;
-    memset(s, 0, sizeof *s); /* it travels: no padding of ours */
+    memset(s, 0, sizeof *s); /* it is sent: no uninitialised padding */
     s->kind = (int32_t)what->kind;
     s->root = what->kind == GD_BROADCAST ? what->root : 0;
     s->how = sums(s) ? (int32_t)what->how : 0;
     s->total = what->microbatches ? what->microbatches->total : 0;
     s->dtype = -1;
-    /* where shards differ, the whole is what all have */
+    /* if shards differ, all have the same whole */
     const gd_tensor *t = what->cuts && what->kind == GD_ALL_GATHER ? what->out : what->tensor;
     if (t) {
         s->dtype = (int32_t)t->dtype;
@@ -118,7 +118,7 @@ static void compare(const gd_sheet *a, const gd_sheet *b, int rank, gd_verdict *
 static void judge_failure(const gd_sheet *s, int rank, gd_verdict *v)
 {
     if (s->fills)
-        JUDGE(s->failed, "%s", s->why); /* as it was heard before */
+        JUDGE(s->failed, "%s", s->why); /* as it was reported before */
     else if (s->kind == GD_BARRIER)
         JUDGE(s->failed, "rank %d: %s", rank, s->why);
     else
@@ -138,7 +138,7 @@ void gd__fingerprint_judge(gd_exchange *work)
         if (work->sheet[r].kind != work->sheet[0].kind || strcmp(work->sheet[r].name, work->sheet[0].name))
             v->uneven = true;
     for (int r = 0; r < size; r++)
-        if (work->sheet[r].fills) v->uneven = false; /* they have counted */
+        if (work->sheet[r].fills) v->uneven = false; /* counts are compared */
     uint64_t over = 0;
     for (int r = 0; r < size; r++) over += (uint64_t)work->sheet[r].cuts;
     if (!v->status && work->mine.kind == GD_ALL_TO_ALL && over)

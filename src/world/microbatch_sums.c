@@ -25,7 +25,7 @@ static const gd_vec_table *vectors(gd_ctx *ctx)
 
 const char *gd__isa_of(gd_ctx *ctx) { return vectors(ctx)->isa; }
 
-/* Addition is the same on every device and any number of threads: IEEE's, or wrapping. */
+/* Addition gives the same bits on every device and any number of threads: IEEE 754, or wrapping integers. */
 gd_status gd__add_partial(gd_tensor *out, gd_tensor *a, gd_tensor *b)
 {
     return gd__execute(GD_OP_add, (gd_tensor *[]){a, b}, 2, &(gd_attrs){0}, &out, 1);
@@ -89,8 +89,8 @@ void gd_microbatches_free(gd_microbatches *microbatches)
 }
 
 /* ---- joining ----
- * Several microbatches are joined with the tree in one pass over memory: a block of all of them goes up the tree before the next one
- * does, so that sums which are summed again are still in a cache. */
+ * Several microbatches are joined with the tree in one pass over memory: a block of all of them is summed through the tree before the next
+ * one, so that partial sums are still in a cache. */
 
 #define BLOCK 2048 /* elements */
 
@@ -138,7 +138,7 @@ static void join_block(void *arg, int64_t index)
         gd__tree_push(&tree, g->total, leaf_of(g, i, g->waiting[i]->data + offset), join_numbers, &b);
 }
 
-/* Its numbers are in the left one. */
+/* The result is in the left one. */
 static void *drop_right(void *user, void *left, void *right)
 {
     (void)user;

@@ -1,4 +1,4 @@
-/* The one tree that sums over microbatches are made in.
+/* The tree of sums over microbatches.
  *
  *     level 2   (2,0)                        total = 5: microbatch 4 has no sibling at any level, and stands for
  *     level 1   (1,0)       (1,1)       (1,2)          its parents as it is
@@ -24,7 +24,7 @@ typedef struct gd_tree {
     gd_subtree node[GD_MOST_SUBTREES];
 } gd_tree;
 
-/* left + right, and where that is: in the place of one of them, whose other is not needed any more, or elsewhere. */
+/* left + right, and its memory: that of one operand, or elsewhere. */
 typedef void *(*gd_join_fn)(void *user, void *left, void *right);
 
 /* Appends a subtree, and joins siblings.  join NULL: sums are not computed. */

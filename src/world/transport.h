@@ -1,8 +1,8 @@
 /* The transport of a world: messages between ranks, nothing else.  Collectives are made of these in
  * collectives.c, so that every transport gives the same bits; a plugin fills the same table.
  *
- * A message and its bytes stay where they are from post until it is done or cancelled.  A send meets the receive that has its
- * two ranks, its collective and its part; messages between two ranks with the same collective are posted in the order of their
+ * A message and its bytes must not move from post until it is done or cancelled. A send matches the receive with the same two ranks,
+ * collective and part; messages between two ranks with the same collective are posted in the order of their
  * parts on both sides. */
 #ifndef GD_WORLD_TRANSPORT_H
 #define GD_WORLD_TRANSPORT_H
@@ -15,33 +15,33 @@ typedef struct gd_message {
     int64_t op; /* number of the collective */
     void *data;
     size_t bytes;
-    gd_device *device; /* whose memory that is; NULL: the host's */
-    bool sends;        /* it is posted by the rank it is from */
+    gd_device *device; /* device of that memory; NULL: the host */
+    bool sends;        /* posted by the sending rank */
     bool done;
-    bool busy, taken;        /* the transport's own */
-    uint64_t request;        /* the transport's own */
-    struct gd_message *next; /* the transport's own */
+    bool busy, taken;        /* private to the transport */
+    uint64_t request;        /* private to the transport */
+    struct gd_message *next; /* private to the transport */
 } gd_message;
 
 typedef struct gd_endpoint gd_endpoint;
 
 typedef struct gd_transport {
     gd_status (*post)(gd_endpoint *e, gd_message *m);
-    /* Sets m->done when it is.  False: it will never be, the other rank has left or, with an error, the transport has failed. */
+    /* Sets m->done when it is.  False: it never will be, because the other rank has left or, with an error, the transport has failed. */
     bool (*test)(gd_endpoint *e, gd_message *m);
     void (*cancel)(gd_endpoint *e, gd_message *m);
-    /* Collectives of its own, done like a message; NULL: it has none, and they are made of messages.  `sum` adds the tensors of
+    /* Native collectives, completed like messages; NULL: none, they are made of messages.  `sum` adds the tensors of
      * all ranks in place, in any order; `gather` puts each rank's bytes into `out` in the order of ranks; `spread` gives
-     * those of the rank `from` to all.  The last two are for memory of devices only. */
+     * those of the rank `from` to all.  The last two are for device memory only. */
     gd_status (*sum)(gd_endpoint *e, gd_message *m, gd_dtype dtype);
     gd_status (*gather)(gd_endpoint *e, gd_message *m, void *out);
     gd_status (*spread)(gd_endpoint *e, gd_message *m);
     /* Can the bytes of a message be in its memory?  NULL: in the host's only. */
     bool (*reaches)(gd_endpoint *e, const gd_device *device);
-    bool in_order; /* messages have no names there: one collective after the other */
-    void (*idle)(gd_endpoint *e, double seconds); /* until something has happened, or that long */
-    /* A rank that waits long reports it repeatedly, as it is not the missing one.  Seconds since a rank's report, INFINITY: none.
-     * NULL, both: nobody can know. */
+    bool in_order;                                /* messages have no names: one collective after the other */
+    void (*idle)(gd_endpoint *e, double seconds); /* waits until something has happened, or that long */
+    /* A rank that waits long reports it repeatedly, as it is not the missing one.  Seconds since a rank's report, INFINITY: none. NULL,
+     * both: unknown. */
     void (*say_waiting)(gd_endpoint *e);
     double (*heard)(gd_endpoint *e, int rank);
     /* The world fails: sends the reason to the others.  May end the process. */
@@ -51,7 +51,7 @@ typedef struct gd_transport {
     void (*close)(gd_endpoint *e);
 } gd_transport;
 
-/* One rank's end. */
+/* The endpoint of one rank. */
 struct gd_endpoint {
     const gd_transport *transport;
     gd_ctx *ctx;

@@ -1,4 +1,4 @@
-/* Worlds by name: this process alone, and what plugins bring. */
+/* Worlds by name: this process alone, threads, and those of plugins. */
 #include "world/world_internal.h"
 
 #include <stdio.h>
@@ -164,7 +164,7 @@ void gd_world_free(gd_world *world)
     gd__free(world->ctx, world, sizeof *world);
 }
 
-/* ---- looking at it ---- */
+/* ---- reading it ---- */
 
 gd_ctx *gd_world_ctx(const gd_world *world) { return world ? world->ctx : NULL; }
 const char *gd_world_name(const gd_world *world) { return world ? world->name : NULL; }

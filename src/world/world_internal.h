@@ -2,19 +2,19 @@
  *
  * A collective is a gd_exchange that goes through stages; in each it posts messages and continues when all are done:
  *
- *     QUEUED    it waits for its turn
- *     FINGERPRINT      every rank sends its sheet (what it is about to do) to all, in large worlds to rank 0
+ *     QUEUED waits for its turn
+ *     FINGERPRINT      every rank sends its sheet (a description of the call) to all, in large worlds to rank 0
  *     VERDICT   ranks with all sheets compare them, rank 0 of a large world replies to all: continue, or the ranks that differ
- *     COUNT     only where they are at different things: how many each has started
- *     FIRST     bytes move (slices of sums to their owners, pieces, down the tree of a broadcast)
+ *     COUNT     only if ranks are at different collectives: how many each has started
+ *     FIRST data are sent (slices of sums to their owners, pieces, down the tree of a broadcast)
  *     SECOND    finished slices go to all; a broadcast goes further down
  *
- * A few numbers travel on the sheets themselves, and nothing moves after the fingerprint: small sums, gathers and broadcasts take one message
- * from each to each.
+ * A few numbers are sent on the sheets themselves, without further messages: small sums, gathers and broadcasts take one message between
+ * each pair.
  *
- * All memory is there before the fingerprint, and a rank that cannot take part reports it on its sheet, so that no rank waits for it in vain.
+ * All memory is there before the fingerprint, and a rank that cannot take part reports it on its sheet, so that no rank waits for it forever.
  *
- * A rank that has failed elsewhere reports it instead of the next collective, after which the others may have started more:
+ * A rank that has failed elsewhere reports it instead of the next collective, the others may have started more meanwhile:
  *
  *     others    [ 7 all_reduce ][ 8 all_reduce ][ 9 all_reduce ]
  *     rank 2    [ 7 I failed   ]                                   all count: 10, 10, 8; rank 2 says the same at 8 and 9
@@ -30,23 +30,23 @@
 #define GD_FINGERPRINT_ALL 64  /* ranks up to which sheets go to all */
 #define GD_PAYLOAD         512 /* bytes that travel on a sheet */
 
-/* What a rank is about to do. */
+/* The description of a rank's call. */
 typedef struct gd_sheet {
     int64_t size[GD_MAX_DIMS];
     int64_t total; /* microbatches */
-    int64_t cuts;  /* a number made of them */
+    int64_t cuts;  /* a hash of them */
     int32_t kind, dtype, ndim, root, how;
     int32_t failed; /* gd_status: it cannot take part, `why` */
     int32_t fills;  /* it has not even started this one, others have */
-    char name[120]; /* of what it is about */
+    char name[120]; /* of its tensors */
     char why[400];
-    char machine[48]; /* of exact sums: what computes */
+    char machine[48]; /* of exact sums: the device that computes */
     char payload[GD_PAYLOAD];
 } gd_sheet;
 
 typedef struct gd_verdict {
     int32_t status;
-    int32_t uneven; /* ranks are at different things: they count */
+    int32_t uneven; /* ranks are at different collectives: they count */
     char text[504];
 } gd_verdict;
 
@@ -65,7 +65,7 @@ struct gd_exchange {
     gd_exchange *next; /* started after it */
     int64_t op;
     gd_stage stage;
-    gd_status status; /* what it ended with */
+    gd_status status; /* its final status */
     bool spare;       /* part of the world */
     int64_t end;      /* of a filler: it replaces numbers op ... end - 1 */
     bool small;       /* its data are on the sheets */
@@ -75,8 +75,8 @@ struct gd_exchange {
     gd_message *message;
     int messages, room;
     /* of the data */
-    gd_device *at;   /* where messages find their bytes: the CPU, or a device that the transport reaches */
-    gd_tensor *host; /* `tensor` in row-major order there: itself, or a copy */
+    gd_device *at;       /* the device of messages: the CPU, or a device that the transport reaches */
+    gd_tensor *host;     /* `tensor` in row-major order there: itself, or a copy */
     gd_tensor *host_out; /* the same of `out` */
     gd_tensor *staging;  /* for a result with its elements in a different order or memory */
     gd_tree own;         /* sums of this rank's microbatches, gd_tensor */
@@ -91,12 +91,12 @@ struct gd_world {
     double timeout;
     int64_t ops;
     gd_exchange *first, **last; /* under way */
-    gd_exchange *idle;          /* not under way, for the next that are started; through `next` */
+    gd_exchange *idle;          /* unused, for the next collectives; linked by `next` */
     int reserved;               /* how many at most */
-    gd_exchange *spare;         /* for telling that there is no memory */
+    gd_exchange *spare;         /* preallocated to report that there is no memory */
     gd_exchange *filler;        /* for those that others have started and this rank has not; of the world */
     gd_exchange *unseen;        /* ended because of such a rank, and not waited for yet */
-    double said;                /* when it told others that it waits */
+    double said;                /* the time of its last report that it waits */
     bool failed;                /* the last collective ended with an error that all ranks have; */
     uint64_t told;              /* its number in the context */
     int optimizers;             /* that were distributed over it so far */
@@ -110,24 +110,23 @@ struct gd_world {
 struct gd_microbatches {
     gd_world *world;
     gd_dtype dtype, partial;
-    gd_device *at;    /* where the sums are */
+    gd_device *at;    /* device of the sums */
     gd_status failed; /* adding */
     int ndim;
     int64_t size[GD_MAX_DIMS];
     int64_t total, first, count, added;
-    gd_tree tree; /* of gd_tensor */
-    gd_tensor *waiting
-        [GD_MICROBATCHES_WAIT]; /* the last that were added: they are joined with the tree in one pass */
+    gd_tree tree;                             /* of gd_tensor */
+    gd_tensor *waiting[GD_MICROBATCHES_WAIT]; /* the last added ones: joined with the tree in one pass */
     int waits;
 };
 
 /* ---- world.c ---- */
 
-/* A world over an end that is open; closes the end where that fails. */
+/* A world over an open endpoint; closes the endpoint on failure. */
 gd_world *gd__world_over(const gd_endpoint *end, const char *name, const gd_world_options *options);
-/* Calls what a rank does: while it runs the world cannot be freed. */
+/* Calls the function of a rank: while it runs the world cannot be freed. */
 gd_status gd__world_lend(gd_world *world, gd_world_fn fn, void *user);
-/* Where messages of a device's memory find their bytes: there, or on the CPU. */
+/* The device of messages for tensors of a device: itself, or the CPU. */
 gd_device *gd__world_place(gd_world *world, gd_device *device);
 /* Do sheets go to all ranks? */
 bool gd__all_compare(const gd_world *world);
@@ -150,29 +149,29 @@ void gd__sheet_fill(gd_exchange *work);
 /* Fills the verdict from the sheets of all. */
 void gd__fingerprint_judge(gd_exchange *work);
 
-/* ---- collectives.c: what there is between the fingerprint and the end ---- */
+/* ---- collectives.c: from the fingerprint to the end ---- */
 
-/* Checks what is given and makes all memory for it. */
+/* Checks the arguments and allocates all memory. */
 gd_status gd__exchange_prepare(gd_exchange *work);
-/* Posts the messages of a stage (FIRST, SECOND), after what has come in the one before is dealt with. */
+/* Posts the messages of a stage (FIRST, SECOND), after processing the data of the previous stage. */
 gd_status gd__exchange_post(gd_exchange *work);
-/* Writes the result where it belongs. */
+/* Writes the result to its destination. */
 gd_status gd__exchange_deliver(gd_exchange *work);
 void gd__exchange_drop_data(gd_exchange *work);
 /* Starts a collective and waits for it. */
 gd_status gd__world_call(gd_world *world, const gd_collective *what);
 
-/* The bits (1, 2) that any rank has, in all of them: what ranks decide together, at the same place.  world NULL: its own. */
+/* The bits (1, 2) that any rank has, united over all ranks: for joint decisions, at the same place in the program. world NULL: its own. */
 int gd__world_any(gd_ctx *ctx, gd_world *world, int bits);
-/* A number of the first rank, in all of them. */
+/* Broadcasts a number of the first rank. */
 double gd__world_first(gd_ctx *ctx, gd_world *world, double number);
 
 /* ---- exchange.c ---- */
 
 gd_exchange *gd__exchange_new(gd_world *world);
 void gd__exchange_free(gd_exchange *work);
-/* From now on so many collectives at a time, whose tensors are where messages find their bytes and which are no sums, can be started
- * without memory.  NOMEM, with fewer; 0 always succeeds. */
+/* From now on so many collectives at a time, with tensors on the device of messages and without sums, can be started without allocations.
+ * NOMEM, with fewer; 0 always succeeds. */
 gd_status gd__world_reserve(gd_world *world, int count);
 /* The result of a transport: after a failure ranks are at different stages of a collective, and none can continue. */
 gd_status gd__transport_status(gd_exchange *work, gd_status status);
@@ -195,10 +194,10 @@ gd_microbatches *gd__microbatches_of(gd_world *world, gd_dtype dtype, gd_device 
 /* As gd_microbatches_add, of a value that is the caller's own: of the shape, in row-major order where sums are made (`at`) and of the
  * dtype of partial sums.  Consumed. */
 GD_NODISCARD gd_status gd__microbatches_take(gd_microbatches *microbatches, gd_tensor *value);
-/* Joins what waits. */
+/* Joins waiting microbatches. */
 gd_status gd__microbatches_settle(gd_microbatches *microbatches);
 /* The memory for a sum over microbatches of the dtype of partial sums without one more copy: this rank's first subtree; NULL: it has
- * none.  Borrowed; once all microbatches are there. */
+ * none.  Borrowed; once all microbatches are added. */
 gd_tensor *gd__microbatches_room(gd_microbatches *microbatches);
 /* All microbatches of this rank at once: the sums of its subtrees (gd__tree_of) in their order, as above.  Consumed. */
 void gd__microbatches_fill(gd_microbatches *microbatches, gd_tensor *const *sums);

@@ -1,7 +1,6 @@
-/* A world of threads: n contexts of one process that hand each other messages in shared memory, and the world of one.
+/* A world of threads: n contexts of one process that exchange messages in shared memory, and the world of one.
  *
- * A send is put on the list of the rank it goes to; that rank's receive takes it from there and copies the bytes while the
- * sender waits, so nothing is stored in between. */
+ * A send is put on the list of the receiving rank; its receive copies the bytes while the sender waits, so nothing is buffered. */
 #include "base/system.h"
 #include "base/team.h"
 #include "world/world_internal.h"
@@ -13,9 +12,9 @@
 
 typedef struct seat {
     gd_message *first; /* sends for this rank that it has not taken yet */
-    uint64_t seen;     /* what its idle has seen of `changes`; its own */
+    uint64_t seen;     /* the value of `changes` last seen by its idle; its own */
     char why[512];     /* copy of the meeting's, its own */
-    double said;       /* when it last said that it waits */
+    double said;       /* the time of its last report that it waits */
     bool left;
 } seat;
 
@@ -37,7 +36,7 @@ static void announce(meeting *t)
 static gd_status threads_post(gd_endpoint *e, gd_message *m)
 {
     meeting *t = e->state;
-    if (!m->sends) return GD_OK; /* looked for in test */
+    if (!m->sends) return GD_OK; /* searched in test */
     pthread_mutex_lock(&t->lock);
     gd_message **at = &t->seat[m->to].first;
     while (*at) at = &(*at)->next;
@@ -196,7 +195,7 @@ typedef struct job {
     void *user;
     gd_status status;
     pthread_t thread;
-    bool started, given_up; /* given_up: others were to blame */
+    bool started, given_up; /* given_up: caused by others */
 } job;
 
 static void *run_rank(void *arg)
@@ -233,7 +232,7 @@ static void meeting_free(gd_ctx *ctx, meeting *t)
     gd__free(ctx, t, sizeof *t + (size_t)t->size * sizeof(seat));
 }
 
-/* A rank without a thread has left before it came: the others need not wait for it. */
+/* A rank without a thread counts as left: the others need not wait for it. */
 static void start_rank(job *j)
 {
     j->started = gd__thread_start(&j->thread, run_rank, j);
@@ -243,7 +242,7 @@ static void start_rank(job *j)
     j->status = gd_fail(j->ctx, GD_NOMEM, "out of memory: no thread for a rank");
 }
 
-/* The first that failed by itself; those it left waiting only say that it left. */
+/* The first rank that failed by itself; ranks that waited for it only report that it left. */
 static const job *first_failed(const job *jobs, int count)
 {
     const job *found = NULL;

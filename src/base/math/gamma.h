@@ -1,4 +1,4 @@
-/* log |Gamma(x)|.  It is that of the C library where x is not positive or out of range (far).  Elsewhere (near, straight-line) Stirling's
+/* log |Gamma(x)|.  The C library's if x is not positive or out of range (far).  Elsewhere (near, straight-line) Stirling's
  * series at x >= 8, or at x + 8 less the logarithm of x (x + 1) ... (x + 7); near its zeros 1 and 2 polynomials.  As base/vmath_special.h. */
 #ifndef GD_BASE_MATH_GAMMA_H
 #define GD_BASE_MATH_GAMMA_H
@@ -7,12 +7,12 @@
 #include "base/math/short.h"
 #endif
 
-/* Else gcc calls what is large, and loops over it become no vectors. */
+/* Else gcc does not inline large functions, and loops over them are not vectorised. */
 #define GD_STRAIGHT static inline __attribute__((always_inline))
 
-/* ---- f64, keeping what additions and products lose ---- */
+/* ---- f64, with the rounding errors of additions and products ---- */
 
-/* a + b, to which what that lost is added. */
+/* a + b; adds its rounding error to *lost. */
 static inline double gd__sum_f64(double a, double b, double *lost)
 {
     double here, sum = gd__two_sum_f64(a, b, &here);
@@ -43,7 +43,7 @@ GD_STRAIGHT double gd__log_of_eight_f64(double x, double *log_low)
     return y;
 }
 
-/* d (first + d q), of which the first two terms keep what they lose; first is 4.9e-18 more. */
+/* d (first + d q), whose first two terms keep their rounding errors; first is 4.9e-18 more. */
 static inline double gd__zero_times_f64(double d, double first, double q)
 {
     double step = q * d, p = first + step, low = ((first - p) + step) + 4.942915152430645e-18, y = d * p;
@@ -95,7 +95,7 @@ GD_STRAIGHT double gd__near_lgamma_f64(double x)
 double lgamma_r(double x, int *sign); /* macOS has it, and hides its declaration */
 static inline double gd__lgamma_f64(double x)
 {
-    int sign; /* lgamma() would write it to a global */
+    int sign; /* lgamma() would write the sign to a global variable */
     return gd__far_lgamma_f64(x) ? lgamma_r(x, &sign) : gd__near_lgamma_f64(x);
 }
 

@@ -40,8 +40,8 @@ void *gd__system_alloc(void *user, void *old, size_t old_size, size_t new_size)
 
 /* ---- large blocks ---- */
 
-#define LARGE_BYTES  ((size_t)1 << 13)  /* from here on: what the pool of small blocks does not take */
-#define LARGE_KEPT   ((size_t)1 << 29)  /* all together, at most */
+#define LARGE_BYTES  ((size_t)1 << 13)  /* from this size on: larger than the pool of small blocks */
+#define LARGE_KEPT   ((size_t)1 << 29)  /* limit of all together */
 #define LARGE_ALWAYS ((size_t)24 << 20) /* whatever is in use */
 #define LARGE_ROOM   ((size_t)16 << 20) /* blocks that are a share of the peak */
 
@@ -77,7 +77,7 @@ static void drop_oldest_large(gd_ctx *ctx)
     ctx->allocator.fn(ctx->allocator.user, oldest.block, oldest.size, 0);
 }
 
-/* How much to keep: what the next pass over the same data may want, and little of it when the data itself is gone. */
+/* How much to keep: enough for the next pass over the same data, less after the data was freed. */
 static size_t large_limit(const gd_ctx *ctx)
 {
     size_t limit = LARGE_ALWAYS, share = ctx->large.most / 16;
@@ -108,7 +108,7 @@ static void keep_large(gd_ctx *ctx, void *block, size_t size)
 
 /* ---- all blocks ---- */
 
-/* From the allocator; what is kept for reuse is given back before there is "no memory". */
+/* From the allocator; blocks kept for reuse are returned before reporting "no memory". */
 static void *fresh(gd_ctx *ctx, size_t size)
 {
     void *block = ctx->allocator.fn(ctx->allocator.user, NULL, 0, size);

@@ -1,4 +1,4 @@
-/* Small blocks of a context without a call, for what is made and freed many times per step.  As gd__alloc and gd__free. */
+/* Small blocks of a context, inline, for objects made and freed many times per step.  As gd__alloc and gd__free. */
 #ifndef GD_BASE_POOL_H
 #define GD_BASE_POOL_H
 

@@ -29,9 +29,9 @@ static inline int gd__map_find(const gd_map *t, const void *key)
     return t->item[i].key ? t->item[i].number : -1;
 }
 
-/* Room for one key more, so that the next put cannot fail. */
+/* Memory for one more key, so that the next put cannot fail. */
 gd_status gd__map_reserve(gd_ctx *ctx, gd_map *t);
-void gd__map_put(gd_map *t, const void *key, int number); /* a key that is not there */
+void gd__map_put(gd_map *t, const void *key, int number); /* a key that is not in the map */
 void gd__map_clear(gd_map *t);                            /* keeps its memory */
 void gd__map_free(gd_ctx *ctx, gd_map *t);
 

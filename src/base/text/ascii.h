@@ -1,5 +1,5 @@
-/* Letters as ASCII has them, whatever the locale: in a Turkish one tolower('I') is no 'i', in a Latin-1 one bytes of UTF-8
- * are letters. */
+/* Letters as ASCII has them, whatever the locale: in a Turkish one tolower('I') is not 'i', in a Latin-1 one bytes of UTF-8 are
+ * letters. */
 #ifndef GD_BASE_ASCII_H
 #define GD_BASE_ASCII_H
 

@@ -1,4 +1,4 @@
-/* What texts are put together from: JSON, cells of CSV, text for a terminal.  The growing text itself is base/text/text.h.
+/* Composition of texts: JSON, cells of CSV, text for a terminal.  The growing text itself is base/text/text.h.
  *
  *   gd_text t = gd__text(ctx);
  *   gd__text_add(&t, "{\"loss\": ");
@@ -13,7 +13,7 @@
 
 static inline gd_text gd__text(gd_ctx *ctx) { return (gd_text){.ctx = ctx}; }
 static inline void gd__text_char(gd_text *t, char c) { gd__text_append(t, &c, 1); }
-/* What was added, "" if nothing.  Borrowed. */
+/* The text so far, "" if empty.  Borrowed. */
 static inline const char *gd__text_string(const gd_text *t) { return t->data ? t->data : ""; }
 /* Empties it and keeps the memory. */
 void gd__text_clear(gd_text *t);
@@ -33,9 +33,9 @@ void gd__json_put_string(gd_text *t, const char *key, const char *utf8);
 void gd__csv_put(gd_text *out, const char *text);
 
 /* ---- data on a terminal ----
- * Names and texts that came from files and command lines may hold control characters, and a terminal obeys them.  All that the
- * program writes for people goes through here: characters that steer a terminal or the order of writing become \u001b, bytes that
- * are no UTF-8 become \xff.  Line ends and tabs stay only with `lines`. */
+ * Names and texts that came from files and command lines may hold control characters, and a terminal obeys them.  Everything that the
+ * program writes for people goes through here: characters that control a terminal or the writing direction become \u001b, bytes that are not UTF-8
+ * become \xff.  Line ends and tabs stay only with `lines`. */
 void gd__text_plain(gd_text *out, const char *text, size_t size, bool lines);
 /* Is the character of `length` bytes (0: malformed) one that must not reach a terminal? */
 bool gd__is_control(const char *character, size_t length);

@@ -32,8 +32,8 @@ static int days_of_month(int year, int month)
     return days[month - 1] + (month == 2 && leap);
 }
 
-/* Days since 1970-01-01 of the calendar that everybody uses, also for days before it was made.  A year begins in March, so that
- * the day that comes and goes is its last; 400 years have 146097 days. */
+/* Days since 1970-01-01 of the calendar that everyone uses, also for days before it was made.  A year begins in March, so that the
+ * leap day is its last; 400 years have 146097 days. */
 int gd__days_since_1970(int year, int month, int day)
 {
     if (month <= 2) year--;
@@ -114,7 +114,7 @@ void gd__date_of_days(int days, int *year, int *month, int *day)
     *year = era * 400 + of_400 + (*month <= 2);
 }
 
-/* 13:45, 13:45:10 or 13:45:10.25 behind what is there. */
+/* 13:45, 13:45:10 or 13:45:10.25 after the date. */
 static void put_clock(char out[GD_DATE_SIZE], int second, int micro)
 {
     size_t used = strlen(out);

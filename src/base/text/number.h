@@ -1,5 +1,5 @@
-/* Numbers from text and in text, whatever the locale: that of the program (setlocale) or of the thread (uselocale).  All
- * that reads or writes a number with a fraction goes through here; tools/check_locale looks for what does not. */
+/* Numbers from text and in text, whatever the locale: that of the program (setlocale) or of the thread (uselocale).  Everything
+ * that reads or writes a number with a fraction goes through here; tools/check_locale finds exceptions. */
 #ifndef GD_BASE_NUMBER_H
 #define GD_BASE_NUMBER_H
 
@@ -9,7 +9,7 @@
 #include <stdarg.h>
 
 /* Reads a decimal number at the start of text[0..length), whatever the locale: digits with '.' and exponent, and where
- * `special` is set also nan, inf and infinity in any case, with a sign.  Returns how many bytes it took, 0 if there is no
+ * `special` is set also nan, inf and infinity in any case, with a sign.  Returns the number of bytes read, 0 if there is no
  * number (no leading spaces, no hexadecimal) or it has more than a thousand characters. */
 size_t gd__parse_number(const char *text, size_t length, bool special, double *value);
 /* All of text[0..length) is one number. */

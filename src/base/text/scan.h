@@ -1,4 +1,4 @@
-/* Reading the texts of chains and schedules: spaces, names, numbers, strings, and errors that say where.
+/* Reading the texts of chains and schedules: spaces, names, numbers, strings, and errors with a column.
  *
  *   gd_text_scan s;
  *   if (gd__scan_begin(&s, ctx, "chain", text)) return ...;
@@ -32,14 +32,14 @@ char gd__scan_peek(gd_text_scan *s);
 bool gd__scan_take(gd_text_scan *s, char c);
 /* Takes an opening bracket that is next, or its closing one. */
 gd_status gd__scan_open(gd_text_scan *s);
-/* `open` is where the opening one stood, for the error. */
+/* `open` is the position of the opening bracket, for the error. */
 gd_status gd__scan_close(gd_text_scan *s, char close, size_t open);
 /* Is the next thing a name?  A number word (inf, nan) counts as a number. */
 bool gd__scan_is_name(gd_text_scan *s);
 bool gd__scan_is_number(gd_text_scan *s);
-/* Copies the name that is next. */
+/* Copies the next name. */
 gd_status gd__scan_name(gd_text_scan *s, char name[GD_NAME_SIZE]);
-/* Is there a '=' after the name that is next?  Takes nothing. */
+/* Is there a '=' after the next name? Consumes nothing. */
 bool gd__scan_is_assignment(gd_text_scan *s);
 /* A number, or a fraction of two such as -1/2. */
 gd_status gd__scan_number(gd_text_scan *s, double *value);
@@ -55,7 +55,7 @@ gd_status gd__scan_expected(gd_text_scan *s, const char *what);
 
 /* Bytes of the name that a text begins with: a letter or _, then letters, digits and _. */
 size_t gd__name_length(const char *text);
-/* A letter or _, then letters, digits and _; not longer than fits.  NULL is none. */
+/* A letter or _, then letters, digits and _; not longer than fits.  False for NULL. */
 bool gd__is_link_name(const char *text);
 /* true, false, none, inf, nan. */
 bool gd__is_reserved(const char *name);
@@ -67,14 +67,14 @@ const char *gd__number_text(double value, char out[GD_NUMBER_SIZE]);
 
 typedef struct gd_print {
     char *out;
-    size_t size, used; /* used may go beyond size: what it would need */
+    size_t size, used; /* used may exceed size: the length needed */
 } gd_print;
 
 gd_print gd__print(char *out, size_t size);
 void gd__print_text(gd_print *p, const char *text);
 void gd__print_number(gd_print *p, double value);
 void gd__print_string(gd_print *p, const char *string); /* quoted */
-/* What to return to the caller: the length, or -1 where it does not fit an int. */
+/* The return value: the length, or -1 if it does not fit an int. */
 int gd__print_end(const gd_print *p);
 
 #endif

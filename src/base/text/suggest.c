@@ -44,7 +44,7 @@ void gd__suggest_try(gd_suggest *s, const char *candidate)
     /* as many edits as the lengths differ by at least */
     if (length + s->length - 2 * shorter >= (size_t)s->distance) return;
     int distance = edit_distance(s->text, s->length, candidate, length);
-    /* nothing of the shorter one is left: not a slip */
+    /* the shorter one has no common letters: not a slip */
     if (distance >= (int)shorter || distance >= s->distance) return;
     s->distance = distance;
     s->best = candidate;

@@ -1,4 +1,4 @@
-/* A text that grows.  This folder: numbers, words, JSON and maps from addresses, the same in every locale; nothing of tensors. */
+/* A text that grows.  This folder: numbers, words, JSON and maps from addresses, the same in every locale; no tensors. */
 #ifndef GD_BASE_TEXT_H
 #define GD_BASE_TEXT_H
 
@@ -9,7 +9,7 @@ typedef struct gd_text {
     char *data; /* ends in 0; NULL while empty */
     size_t used, capacity;
     bool failed;    /* NOMEM is recorded; everything after is ignored */
-    bool hash_only; /* keep nothing: needs no context and cannot fail; pieces are cut at 1023 characters */
+    bool hash_only; /* only hashes: needs no context and cannot fail; pieces are cut at 1023 characters */
     uint64_t hash;  /* with hash_only: of all that was put */
 } gd_text;
 

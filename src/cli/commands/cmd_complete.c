@@ -1,11 +1,11 @@
-/* gradus complete: what may stand at a place of a command line, for the shells (gradus help --completions).
+/* gradus complete: candidates at a position of a command line, for shells (gradus help --completions).
  *
  *   gradus complete bash 3 -- gradus minimize 'x^2' --ch
  *   --chain<TAB>the optimizer: links joined by |, ...
  *
- * One candidate a line, in place of the whole word, with its meaning behind a tab; the line ":files" asks the shell for names of
- * files too.  Everything comes from the tables of the program, from links that are there (plugins on the line too) and from the
- * file that is on the line.  Whatever is wrong there is no error here: there are no candidates then. */
+ * One candidate per line, replacing the whole word, with its meaning after a tab; the line ":files" asks the shell for file names too.
+ * Everything comes from the tables of the program, from the links (also of plugins on the line) and from the file on the line. A wrong line is not an
+ * error: it has no candidates. */
 #include "cli/cli.h"
 #include "optim/text/until.h"
 #include "table/table_load.h"
@@ -22,13 +22,13 @@
 static const gd_option options[] = {{0}};
 
 #define HEAD       65536        /* bytes of a table that are read for its columns */
-#define WHOLE_FILE (16LL << 20) /* of files that are no text: read up to this size */
+#define WHOLE_FILE (16LL << 20) /* of files that are not text: read up to this size */
 
 typedef struct line {
     gd_cli *cli;
     const gd_command *command;
-    char word[4096];       /* the one to complete, without an opening quote */
-    size_t cut;            /* its first bytes that the shell does not count to it (bash, at '=' and ':') */
+    char word[4096]; /* the one to complete, without an opening quote */
+    size_t cut;      /* its first bytes that the shell treats as a different word (bash, at '=' and ':') */
     const char **argument; /* of the command, those before the word */
     int arguments;
     gd_words columns, params; /* of the file on the line; given with --param */
@@ -79,7 +79,7 @@ static const gd_link_class *open_link(line *l, size_t from)
         depth += c == ')' || c == ']';
         if (c != '(' && c != '[') continue;
         if (depth-- > 0) continue;
-        l->word[at - 1] = 0; /* for a moment: the text that ends there */
+        l->word[at - 1] = 0; /* temporarily ends the text there */
         (void)snprintf(name, sizeof name, "%s", l->word + from + name_start(l->word + from));
         l->word[at - 1] = c;
         return c == '(' ? gd__find_class(l->cli->ctx, name) : NULL;
@@ -112,7 +112,7 @@ static void offer_expression(line *l, size_t from)
     for (int i = 0; (name = gd_expr_function(i, &help)); i++) offer(l, l->word, at, name, "(", help);
 }
 
-/* Names of the expression that nothing gives yet: what --param is wanted for. */
+/* Names of the expression without a value yet: candidates for --param. */
 static void offer_unknown(line *l, size_t from)
 {
     gd_ctx *ctx = l->cli->ctx;
@@ -145,7 +145,7 @@ static void offer_conditions(line *l, size_t from)
         offer(l, l->word, from, name, !strcmp(name, "evals") || !strcmp(name, "seconds") ? ">" : "<", NULL);
 }
 
-/* ---- what an option or an argument takes ---- */
+/* ---- values of options and arguments ---- */
 
 static void offer_commands(line *l, size_t from)
 {
@@ -196,7 +196,7 @@ static void offer_options(line *l)
     offer(l, "", 0, "--help", "", "this command");
 }
 
-/* The place of an argument by what --help calls it. */
+/* The index of an argument by its placeholder in --help. */
 static void offer_argument(line *l)
 {
     const char *called = l->command->arguments;
@@ -266,7 +266,7 @@ static const gd_option *option_of(const gd_command *command, const char *word)
     return !strncmp(word, "--", 2) ? gd__option_find(command, word + 2, strcspn(word + 2, "=")) : NULL;
 }
 
-/* The words behind the command: arguments, and what options say. */
+/* The words after the command: arguments, and values of options. */
 static gd_status read_line(line *l, const char *const *words, int count)
 {
     gd_status status = GD_OK;
@@ -283,8 +283,8 @@ static gd_status read_line(line *l, const char *const *words, int count)
     return status;
 }
 
-/* Words as they are meant: without quotes around them, and for bash, which cuts at '=', joined again.  They point into the
- * text, which is new and has room for all; how many there are. */
+/* Words without quotes, joined again for bash, which splits at '='. They point into the text, which is new and large enough;
+ * returns their number. */
 static int clean_words(line *l, const char **words, int count, bool joins, char *text)
 {
     int kept = 0;

@@ -1,4 +1,4 @@
-/* gradus devices: where tensors can be. */
+/* gradus devices: devices for tensors. */
 #include "cli/cli.h"
 #include "gradus/world.h"
 

@@ -1,4 +1,4 @@
-/* gradus explain: what a chain does in a step. */
+/* gradus explain: the passes of a chain's step. */
 #include "cli/cli.h"
 #include "cli/table_options.h"
 #include "table/value.h"

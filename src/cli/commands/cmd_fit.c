@@ -130,7 +130,7 @@ static gd_status check_outputs(run *r)
     return r->out && !status ? gd__check_file(r->ctx, r->out) : status;
 }
 
-/* ---- what the fit tells, and asks ---- */
+/* ---- callbacks of the fit ---- */
 
 static bool is_interrupted(void *user)
 {
@@ -197,7 +197,7 @@ static gd_status prepare_fit(run *r)
 
 /* ---- after it ---- */
 
-/* A fit that did not end where it should: everything is printed, then this is the error. */
+/* A fit that did not converge: everything is printed, then this is the error. */
 static gd_status admit(run *r)
 {
     gd_stop reason = r->fit->fit.solve.reason;
@@ -226,7 +226,7 @@ static gd_status draw_fit(run *r)
     return status;
 }
 
-/* Puts the failure of a run aside; an interrupted one says what is lost. */
+/* Defers the failure of a run; an interrupted one reports what is lost. */
 static void put_run_aside(run *r, gd_status status)
 {
     gd__put_aside(r->ctx, status, &r->why);
@@ -235,7 +235,7 @@ static void put_run_aside(run *r, gd_status status)
         (void)snprintf(r->why.text + used, sizeof r->why.text - used, ", nothing saved without --out");
 }
 
-/* Everything that can be had of the fit, the parameters first; then the first failure.  Of an interrupted one that is the best point. */
+/* Writes all available results, the parameters first; then the first failure. After an interruption, the results are those of the best point. */
 static gd_status finish_fit(run *r, gd_status status)
 {
     bool done = !status, saved = r->slow.saved;

@@ -1,4 +1,4 @@
-/* gradus links: what there is to make chains of. */
+/* gradus links: the links for chains. */
 #include "cli/cli.h"
 #include "base/text/ascii.h"
 #include "optim/chain/elsewhere.h"
@@ -21,7 +21,7 @@ static const gd_option options[] = {
 
 /* ---- values ---- */
 
-/* In the form that is read: a third has all its digits. */
+/* As chains read it: 1/3 has all its digits. */
 static void number(gd_text *out, double value)
 {
     char text[GD_NUMBER_SIZE];
@@ -67,7 +67,7 @@ static void kind(gd_text *out, const gd_field *f)
     if (f->kinds & GD_SET_NONE) gd__text_put(out, "%snone", before);
 }
 
-/* How it spreads over processes: "flat", or "flat, else tensor" where settings decide whether the rule serves. */
+/* Its distribution over processes: "flat", or "flat, else tensor" where settings decide whether the rule serves. */
 static const char *spread_of(const gd_link_class *c, char text[40])
 {
     const char *other = gd_spread_name(c->spread ? c->spread : GD_SPREAD_WHOLE);
@@ -78,7 +78,7 @@ static const char *spread_of(const gd_link_class *c, char text[40])
     return text;
 }
 
-/* A rule that says nothing else is element-wise. */
+/* A rule without a description is element-wise. */
 static const char *cost_of(const gd_link_class *c)
 {
     if (c->cost) return c->cost;
@@ -94,7 +94,7 @@ static void example(gd_text *out, const gd_link_class *c)
         gd__text_put(out, "%s%s", c->name, c->preset ? "" : " | lr(0.01)");
 }
 
-/* "exp_avg, exp_avg_sq", with what is one number per tensor behind them. */
+/* "exp_avg, exp_avg_sq", followed by the scalars per tensor. */
 static void state_of(gd_text *out, const gd_link_class *c)
 {
     for (int i = 0; i < c->slot_count; i++) gd__text_put(out, "%s%s", i ? ", " : "", c->slots[i].name);

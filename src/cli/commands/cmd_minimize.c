@@ -25,7 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BY_LOSSES_ONLY "cma_es" /* where gradients are not wanted */
+#define BY_LOSSES_ONLY "cma_es" /* without gradients */
 #define VIOLATION      1e-6     /* the default tolerance of augmented_lagrangian */
 #define NO_LOSS \
     "the value is true or false, which is no loss; a condition on the parameters is --subject 'EXPR'"
@@ -102,12 +102,12 @@ typedef struct job {
     gd_until until;
     int64_t steps, starts;
     gd_gradients gradient;
-    const char *chosen;  /* the chain where --chain names none, and constraints decide; else NULL */
-    bool exact;          /* steps and nothing else: as many, as the chain says */
+    const char *chosen;  /* without --chain: the chain chosen by the constraints; else NULL */
+    bool exact;          /* the chain demands a fixed number of steps */
     const char *stopped; /* by a condition, or interrupted; else NULL */
-    char ended[80];      /* what a search says at its end */
+    char ended[80];      /* message of a search at its end */
     gd_trouble why;      /* the first failure */
-    bool lost;           /* it left no result to show */
+    bool lost;           /* without a result */
     gd_kept kept;
     gd_archive *run; /* --resume */
     gd_slow_save slow;
@@ -263,7 +263,7 @@ static gd_status split_rows(job *j)
     return status;
 }
 
-/* Steps as they are end whole; others need not take theirs to the end when a signal comes. */
+/* A step that runs is completed; after a signal, slow steps need not be. */
 static bool is_stopped(void *user)
 {
     const job *j = user;
@@ -322,7 +322,7 @@ static gd_status prepare_minimize(job *j)
 
 /* ---- stepping ---- */
 
-/* A row for the plot: where the parameters are, and their loss, NAN until it is known. */
+/* A row for the plot: the parameters and their loss, NAN until it is known. */
 static gd_status add_history(job *j, int64_t step, double loss)
 {
     if (!j->plot) return GD_OK;
@@ -345,7 +345,7 @@ static void set_history(job *j, double loss)
     if (j->count && isnan(j->history[j->count - 1][1])) j->history[j->count - 1][1] = loss;
 }
 
-/* The condition that holds after this step, if one does.  A step that failed is not a small one. */
+/* The stopping condition that holds after this step, if any. A failed step does not count as small. */
 static const char *condition_met(const job *j, const gd_progress *p)
 {
     double seconds = j->until.uses[GD_UNTIL_SECONDS] ? gd__cli_first(j->cli, p->seconds) : p->seconds;
@@ -403,7 +403,7 @@ static gd_status record(job *j, const gd_progress *p)
 static bool after_step(void *user, const gd_progress *p)
 {
     job *j = user;
-    /* put aside: what is left to do for the result is done without an error in the context */
+    /* deferred: the remaining work for the result is done without an error in the context */
     gd__put_aside(j->cli->ctx, record(j, p), &j->why);
     j->stopped = condition_met(j, p);
     int any = gd__cli_any(j->cli, gd__interrupt_pending() | (j->why.status != GD_OK) << 1);
@@ -417,14 +417,14 @@ static bool after_step(void *user, const gd_progress *p)
 /* The tolerance of the gradient, in the dtype of the computation. */
 static double gradient_tolerance(const job *j) { return j->problem->spec.dtype == GD_F64 ? 1e-8 : 1e-4; }
 
-/* Inside an evaluation that lasts; processes end between two steps, together. */
+/* Inside a long evaluation; several processes end together between two steps. */
 static bool is_interrupted(void *user)
 {
     const job *j = user;
     return !j->cli->world && !j->stopped && gd__interrupt_pending();
 }
 
-/* A failure leaves the best point; it is put aside until that is saved. */
+/* After a failure the best point is saved; the error is deferred until then. */
 static void step_all(job *j)
 {
     gd_problem *p = j->problem;
@@ -432,7 +432,7 @@ static void step_all(job *j)
     o.max_steps = j->steps;
     o.gradient_tol = gradient_tolerance(j);
     o.plain = j->exact;
-    o.curvature_products = 0; /* the condition is wanted, too: estimate_condition looks */
+    o.curvature_products = 0; /* the condition number is requested too: estimate_condition checks */
     o.look = j->until.uses[GD_UNTIL_GRAD_NORM] || j->until.uses[GD_UNTIL_KKT];
     o.callback = after_step;
     o.callback_user = j;
@@ -478,7 +478,7 @@ static bool bounded(const job *j)
     return gd__problem_is_bounded(j->problem) || (j->optimizer && has_box(gd_optimizer_chain(j->optimizer)));
 }
 
-/* At the end, however it came about, where the loss alone counts: no more than a small part of the run's own work. */
+/* At any end without constraints: costs at most a small fraction of the run. */
 static gd_status estimate_condition(job *j)
 {
     gd_curvature found;
@@ -512,18 +512,19 @@ static const char *stopped_by(const job *j)
     return j->stopped ? j->stopped : word ? word : gd_stop_name(j->result.reason);
 }
 
-/* It has stopped for that, or happens to be there. */
+/* The run stopped because of it, or the point satisfies it. */
 static bool converged(const job *j)
 {
     const gd_solve_result *r = &j->result;
     bool small = r->gradient_norm <= gradient_tolerance(j);
     if (constrained(j) &&
-        r->reason == GD_STOP_LINK) /* what augmented_lagrangian calls solved, at the best of several starts */
+        r->reason ==
+            GD_STOP_LINK) /* solved according to augmented_lagrangian, at the best of several starts */
         return gd_optimizer_attr(j->optimizer, "solved", 0) != 0;
     return !j->saddle && ((r->converged && r->reason != GD_STOP_LINK) || (small && !constrained(j)));
 }
 
-/* A search among many minima says how far it got. */
+/* The progress message of a search among many minima. */
 static const char *why(job *j)
 {
     double starts = gd_optimizer_attr(j->optimizer, "starts", NAN),
@@ -658,7 +659,7 @@ static gd_status draw(job *j)
     return status;
 }
 
-/* The end of a run that did not get there, after its results. */
+/* The error of a run that did not converge, after its results. */
 static gd_status verdict(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
@@ -681,7 +682,7 @@ static gd_status verdict(job *j)
                    why(j), limit ? "; --steps N takes as many as you say" : "");
 }
 
-/* The point where it ended, or of a run that was lost on the way the best before.  What has no finite loss replaces nothing. */
+/* The final point, or after a failure the best one before. A point without a finite loss replaces nothing. */
 static gd_status save_end(job *j)
 {
     bool here = isfinite(j->result.loss);
@@ -715,7 +716,7 @@ static gd_status print(job *j)
     return !status && j->cli->out.failed ? GD_NOMEM : status;
 }
 
-/* Everything that can be had of the run, the parameters first; then the first failure. */
+/* Writes all available results, the parameters first; then the first failure. */
 static gd_status finish_minimize(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;

@@ -47,7 +47,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The --label of a file, or its name without its ending; where there are several, with what is drawn. */
+/* The --label of a file, or its name without its ending; if several are drawn, with the key. */
 static const char *label_of(const job *j, int k, char buf[128])
 {
     int at = 0, file = k % j->files;

@@ -1,4 +1,4 @@
-/* gradus predict: what a trained model, or a fit, says about new rows. */
+/* gradus predict: predictions of a trained model, or a fit, for new rows. */
 #include "file/output.h"
 #include "cli/fit/predict_fit.h"
 #include "plot/plot_internal.h"
@@ -45,7 +45,7 @@ typedef struct job {
 
 /* ---- preparing ---- */
 
-/* The name of the predicted column: the target, as the name of a file says nothing about it. */
+/* The name of the predicted column: that of the target. */
 static const char *column_name(const gd_recipe *r) { return r->features.count ? r->target : "prediction"; }
 
 static gd_status read_data(job *j)

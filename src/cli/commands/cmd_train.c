@@ -195,7 +195,7 @@ static gd_status read_spec(screen *s)
 /* Which options go together. */
 static gd_status check_options(const screen *s)
 {
-    /* the first is refused beside any of the others */
+    /* the first excludes all others */
     static const char *const apart[][11] = {
         {"find-lr", "out", "resume", "trace", "events", "folds", "seeds", "importance", "roc", "calibration"},
         {"folds", "out", "resume", "trace", "events", "seeds", "importance", "roc", "calibration"},
@@ -217,7 +217,7 @@ static gd_status check_options(const screen *s)
             return gd_fail(args->ctx, GD_ARGUMENT, "train: --%s is for --%s, which is not given", needs[i][0],
                            needs[i][1]);
     }
-    /* what says when a training ends, where there is none */
+    /* the rule that ends a training, if there is none */
     static const char *const of_training[] = {"epochs", "patience", "stop-on", "time"};
     for (size_t i = 0; i < sizeof of_training / sizeof *of_training; i++)
         if (gd__args_has(args, "find-lr") && gd__args_has(args, of_training[i]))
@@ -247,7 +247,7 @@ static gd_status check_wishes(const screen *s)
     return status;
 }
 
-/* ---- what is run ---- */
+/* ---- running ---- */
 
 static gd_status draw_report(const screen *s)
 {

@@ -1,4 +1,4 @@
-/* gradus world: which sets of processes there are, and whether one can be joined. */
+/* gradus world: the available worlds, and a test of joining one. */
 #include "cli/cli.h"
 #include "gradus/world.h"
 
@@ -56,7 +56,7 @@ typedef struct visit {
     char about[96];
 } visit;
 
-/* Every rank comes to the sum: it is their number. */
+/* The sum over ranks of 1 is their number. */
 static gd_status count_ranks(gd_world *world, void *user)
 {
     gd_ctx *ctx = gd_world_ctx(world);

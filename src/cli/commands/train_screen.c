@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINES 20 /* about so many lines about epochs on standard output */
+#define LINES 20 /* number of lines about epochs on standard output */
 
 typedef gd_train_screen screen;
 
 /* ---- progress ---- */
 
-/* Steps have a line of their own, "epoch 3/100  step 120/5000  loss 0.1"; reading has that of every command. */
+/* Steps have a line of their own, "epoch 3/100  step 120/5000  loss 0.1"; reading has the usual line. */
 static void show(void *user, const char *what, const char *unit, int64_t done, int64_t total, double loss)
 {
     screen *s = user;
@@ -93,7 +93,7 @@ static gd_status fold_done(void *user, gd_train_job *j, int64_t fold, const gd_m
 
 /* ---- before the first epoch ---- */
 
-/* One line for each column that is no plain number, and one for those left out. */
+/* One line for each column that is not a plain number, and one for those left out. */
 static void describe_columns(gd_text *out, const gd_dataset *d, const gd_recipe *r)
 {
     for (int i = 0; i < r->columns.count; i++) {
@@ -129,7 +129,7 @@ static void introduce_world(gd_text *out, const gd_trainer *t)
     if (w && !microbatch) gd__text_add(out, "each computes all of a batch: --microbatch shares it\n");
 }
 
-/* Rows to validate with that are no random ones. */
+/* Rows to validate with that are not random ones. */
 static void introduce_split(gd_text *out, const gd_train_job *j)
 {
     const char *column = j->split.column;
@@ -230,7 +230,7 @@ static void json_importance(gd_text *out, const gd_recipe *r, const gd_metric *b
     gd__text_char(out, ']');
 }
 
-/* Appends what it finds: the text for people, or a member of the JSON object. */
+/* Appends the results: the text for people, or a member of the JSON object. */
 static gd_status add_importance(screen *s, gd_text *out, bool json)
 {
     gd_train_job *j = &s->job;
@@ -239,7 +239,7 @@ static gd_status add_importance(screen *s, gd_text *out, bool json)
     size_t bytes = (size_t)count * sizeof(gd_importance);
     gd_importance *all = gd__calloc(j->t.ctx, bytes);
     const gd_metric *by = importance_metric(s);
-    /* on the rows to validate with; without any on those learnt from */
+    /* on the validation rows; without any, on the training rows */
     gd_tensor *x = j->t.check_x ? j->t.check_x : j->t.x, *y = j->t.check_x ? j->t.check_y : j->t.y;
     gd_status status = all ? gd__importance(&j->t.point, x, y, by, all, count) : GD_NOMEM;
     if (!status) (json ? json_importance : print_importance)(out, r, by, all, count);

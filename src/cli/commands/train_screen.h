@@ -1,4 +1,4 @@
-/* gradus train as people and programs see it: lines about epochs, progress, results as text and JSON. */
+/* Output of gradus train: lines about epochs, progress, results as text and JSON. */
 #ifndef GD_CLI_COMMANDS_TRAIN_SCREEN_H
 #define GD_CLI_COMMANDS_TRAIN_SCREEN_H
 
@@ -23,7 +23,7 @@ typedef struct gd_train_screen {
 
 /* Shows reading and steps on the terminal, and passes on signals. */
 gd_observer gd__train_observer(gd_train_screen *s);
-/* Has the job's events printed as they come. */
+/* Prints the job's events as they occur. */
 void gd__train_watch(gd_train_screen *s);
 
 /* Results. */

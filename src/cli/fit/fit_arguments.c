@@ -8,8 +8,7 @@
 
 /* ---- parameters and constants ---- */
 
-/* NAME=VALUE of an option: the name, and where its value begins.  'A[set]=1' is of a parameter only; without a value it is to be
- * guessed. */
+/* NAME=VALUE of an option: the name, and the start of its value. 'A[set]=1' is for parameters only; without a value, it is guessed. */
 static gd_status split(gd_fit_arguments *a, const char *option, const char *spec, gd_fit_param *p,
                        const char **value)
 {
@@ -69,7 +68,7 @@ static gd_status read_params(gd_fit_arguments *a)
     return status;
 }
 
-/* ---- all else ---- */
+/* ---- other arguments ---- */
 
 /* The values of a repeated option, ended by NULL. */
 static gd_status read_list(gd_fit_arguments *a, int k, const char *option, const char *const **out)

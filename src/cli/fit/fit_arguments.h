@@ -1,4 +1,4 @@
-/* From the arguments of gradus fit to what a fit is made of. */
+/* From the arguments of gradus fit to its spec. */
 #ifndef GD_CLI_FIT_FIT_ARGUMENTS_H
 #define GD_CLI_FIT_FIT_ARGUMENTS_H
 

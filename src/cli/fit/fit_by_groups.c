@@ -132,7 +132,7 @@ static bool ends_in(const char *path, const char *ending)
 /* --plot, --groups, --log and --dark. */
 typedef struct group_picture {
     const char *path;            /* NULL: none */
-    const char *const groups[2]; /* --groups as it is, or none */
+    const char *const groups[2]; /* the text of --groups, or none */
     gd_fit_picture how;
 } group_picture;
 
@@ -189,7 +189,7 @@ gd_status gd__fit_by_groups(gd_cli *cli, const gd_args *args, const gd_fit_spec 
     gd_table *t = gd_fit_by(ctx, &own, by);
     gd_table_free(own.group_starts);
     if (!t) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
-    cli->running = true; /* what fails from here on is no mistake of usage */
+    cli->running = true; /* errors from here on are not mistakes of usage */
     gd_trouble why = {0};
     if (out) gd__put_aside(ctx, gd_table_save(t, out), &why);
     if (picture.path) gd__put_aside(ctx, draw_groups(ctx, &picture, spec, by, t), &why);

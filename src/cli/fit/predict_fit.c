@@ -1,4 +1,4 @@
-/* gradus predict with a saved fit: its values and bands at the rows of a table, or how good they are. */
+/* gradus predict with a saved fit: its values and bands at the rows of a table, or their score. */
 #include "cli/fit/predict_fit.h"
 #include "cli/keep.h"
 #include "cli/table_options.h"
@@ -69,7 +69,7 @@ static void put_json(const job *j, gd_text *out)
     gd__text_add(out, "]}\n");
 }
 
-/* --score: how far the model is from what was measured. */
+/* --score: the deviation of the model from the measurements. */
 static void put_score(const job *j, const double *y, gd_text *out)
 {
     double mean = 0, total = 0, rss = 0, rows = (double)j->rows;
@@ -109,7 +109,7 @@ static gd_status put_results(job *j)
     return status;
 }
 
-/* Options that say nothing of a fit. */
+/* Options without a meaning for a fit. */
 static gd_status check_options(const gd_args *args)
 {
     static const char *const other[] = {"probabilities", "proba", "roc", "calibration", "device"};
@@ -123,7 +123,7 @@ static gd_status check_options(const gd_args *args)
     return GD_OK;
 }
 
-/* The new rows, and what of them is wanted beside the predictions. */
+/* The new rows, and their columns to print with the predictions. */
 static gd_status open_rows(job *j, const gd_archive *archive)
 {
     gd_csv_options how;

@@ -1,8 +1,8 @@
-/* Pictures of the fits of groups: points and curve of each chosen group in a colour of its own.
+/* Pictures of the fits of groups: points and curve of each chosen group in its own colour.
  *
- * Curves are those of the numbers in the table of gd_fit_by: nothing is fitted again.  Groups that were fitted at once share the columns of one
- * fit of all rows, with the origin of its dates.  All other groups get a fit of their own rows that is not run; their dates, which may begin
- * elsewhere, are moved to the origin of the first one. */
+ * Curves use the numbers in the table of gd_fit_by: nothing is fitted again. Groups that were fitted together share the columns of one
+ * fit of all rows, with the origin of its dates.  Every other group gets a fit object of its rows that is not run; its dates are moved to the origin
+ * of the first one. */
 #include "base/text/number.h"
 #include "fit/groups/fit_groups.h"
 #include "optim/vector/layout.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define SHOWN 8  /* groups, if none are chosen: each has its own colour */
-#define MOST  16 /* the same colours once more, with rings and dashed curves */
+#define MOST  16 /* the same colours again, with rings and dashed curves */
 
 typedef struct drawing {
     gd_fit_groups g;
@@ -29,7 +29,7 @@ typedef struct drawing {
 
 /* ---- names ---- */
 
-/* A number as short as it can be read back; printed: as the table shows it. */
+/* The shortest text of a number that reads back; printed: as the table shows it. */
 static void put_number(gd_text *out, double x, bool printed)
 {
     char text[40];
@@ -62,14 +62,14 @@ static const char *name_group(const gd_fit_groups *g, int64_t i, bool printed, g
     return gd__text_string(out);
 }
 
-/* How much of a list is the name; 0: it begins with something else. */
+/* The length of the name at the start of a list; 0: a different name. */
 static size_t matched(const char *list, const char *name)
 {
     size_t length = strlen(name);
     return !strncmp(list, name, length) && (!list[length] || list[length] == ',') ? length : 0;
 }
 
-/* The group that a list begins with: the longest name, since words may hold commas.  -1: none, or rounded numbers of several. */
+/* The group that a list begins with: the longest name, because words may contain commas. -1: none, or rounded numbers of several. */
 static int64_t find_group(const gd_fit_groups *g, const char *list, size_t *length)
 {
     gd_text name = gd__text(g->ctx);
@@ -183,7 +183,7 @@ static gd_status read_cell(const drawing *d, const char *name, int64_t i, double
     return GD_OK;
 }
 
-/* Puts the parameters where the fit of group i ended; *fitted: all are known.  A group without a fit may have parameters that the table
+/* Sets the parameters to the result of group i; *fitted: all are known.  A group without a fit may have parameters that the table
  * has no columns for. */
 static gd_status set_params(const drawing *d, gd_fit *j, int64_t i, bool *fitted)
 {
@@ -206,7 +206,7 @@ static gd_status set_params(const drawing *d, gd_fit *j, int64_t i, bool *fitted
 
 /* ---- series ---- */
 
-enum { X, Y, ACROSS, UP, PARTS }; /* of a point: where it is, and half of its bars */
+enum { X, Y, ACROSS, UP, PARTS }; /* of a point: its position, and half of its bars */
 
 /* Rows of group i among those of the fit. */
 static size_t take_points(const drawing *d, const gd_fit *j, int64_t i, const double *const *from,
@@ -340,7 +340,7 @@ static gd_status draw_group(drawing *d, gd_fit *j, int ink)
     return status;
 }
 
-/* Without what only a run needs. */
+/* A spec without members that only a run needs. */
 static gd_fit_spec drawn_spec(const gd_fit_spec *spec)
 {
     gd_fit_spec out = *spec;
@@ -354,7 +354,7 @@ static gd_fit_spec drawn_spec(const gd_fit_spec *spec)
     return out;
 }
 
-/* A group whose rows make no fit is left out with a warning, as gd_fit_by did. */
+/* A group that cannot be fitted is left out with a warning, as in gd_fit_by. */
 static gd_status draw_own_group(drawing *d, int ink)
 {
     gd_ctx *ctx = d->g.ctx;
@@ -397,7 +397,7 @@ static gd_status draw_all(drawing *d)
     return status;
 }
 
-/* ---- from outside ---- */
+/* ---- public functions ---- */
 
 /* Nothing is fitted: no group starts anywhere. */
 static gd_fit_spec spec_of_all(const gd_fit_spec *spec)
@@ -423,7 +423,7 @@ static gd_status check_model(drawing *d)
     gd_fit *fit = spec.table ? gd_fit_new(d->g.ctx, &spec) : NULL;
     gd_status status = GD_OK;
     if (!fit && gd_error(d->g.ctx) != GD_NOMEM)
-        gd_clear_error(d->g.ctx); /* gd_fit_by says it */
+        gd_clear_error(d->g.ctx); /* gd_fit_by reports it */
     else if (!fit)
         status = GD_NOMEM;
     else if (!fit->y_name)

@@ -1,7 +1,7 @@
-/* A model fitted to each group of the rows of a table by itself.
+/* A model fitted separately to each group of rows of a table.
  *
- * Rows of equal cells in the columns `by` are a group.  Models that look at one row at a time go to gd_least_squares_many: they are parsed
- * once per thread and traced.  All else is one gd_fit per group: guesses, starts, intervals, other chains, differential equations, and robust
+ * Rows of equal cells in the columns `by` are a group.  Models that use one row at a time are fitted by gd_least_squares_many: they are parsed
+ * once per thread and traced.  Everything else is one gd_fit per group: guesses, starts, intervals, other chains, differential equations, and robust
  * losses, whose scale and errors gd_fit finds from the residuals of each fit. */
 #include "fit/groups/fit_groups.h"
 #include "gradus/lsq.h"
@@ -96,7 +96,7 @@ void gd__end_groups(gd_fit_groups *g)
     gd__free(g->ctx, g->x, g->result_bytes);
 }
 
-/* A group of which nothing is known. */
+/* A group without results. */
 static void put_nothing(gd_fit_groups *g, int64_t i)
 {
     for (int64_t k = 0; k < g->n; k++) g->x[i * g->n + k] = g->error[i * g->n + k] = NAN;
@@ -141,7 +141,7 @@ static gd_status name_elements(gd_fit_groups *g, const gd_fit *j)
     return GD_OK;
 }
 
-/* Kept rows of the fit, group after group: their places among the kept ones, and where groups begin. */
+/* Kept rows of the fit, group after group: their indices among the kept ones, and the starts of groups. */
 static void order_rows(const gd_fit_groups *g, const gd_fit *j, int64_t *place, int64_t *first,
                        int64_t *order)
 {
@@ -264,7 +264,7 @@ static gd_status take_fit(gd_fit_groups *g, int64_t i, gd_fit *fit)
                        (long long)n, (long long)g->n);
     gd_status status = g->x ? GD_OK : make_results(g, n);
     for (int64_t k = 0; k < i && !status && !g->name[0]; k++)
-        put_nothing(g, k); /* those before the first that went well */
+        put_nothing(g, k); /* those before the first success */
     if (!status) status = gd_fit_summarise(fit, &s);
     for (int64_t k = 0; k < n && !status; k++) {
         if ((status = gd_fit_get(fit, k, &e))) break;
@@ -332,7 +332,7 @@ static gd_status fit_each(gd_fit_groups *g)
 
 /* ---- the table ---- */
 
-/* A table holds no infinity: the error of what the rows of a group do not determine is missing there. */
+/* A table holds no infinity: the error of an undetermined parameter is a missing value. */
 static gd_status add_column(gd_table *t, gd_ctx *ctx, const char *name, const double *value, int64_t stride,
                             int64_t rows)
 {

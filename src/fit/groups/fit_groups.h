@@ -52,7 +52,7 @@ GD_NODISCARD gd_status gd__start_group(const gd_fit_groups *g, int64_t i, const 
 /* Is the fit of all rows one that gd_fit_by gives to gd_least_squares_many?  Then its columns are those of all groups. */
 bool gd__fits_at_once(gd_fit *j);
 
-/* Refuses, before anything is fitted, groups that are not there and models that have no picture. */
+/* Before any fit: refuses unknown groups and models without a picture. */
 GD_NODISCARD gd_status gd__check_groups(gd_ctx *ctx, const gd_fit_spec *spec, const char *const *by,
                                         const char *const *groups);
 

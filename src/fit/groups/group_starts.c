@@ -1,4 +1,4 @@
-/* Where groups start: a table with a row per group, which has starts in columns named like parameters, and bounds in NAME_low and NAME_high.
+/* If groups start: a table with a row per group, which has starts in columns named like parameters, and bounds in NAME_low and NAME_high.
  * The table of gd_fit_by is one, so fits can begin where others ended. */
 #include "fit/groups/fit_groups.h"
 #include "optim/vector/layout.h"

@@ -1,4 +1,4 @@
-/* What the layers share. */
+/* Common code of the layers. */
 #ifndef GD_MODULE_LAYERS_LAYER_H
 #define GD_MODULE_LAYERS_LAYER_H
 
@@ -17,7 +17,7 @@ gd_status gd__init_normal(gd_module *module, const char *name, gd_dtype dtype, i
                           double std);
 gd_status gd__init_constant(gd_module *module, const char *name, gd_dtype dtype, int64_t size, double value);
 
-/* Assigns a new child (NULL: its maker failed) and leaves it to the module; consumed. */
+/* Assigns a new child (NULL: its constructor failed) to the module; consumed. */
 gd_status gd__add_child(gd_module *module, const char *name, gd_module *child);
 
 /* The tensor of an attribute, or NULL without an error when there is no such attribute. */
@@ -31,7 +31,7 @@ gd_tensor *gd__norm_input(gd_object *self, gd_tensor *x, const gd_kwargs *kwargs
 gd_module *gd__norm_module(gd_ctx *ctx, gd_class *(*cls)(gd_ctx *), const char *layer, int64_t size,
                            double eps, bool affine, gd_dtype dtype);
 
-/* Releases a module whose making failed; NULL. */
+/* Releases a module whose construction failed; returns NULL. */
 static inline gd_module *gd__give_up(gd_module *module)
 {
     gd__release(module);

@@ -2,7 +2,7 @@
  *
  *   rms_norm    x / sqrt(mean x^2 + eps) over the last axis (Zhang & Sennrich 2019)
  *   group_norm  over groups of channels and all places (Wu & He 2018)
- *   batch_norm  over batch and places of each channel (Ioffe & Szegedy 2015); when it evaluates, by averages of what it has seen
+ *   batch_norm  over batch and places of each channel (Ioffe & Szegedy 2015); in evaluation mode, by running averages
  *
  * Initial values: weight one, bias zero, running_mean zero, running_var one. */
 #include "module/layers/layer.h"
@@ -60,7 +60,7 @@ static gd_tensor *by_channel(gd_tensor *t, const gd_tensor *x)
     return gd_reshape(t, x->ndim, size);
 }
 
-/* y weight + bias, where there are such, with the axes of x. */
+/* y weight + bias, if there are such, with the axes of x. */
 static gd_tensor *with_weight_and_bias(gd_module *m, gd_tensor *y, gd_tensor *x)
 {
     gd_tensor *weight = gd__optional(m, "weight"), *bias = gd__optional(m, "bias");
@@ -108,7 +108,7 @@ gd_module *gd_group_norm_new(gd_ctx *ctx, int64_t groups, int64_t channels,
     return status ? gd__give_up(m) : m;
 }
 
-/* ---- by what was seen of each channel ---- */
+/* ---- by running averages per channel ---- */
 
 static const char *const other_axes[] = {"0", "0", "0", "0, 2", "0, 2, 3"}; /* by the number of axes */
 

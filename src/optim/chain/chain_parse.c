@@ -6,8 +6,8 @@
  *   arg    = [ name "=" ] value
  *   value  = number | string | "true" | "false" | "none" | "[" [number { "," number }] "]" | item
  *
- * Which field an argument is for is known before its value is read, so `[]` and bare words can be judged by what the field
- * takes.  Links are collected flat: brackets and the name `chain` only splice.  A link that is in a chain cannot be moved
+ * The field of an argument is known before its value is read, so the type of the field decides what `[]` and bare words mean.
+ * Links are collected flat: brackets and the name `chain` only splice.  A link that is in a chain cannot be moved
  * into another one, so the chain itself is made last. */
 #include "gradus/chain.h"
 #include "optim/chain/elsewhere.h"
@@ -86,7 +86,7 @@ static gd_link *links_join(gd_ctx *ctx, links *l)
 static gd_status parse_chain(gd_text_scan *s, links *out);
 static gd_status parse_link(gd_text_scan *s, links *out);
 
-/* A parsed argument, which owns its texts and links. */
+/* A parsed argument; owns its texts and links. */
 typedef struct value {
     gd_setting setting;
     gd_schedule schedule; /* that the setting points to, if it has one */
@@ -163,7 +163,7 @@ static gd_status parse_bracket(gd_text_scan *s, const gd_field *field, value *v)
     return status ? status : gd__scan_close(s, ']', open);
 }
 
-/* A word that is a schedule, for a number: a link of that name goes first where the field takes both. */
+/* A word that is a schedule, for a number: a link of that name takes precedence if the field takes both. */
 static bool means_schedule(gd_text_scan *s, const gd_field *field, const char *word)
 {
     if (!(field->kinds & GD_SET_REAL)) return false;
@@ -234,7 +234,7 @@ static gd_status set_value(gd_text_scan *s, call *c, const gd_field *field, valu
     return gd_link_set(c->link, field->name, v->setting);
 }
 
-/* A name that is no setting of the class; it may be a link, which adam(lr=0.1) has elsewhere as a setting. */
+/* A name that is not a setting of the class; it may be a link, which adam(lr=0.1) has elsewhere as a setting. */
 static gd_status unknown_setting(gd_text_scan *s, size_t begin, const gd_link_class *cls, const char *name)
 {
     char where[GD_WHERE_SIZE];
@@ -337,7 +337,7 @@ static gd_status unknown_link(gd_text_scan *s, size_t at, const char *name)
     return gd__scan_fail(s, at, "link '%s' unknown%s", name, gd__suggest_hint(&nearest, hint));
 }
 
-/* The class's own check; what it records gets the place in front. */
+/* The class's own check; its error gets the column in front. */
 static gd_status check_together(gd_text_scan *s, size_t at, const call *c)
 {
     bool clean = gd_error(s->ctx) == GD_OK;
@@ -366,7 +366,7 @@ static gd_status add_expanded(gd_text_scan *s, size_t at, const gd_link *setting
     return status;
 }
 
-/* Behind the link that begins there neither '|' nor an end: `lr 0.1`, `lr = 0.1`, and names such as newton-cg. */
+/* After a link neither '|' nor an end follows: `lr 0.1`, `lr = 0.1`, and names like newton-cg. */
 static gd_status check_behind(gd_text_scan *s, size_t begin)
 {
     char next = gd__scan_peek(s), chain[GD_ELSEWHERE_SIZE];
@@ -384,7 +384,7 @@ static gd_status check_behind(gd_text_scan *s, size_t begin)
         return gd__scan_fail(s, place, "settings stand in parentheses: write %.*s(%.*s)", (int)own, name,
                              (int)given, behind);
     s->at = place;
-    return GD_OK; /* whoever reads on says what it expected */
+    return GD_OK; /* the caller reports what it expected */
 }
 
 static gd_status parse_link(gd_text_scan *s, links *out)

@@ -1,9 +1,9 @@
 /* The text of links; see gradus/chain.h.
  *
  * Settings at their default are left out.  A setting that must be given, and one named like its link (lr of lr), is printed
- * by position as long as everything before it was: clip_norm(1), lr(0.1), multistep([adam | lr(0.1)], 3).  Children of a
- * setting that takes any number of them have no other way than by position, so everything before them goes by position
- * too, defaults included: both(none, 0.5, adam, lr(1)). */
+ * by position as long as everything before it was: clip_norm(1), lr(0.1), multistep([adam | lr(0.1)], 3).  Children of a setting
+ * that takes any number of them can only go by position, so everything before them goes by position too, defaults included: both(none, 0.5,
+ * adam, lr(1)). */
 #include "gradus/chain.h"
 #include "optim/chain/preset.h"
 #include "optim/link/classes.h"
@@ -15,7 +15,7 @@
 
 static void print_link(gd_print *p, const gd_link *link);
 
-/* The links of a chain, chains inside it taken apart.  Returns how many; p NULL: only counts. */
+/* The links of a chain, nested chains flattened.  Returns how many; p NULL: only counts. */
 static int print_items(gd_print *p, const gd_link *chain, int before)
 {
     int count = 0;
@@ -48,7 +48,7 @@ static void print_child(gd_print *p, const gd_link *child)
 typedef struct arguments {
     gd_print *p;
     bool any, by_name;
-    int positions; /* the first so many settings are printed whatever they are, by position */
+    int positions; /* that many first settings are always printed, by position */
 } arguments;
 
 /* "(" or ", ", and the name unless the value goes by position. */

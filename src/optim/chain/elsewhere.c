@@ -1,5 +1,5 @@
-/* Chains for names of other libraries.  Nothing is translated silently: the same name may have different defaults there, so
- * the chain is said, with the learning rate that was written. */
+/* Chains for names of other libraries.  Nothing is translated silently: the same name may have different defaults there, so an
+ * error names the chain, with the given learning rate. */
 #include "optim/chain/elsewhere.h"
 #include "base/text/ascii.h"
 #include "base/text/number.h"

@@ -8,7 +8,7 @@
 #define GD_ELSEWHERE_SIZE 128
 
 /* The chain for the call that a text begins with: "adam | lr(0.1)" for "torch.optim.Adam(lr=0.1) ...".  *length: bytes of
- * the name.  False: no system that we know has it. */
+ * the name.  False: the name is unknown. */
 bool gd__elsewhere(const char *text, size_t *length, char out[GD_ELSEWHERE_SIZE]);
 /* Does the name of an argument stand for a learning rate? */
 bool gd__is_rate(const char *name, size_t length);

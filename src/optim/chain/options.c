@@ -6,7 +6,7 @@
 
 static gd_status set_children(gd_link *link, const gd_link_option *o)
 {
-    /* none, or one whose making failed */
+    /* NULL, or a link whose construction failed */
     gd_status status = o->child_count ? GD_OK : gd_error(link->head.ctx);
     for (int i = 0; i < o->child_count; i++) {
         gd_link *child = o->children ? o->children[i] : o->child;
@@ -29,7 +29,7 @@ static gd_status set_option(gd_link *link, const gd_link_option *o)
     return left_out ? GD_OK : gd_link_set(link, o->field, o->value);
 }
 
-/* Does the link have what it needs, and does it go together? */
+/* Are all required settings given, and are they consistent? */
 static gd_status check_whole(gd_link *link)
 {
     const char *missing = gd__is_chain(link) ? NULL : gd__link_needs(link);

@@ -12,7 +12,7 @@ typedef struct expansion {
     bool any; /* a link was written */
 } expansion;
 
-/* The field of the name that is next; takes it.  -1: the preset names none of its settings. */
+/* Reads the next name and returns its field.  -1: the preset names none of its settings. */
 static int take_field(expansion *e)
 {
     char name[GD_NAME_SIZE];
@@ -46,7 +46,7 @@ static bool is_on(const gd_setting *s)
                                                             : s->kind && s->kind != GD_SET_NONE;
 }
 
-/* `name:` and `!name:` before a link; takes them.  False: it is left out. */
+/* Reads `name:` and `!name:` before a link. False: the link is left out. */
 static bool conditions_hold(expansion *e)
 {
     for (bool hold = true;;) {

@@ -80,7 +80,7 @@ const gd_link_class *gd__find_class(gd_ctx *ctx, const char *name)
     return cls;
 }
 
-/* A class that makes sense and has a name of its own, or is there already. */
+/* Accepts a valid class with a new name, or one that is registered already. */
 static gd_status check_new(gd_ctx *ctx, const gd_link_class *cls)
 {
     gd_status status = gd__class_check(ctx, cls);
@@ -112,7 +112,7 @@ gd_status gd_link_class_register(gd_ctx *ctx, const gd_link_class *cls)
     return ctx ? gd__classes_add(ctx, &cls, 1) : GD_ARGUMENT;
 }
 
-/* ---- does a class make sense? ---- */
+/* ---- validity of a class ---- */
 
 static gd_status bad_class(gd_ctx *ctx, const gd_link_class *cls, const char *why)
 {
@@ -181,7 +181,7 @@ static gd_status check_field(gd_ctx *ctx, const gd_link_class *cls, int index)
     return gd__field_check_of(ctx, NULL, owner, f, &f->fallback);
 }
 
-/* An array without its number would be passed over in silence. */
+/* An array without its length would be ignored silently. */
 static bool miscounted(const void *array, int count, int most)
 {
     return count < 0 || count > most || !array != !count;

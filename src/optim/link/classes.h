@@ -10,7 +10,7 @@
 #include "optim/presets.def"
 #undef LINK
 
-/* Limits that the rest may rely on. */
+/* Limits that other code may rely on. */
 #define GD_MAX_FIELDS 64
 #define GD_MAX_SLOTS  32
 
@@ -20,7 +20,7 @@ const gd_link_class *gd__find_class(gd_ctx *ctx, const char *name);
 const gd_link_class *gd__class_at(gd_ctx *ctx, int index);
 /* Registers some, all or none; the arrays stay the caller's. */
 gd_status gd__classes_add(gd_ctx *ctx, const gd_link_class *const *classes, int count);
-/* Does the class make sense?  ARGUMENT, or VALUE or TYPE for a default that the field itself does not take. */
+/* Checks a class. ARGUMENT, or VALUE or TYPE for a default that its own field does not accept. */
 gd_status gd__class_check(gd_ctx *ctx, const gd_link_class *cls);
 
 #endif

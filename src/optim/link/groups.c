@@ -1,4 +1,4 @@
-/* Groups of parameters: their settings and schedules, and what links make of them. */
+/* Groups of parameters: their settings and schedules, and how they apply to links. */
 #include "optim/link/owner.h"
 #include "optim/text/setting.h"
 
@@ -43,18 +43,18 @@ static bool takes_whole(const gd_link *link, const char *key)
     return false;
 }
 
-/* Who has a setting of that name, and whether the value fits them.  One name may be a number in some, a text or a link in
- * others, which are meant where the value is of their kind. */
+/* Which links have a setting of that name, and whether the value fits. One name may be a number in some links, a text or a link
+ * in others: the kind of the value decides which are meant. */
 typedef struct key_check {
     const char *key;
     const gd_setting *value;
     gd_ctx *ctx;
     int links;
-    const gd_link *child_of; /* one that has a link there, which stays */
+    const gd_link *child_of; /* one whose setting is a link, which stays */
     const gd_link *other;    /* one that accepts a different kind of value */
 } key_check;
 
-/* A child, or nothing but a child; some settings are a number or a child. */
+/* A child, or only a child; some settings are a number or a child. */
 static bool is_child(const gd_link *link, int field)
 {
     const gd_field *f = &link->cls->fields[field];
@@ -115,8 +115,8 @@ gd_status gd__group_check(gd_optimizer *o, const char *key, const gd_setting *va
     return check_all(o, &k);
 }
 
-/* Links whose setting of that name one parameter meets, those with settings of single parameters aside: of chains over parameters
- * of their own it goes through one.  Given: only if it differs from the default. */
+/* Links whose setting of that name applies to one parameter, without those with settings for single parameters: of chains with their own
+ * parameters, it goes through one. Given: only if it differs from the default. */
 static int count_met(const gd_link *link, const char *key, bool given)
 {
     int field = gd__field_index(link->cls, key), all = 0, most = 0;
@@ -145,7 +145,7 @@ static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_sett
 {
     key_check k = {.key = key, .value = value, .ctx = o->ctx};
     gd_status status = check_all(o, &k);
-    /* said once per key */
+    /* reported once per key */
     int met = status || gd__groups_have(o, key) ? 0 : count_met(o->chain, key, false);
     if (met > 1) gd_warn(o->ctx, "group: %d links have a setting '%s'; all of them get it", met, key);
     return status;
@@ -169,7 +169,7 @@ gd_group_setting *gd__group_key(gd_optimizer *o, gd_group *g, const char *key)
     return &g->setting[g->settings++];
 }
 
-/* Every setting of groups, and what is for all: those of group -1. */
+/* Every setting of groups, and those for all groups: group -1. */
 static gd_group_setting *setting_at(gd_optimizer *o, int group, int i)
 {
     gd_group *g = group < 0 ? &o->grouping.all : &o->grouping.list[group];
@@ -199,7 +199,7 @@ void gd__groups_look_again(gd_optimizer *o)
     gd__optimizer_changed(o, true);
 }
 
-/* Puts a value, and what it owns, in place of what was there. */
+/* Replaces the old value, and frees its memory. */
 static void put_group_setting(gd_optimizer *o, gd_group_setting *s, gd_setting value)
 {
     bool number = value.kind == GD_SET_REAL && s->value.kind == GD_SET_REAL && !s->shapes;
@@ -234,7 +234,7 @@ static gd_group *group_at(gd_optimizer *o, int group)
     return group < 0 ? &o->grouping.all : &o->grouping.list[group];
 }
 
-/* True if it was there. */
+/* True if it existed. */
 static bool drop_key(gd_optimizer *o, gd_group *g, const char *key)
 {
     gd_group_setting *s = find_key(g, key);
@@ -286,7 +286,7 @@ gd_status gd_optimizer_schedule(gd_optimizer *o, int group, const char *key, con
     return status ? status : set_key(o, group_at(o, group), key, &now);
 }
 
-/* The settings of a group under way to another list, or nothing. */
+/* Moves the settings of a group to another list, or moves nothing. */
 static gd_status copy_group(gd_optimizer *o, const gd_group *from, gd_group *to)
 {
     for (int i = 0; i < from->settings; i++) {
@@ -468,11 +468,11 @@ typedef struct regrouping {
     const char *glob;
     gd_status (*say)(void *user, gd_group *group); /* puts it into a group */
     void *user;
-    bool first_stays; /* the first group, where parameters join, is split even when all of them match */
-    gd_group *made;   /* a copy of each group that has members which match, with what is said */
+    bool first_stays; /* the first group, which new parameters join, is split even if all of them match */
+    gd_group *made;   /* copies each group with matching members, with the new settings */
 } regrouping;
 
-/* Does the copy take the group's place?  Else those that match leave it for the copy. */
+/* Does the copy replace the group? Else the matching members move to the copy. */
 static bool takes_place(const regrouping *r, int group)
 {
     return (group || !r->first_stays) && members(r->o, group, r->glob) == members(r->o, group, NULL);
@@ -597,7 +597,7 @@ gd_status gd_optimizer_schedule_matching(gd_optimizer *o, const char *glob, cons
     return status ? status : regroup(&r);
 }
 
-/* ---- taking settings back ---- */
+/* ---- removing settings ---- */
 
 static gd_status no_such_key(gd_optimizer *o, int group, const char *what, const char *key)
 {

@@ -1,10 +1,10 @@
-/* Settings in force: the one place where the levels of a setting meet.
+/* Settings in force: the one place that combines the levels of a setting.
  *
  *     link-local  >  the parameter's group  >  all groups  >  the link's own (chain text or default)
  *
  * A schedule writes the number of the step into its group before the links run, so readers do not see the schedule.  Links
  * that are rules have a setting per parameter.  The others mostly have one for the whole step: they read that of the first
- * parameter, and parameters that disagree are refused by name, before the step has changed anything where the class says
+ * parameter, and differing parameters are an error that names them: before the step has changed anything if the class declares
  * how it reads, else when it reads. */
 #include "optim/link/owner.h"
 #include "optim/text/setting.h"
@@ -42,7 +42,7 @@ static const gd_setting *for_parameter(const gd_link *link, int field, const gd_
 
 /* ---- one value for the whole step ---- */
 
-/* Does a parameter come to a link, or does a link above it pass the parameter to a different child? */
+/* Does a link get a parameter, or does a link above it pass the parameter to a different child? */
 static bool comes_to(const gd_link *tree, const gd_link *link, const gd_tensor *param, bool *there)
 {
     bool comes = *there = tree == link;
@@ -52,7 +52,7 @@ static bool comes_to(const gd_link *tree, const gd_link *link, const gd_tensor *
     return comes;
 }
 
-/* The next parameter from i on that comes to the link; the number of parameters where there is none. */
+/* The next parameter from i on that the link gets; the number of parameters if there is none. */
 static int next_param(const gd_link *link, int i)
 {
     const gd_optimizer *o = link->optimizer;
@@ -69,7 +69,7 @@ static bool disagree(const gd_link *link, int field, int *a, int *b)
     if (*a == o->count) return false;
     const gd_setting *first = for_parameter(link, field, o->param[*a].tensor);
     for (int i = *a + 1; i < o->count; i++) {
-        /* without settings of single parameters, one of a group speaks for it */
+        /* without settings for single parameters, one parameter represents its group */
         if (!link->locals && o->param[i].group == o->param[*a].group) continue;
         const gd_setting *other = for_parameter(link, field, o->param[i].tensor);
         if (gd__setting_equal(first, other) || next_param(link, i) != i) continue;

@@ -1,4 +1,4 @@
-/* Link instances: settings and children.  What they remember is in link_state.c. */
+/* Link instances: settings and children.  Their state is in link_state.c. */
 #include "optim/link/classes.h"
 #include "optim/link/link_internal.h"
 #include "optim/link/owner.h"
@@ -22,7 +22,7 @@ const char *gd_spread_name(gd_spread spread)
     return spread > 0 && spread <= GD_SPREAD_WHOLE ? names[spread] : names[0];
 }
 
-/* Most names that are looked for are there, and differ in their first letter or in their second from those that are not. */
+/* Most lookups succeed, and most names differ in the first or second letter. */
 static inline bool same_name(const char *a, const char *b)
 {
     return a == b || (a[0] == b[0] && a[0] && a[1] == b[1] && !strcmp(a, b));
@@ -120,7 +120,7 @@ gd_link *gd_link_retain(gd_link *link)
     return link;
 }
 
-/* The reference of a link in a chain is the chain's: giving a link twice must not take it away. */
+/* A chain owns the reference of its links: adding a link twice must not release it. */
 void gd_link_release(gd_link *link)
 {
     if (link && (!link->owned || link->head.retained)) gd__user_release(link);
@@ -181,7 +181,7 @@ static void drop_children(gd_link *link, int field)
     link->children = kept;
 }
 
-/* A number among any number of children is a child that gives it. */
+/* A number among a list of children becomes a child that returns it. */
 static gd_status add_number(gd_link *link, const gd_field *field, const gd_setting *value)
 {
     gd_status status = gd__field_check(link->head.ctx, "", link->cls, field, value);

@@ -6,7 +6,7 @@
 gd_global *gd__global_find(const gd_link *link, const char *name)
 {
     if (!name) return NULL;
-    /* the same address mostly has the same text */
+    /* the same address usually has the same text */
     for (int i = 0; i < link->globals; i++)
         if (link->global[i]->asked == name && !strcmp(link->global[i]->name, name)) return link->global[i];
     for (int i = 0; i < link->globals; i++) {
@@ -18,7 +18,7 @@ gd_global *gd__global_find(const gd_link *link, const char *name)
     return NULL;
 }
 
-/* Each in a block of its own: addresses are given out. */
+/* Each in its own block, because callers hold addresses. */
 static gd_global *add_global(gd_link *link, const char *name)
 {
     gd_ctx *ctx = link->head.ctx;

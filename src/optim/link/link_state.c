@@ -62,7 +62,7 @@ gd_entry *gd__entry(gd_link *link, gd_tensor *param)
     if (!e) return NULL;
     gd__map_put(&link->table, param, link->entries);
     link->entry[link->entries++] = e;
-    e->missed = gd__is_rule(link) && !link->unlisted ? link->step : 0; /* only rules count for each */
+    e->missed = gd__is_rule(link) && !link->unlisted ? link->step : 0; /* only rules count per parameter */
     link->uneven = link->uneven || e->missed;
     return e;
 }
@@ -165,7 +165,7 @@ void gd__entries_free(gd_link *link)
 
 /* ---- slots ---- */
 
-#define FEWEST_CODED 4096 /* elements: what smaller parameters would save is not worth their digits */
+#define FEWEST_CODED 4096 /* elements: smaller parameters would lose precision and save little */
 
 /* The link's own setting; "": none. */
 static const char *form_for(const gd_link *link, const gd_tensor *key)
@@ -196,7 +196,7 @@ gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param, c
 {
     if (link->cls->slots[slot].flags & GD_SLOT_EXACT) return param->dtype;
     gd_dtype chosen = gd__state_chosen(link, key);
-    /* blocks of codes are of neighbours in memory: a file of them would be read in another order */
+    /* blocks of codes are of neighbours in memory: a file of them would be read in a different order */
     bool wide = param->numel < FEWEST_CODED || link->cls->slots[slot].flags & GD_SLOT_WIDE ||
                 !gd__contiguous(param);
     if (chosen == GD_U8 && wide) chosen = GD_F32;
@@ -347,8 +347,8 @@ static bool has_axes_of(const gd_tensor *t, const gd_tensor *param)
 
 static bool keeps_own(const gd_link *link) { return link->optimizer && link->optimizer->shared.own_elements; }
 
-/* A value for a slot as it stands in the parameter's place: what has its axes, or must have them, meets it by name and label.
- * The link checks state of a different form. */
+/* A value for a slot in the order of the parameter: tensors with its axes are matched by name and label. The link checks state of a
+ * different shape. */
 static gd_tensor *fit_slot(const gd_link *link, gd_tensor *param, gd_tensor *value)
 {
     bool must = gd__is_rule(link);
@@ -398,7 +398,8 @@ gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name,
     gd_entry *e = slot < 0 ? NULL : gd__entry(link, param);
     if (!is_here(link, e)) return NULL;
     if (!e->slot[slot] || e->fresh[slot]) {
-        if (gd_error(link->head.ctx)) return NULL; /* what init was to have may be missing for that reason */
+        if (gd_error(link->head.ctx))
+            return NULL; /* the input of init may be missing because of that error */
         gd_tensor *t = first_value(link, param, &init);
         if (!t) return NULL;
         gd__entry_put(link, e, slot, t, false);
@@ -462,7 +463,7 @@ gd_rng *gd__link_rng(gd_link *link)
     return &link->rng;
 }
 
-/* Number of a link among those of a tree, parents first; what is left of it where the link is not there. */
+/* Number of a link among those of a tree, parents first; the remaining count if the link is not found. */
 static bool find_number(const gd_link *tree, const gd_link *link, uint64_t *number)
 {
     bool found = tree == link;
@@ -489,15 +490,15 @@ double gd__link_key(gd_link *link, const gd_tensor *param, int position)
 gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like)
 {
     if (!link || !like) return gd__none(gd__null(gd_link_ctx(link), "link: random numbers like NULL"));
-    if (link->optimizer && link->optimizer->shared.alone) /* others would not draw as many */
+    if (link->optimizer && link->optimizer->shared.alone) /* other ranks would not draw as many */
         return gd__refuse(link->head.ctx, GD_STATE, "%s: spreads by tensors, and draws", link->cls->name);
-    if (keeps_own(link)) /* or not the same for an element */
+    if (keeps_own(link)) /* or not the same numbers for an element */
         return gd__refuse(link->head.ctx, GD_STATE, "%s: spreads as a vector, and draws", link->cls->name);
     return gd__random(like->storage->device, gd__link_rng(link), link->cls->name, kind, like->dtype,
                       like->ndim, like->size);
 }
 
-/* One of a list: uniform numbers are in [0, 1), and names are the likeness's. */
+/* One of a list: uniform numbers are in [0, 1), and names are those of the model tensor. */
 static gd_tensor *drawn_like(gd_link *link, gd_random_kind kind, gd_tensor *like)
 {
     gd_tensor *z = gd_link_random(link, kind, like);
@@ -542,7 +543,7 @@ gd_status gd_link_random_list(gd_link *link, const char *distribution, gd_tensor
     return status ? status : gd_error(ctx);
 }
 
-/* Memory that dies with the innermost scope. */
+/* Memory of the innermost scope. */
 typedef struct scratch {
     gd_object head;
     size_t bytes;
@@ -582,7 +583,7 @@ gd_tensor **gd_link_scratch(gd_link *link, int count)
 /* The dtype in which vectors of parameters of a dtype are computed. */
 static gd_dtype wide(gd_dtype dtype) { return dtype == GD_F64 ? GD_F64 : GD_F32; }
 
-/* The dtype of a slot after its parameter was cast: what it would be had it been made now.  State that a link keeps in a
+/* The dtype of a slot after its parameter was cast: as if it were created now.  State that a link keeps in a
  * dtype of its own choice stays. */
 static gd_dtype slot_dtype_after(const gd_link *link, const gd_entry *e, int slot)
 {
@@ -624,7 +625,7 @@ static bool some_param_is_on(const gd_optimizer *o, const gd_device *device)
     return false;
 }
 
-/* A vector of all parameters, or rows of such.  Other state of a link (a table of products in f64, say) has its own dtype. */
+/* A vector of all parameters, or a matrix of such rows.  Other state of a link (a table of products in f64, say) has its own dtype. */
 static bool is_of_vectors(const gd_optimizer *o, const gd_tensor *t)
 {
     int64_t total = 0;
@@ -634,7 +635,7 @@ static bool is_of_vectors(const gd_optimizer *o, const gd_tensor *t)
     return as_long && t->dtype == o->vectors;
 }
 
-/* State of all parameters together goes where they are. */
+/* Moves link-wide state to the device of the parameters. */
 static gd_status globals_follow(gd_optimizer *o, gd_link *link)
 {
     for (int i = 0; i < link->globals && o->count; i++) {
@@ -680,7 +681,7 @@ static void forget_slots(gd_link *link, unsigned flags)
                 gd__entry_put(link, link->entry[i], k, NULL, false);
 }
 
-/* Settings of single parameters are no state: they stay. */
+/* Settings for single parameters are not state: they stay. */
 void gd_link_reset(gd_link *link)
 {
     if (!link) return;

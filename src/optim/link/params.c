@@ -137,7 +137,7 @@ gd_status gd_optimizer_remove(gd_optimizer *o, const char *name)
     while (i < o->count && strcmp(o->param[i].name, name)) i++;
     if (i == o->count) return gd_fail(o->ctx, GD_ATTRIBUTE, "optimizer: there is no parameter '%.80s'", name);
     gd_tensor *t = o->param[i].tensor;
-    if (o->shared.call) o->shared.call->forget(o); /* what is under way knows parameters by their numbers */
+    if (o->shared.call) o->shared.call->forget(o); /* running code refers to parameters by index */
     gd__entries_drop(o->chain, t);
     gd__param_drop(&o->param[i]);
     gd__strfree(o->ctx, o->param[i].name);

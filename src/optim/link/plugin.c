@@ -1,6 +1,6 @@
 /* Plugins: shared libraries with link classes; see gradus/link/plugin.h.
  *
- * A file is checked completely before a class of it is registered: a context has all of a plugin or nothing.  The version
+ * A file is checked completely before a class of it is registered: a context gets all classes of a plugin or none.  The version
  * is read first, since the layout of the rest depends on it. */
 #include "gradus/link/plugin.h"
 #include "base/system.h"
@@ -44,7 +44,7 @@ static void *open_library(gd_ctx *ctx, const char *path)
     (void)fclose(f);
     if (!whole)
         return gd__refuse(ctx, GD_FORMAT, "plugin %.200s: it is no shared library, or not all of one", path);
-    /* without a '/' the loader would look everywhere but here */
+    /* without a '/' the loader would not search the current folder */
     if (snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path) >= (int)sizeof file)
         return gd__refuse(ctx, GD_IO, "plugin %.60s...: the path is too long", path);
     void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
@@ -54,7 +54,7 @@ static void *open_library(gd_ctx *ctx, const char *path)
                       why ? why : "unknown reason");
 }
 
-/* "0.1" of "0.1.7", and of "1.4.2" only "1": what must be equal. */
+/* "0.1" of "0.1.7", and of "1.4.2" only "1": the prefix that must be equal. */
 static bool same_interface(const char *a, const char *b)
 {
     size_t length = strcspn(b, ".");

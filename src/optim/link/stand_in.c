@@ -1,6 +1,6 @@
-/* Stand-ins: tensors of a link's own that its children step over in place of parameters.
+/* Stand-ins: tensors of a link that its children step over instead of parameters.
  *
- * Children take them for parameters: what they keep is keyed by them.  They belong to the link, which knows what each stands
+ * Children treat them as parameters: their state is keyed by them.  They belong to the link, which knows what each stands
  * in for: settings in force are those of the parameter, and state is saved under the parameter's and the link's name. */
 #include "optim/link/owner.h"
 
@@ -14,7 +14,7 @@ static void free_tensors(gd_ctx *ctx, gd_tensor **tensor, int count)
     gd__free(ctx, tensor, (size_t)count * sizeof *tensor);
 }
 
-/* The table anew, which has room. */
+/* The table again, which has room. */
 static void number_all(gd_link *link)
 {
     gd__map_clear(&link->standing);

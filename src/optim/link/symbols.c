@@ -13,7 +13,7 @@ static const struct row {
     const char *name;
     const char *of; /* families and links, with a blank before and behind each; NULL: all */
     const char *meaning;
-    bool assigned; /* also where the formula says how it changes: what it begins with is worth a word */
+    bool assigned; /* also if the formula defines its change: its initial value is explained */
 } rows[] = {
     {"u", " orthogonalize laplacian_smoothing basin_hopping multi_start ", "the update that comes in", true},
     {"u", NULL, "the update that comes in", false},
@@ -120,7 +120,7 @@ static const char *find(const char *text, const char *name)
     return NULL;
 }
 
-/* Does the formula say what it is: "v = ", "v_0 = ", "m += ", "Y <- "? */
+/* Does the formula define it: "v = ", "v_0 = ", "m += ", "Y <- "? */
 static bool is_assigned(const char *formula, const char *name)
 {
     for (const char *s = formula; (s = find(s, name)); s++) {

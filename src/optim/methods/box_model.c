@@ -16,11 +16,11 @@
 
 typedef struct model {
     gd_linop *h;
-    gd_tensor *b, *low, *high; /* low, high: NULL where there are none */
+    gd_tensor *b, *low, *high; /* low, high: NULL if there are none */
     double radius;
 } model;
 
-/* A point with its product, and what the model has there: -b d + d H d / 2. */
+/* A point with its product and the value of the model: -b d + d H d / 2. */
 typedef struct place {
     gd_tensor *d, *hd;
     double value;
@@ -52,7 +52,7 @@ static bool along_gradient(const model *m, double t, place *at, bool *good)
     return true;
 }
 
-/* The minimum along b where nothing is in its way, or the edge of the ball; then longer as long as that is good, or shorter until it is. */
+/* The unconstrained minimum along b, or the edge of the ball; then longer while that is good, or shorter until it is. */
 static bool cauchy_point(const model *m, place *best)
 {
     place next;
@@ -69,7 +69,7 @@ static bool cauchy_point(const model *m, place *best)
         bool was = good;
         t *= factor;
         if (!along_gradient(m, t, &next, &good)) return false;
-        /* longer ones end where nothing changes any more: all is at its bound */
+        /* longer steps change nothing any more: all elements are at their bounds */
         if (factor > 1 && (!good || next.value >= best->value)) return true;
         *best = next;
         if (!was && good) return true;
@@ -98,7 +98,7 @@ static double to_ball(gd_tensor *x, gd_tensor *p, double radius)
     return xp > 0 ? room / (xp + root) : (root - xp) / pp;
 }
 
-/* Conjugate gradients for the movable elements from d on, in the ball.  w: the way, new; *edge: it ends at the ball, or nowhere at all. */
+/* Conjugate gradients for the movable elements from d on, in the ball.  w: the step, new; *edge: it ends at the ball, or is unbounded. */
 static gd_tensor *way_within(const model *m, const place *at, gd_tensor *mask, gd_tensor *down,
                              double tolerance, int64_t *left, bool *edge)
 {
@@ -113,7 +113,8 @@ static gd_tensor *way_within(const model *m, const place *at, gd_tensor *mask, g
                most = to_ball(gd_add(at->d, w), p, m->radius);
         *edge = !(curvature > 0) || alpha >= most;
         --*left;
-        if (*edge && isinf(most)) return gd_vector_sum(w, rr > 0 ? 1 / sqrt(rr) : 0, p); /* there is no end */
+        if (*edge && isinf(most))
+            return gd_vector_sum(w, rr > 0 ? 1 / sqrt(rr) : 0, p); /* the model is unbounded */
         w = gd_vector_sum(w, *edge ? most : alpha, p);
         r = gd_vector_sum(r, -alpha, hp);
         double next = r ? gd_vector_dot(r, r) : NAN;
@@ -123,7 +124,7 @@ static gd_tensor *way_within(const model *m, const place *at, gd_tensor *mask, g
     return w;
 }
 
-/* P(d + beta w), beta halved until the model falls enough.  *met: a bound was in the way; *moved: it fell. */
+/* P(d + beta w), beta halved until the model falls enough.  *met: a bound was reached; *moved: the model fell. */
 static bool projected_search(const model *m, place *at, gd_tensor *w, gd_tensor *down, bool *met, bool *moved)
 {
     double beta = 1;
@@ -143,7 +144,7 @@ static bool projected_search(const model *m, place *at, gd_tensor *w, gd_tensor 
 static bool descend(const model *m, place *at, double tolerance, int64_t left)
 {
     bool edge = false, met = true, moved = true;
-    /* at the edge of the ball with no bound in the way there is nothing left to do; elsewhere bounds may let go of elements */
+    /* at the edge of the ball with no bound reached this is the end; otherwise elements may leave their bounds */
     while (left > 0 && moved && (met || !edge)) {
         gd_tensor *down = gd_sub(m->b, at->hd), *mask = down ? movable(m, at->d, down) : NULL;
         down = mask ? gd_mul(down, mask) : NULL;
@@ -155,7 +156,7 @@ static bool descend(const model *m, place *at, double tolerance, int64_t left)
     return !gd_error(gd_tensor_ctx(m->b));
 }
 
-/* ---- what others call ---- */
+/* ---- public functions ---- */
 
 gd_tensor *gd_projected_cg(gd_linop *h, gd_tensor *b, gd_tensor *low, gd_tensor *high, double radius,
                            double tolerance, int64_t most, gd_tensor **hd)

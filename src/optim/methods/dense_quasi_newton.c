@@ -24,7 +24,7 @@ static int64_t extent_of(const gd_dense *d) { return method_of(d)->diagonal ? d-
 
 #define ROWS 32 /* of a task */
 
-/* Matrix and vectors are the link's own: on the CPU contiguous and of one dtype, whatever the parameters are. */
+/* Matrix and vectors are the link's own: on the CPU, contiguous and of one dtype, whatever the device and dtype of the parameters. */
 static bool plain(const gd_dense *d) { return layout_of(d)->loops != NULL; }
 
 static void *row_of(const gd_dense *d, int64_t row)
@@ -142,7 +142,7 @@ gd_status gd_dense_rank_two(gd_dense *d, gd_tensor *x, gd_tensor *z, double a, d
 {
     if (!d || !d->matrix || !x || !z) return refused(x, z);
     double w = d->weight;
-    /* a product that failed is no coefficient */
+    /* a failed product is not used as a coefficient */
     if (gd_error(layout_of(d)->ctx)) return gd_error(layout_of(d)->ctx);
     d->taken = true;
     if (plain(d)) {
@@ -266,7 +266,7 @@ static double first_scale(const gd_dense *d)
     return d->inverse ? 1 / hessian : hessian;
 }
 
-/* What it becomes with it: y y / s y as Hessian (Nocedal & Wright 2006, 6.20). */
+/* The matrix with the first pair: y y / s y as Hessian (Nocedal & Wright 2006, 6.20). */
 static double pair_scale(gd_dense *d)
 {
     double yy = gd_dense_dot(d, d->y, d->y);
@@ -284,7 +284,7 @@ static gd_tensor *make_matrix(gd_dense *d, const char *slot)
     return status ? NULL : gd_link_state(d->link, d->key, slot);
 }
 
-/* The tensor of a slot; *anew: it was just made. */
+/* The tensor of a slot; *again: it was just made. */
 static gd_tensor *matrix_in(gd_dense *d, const char *slot, bool *anew)
 {
     gd_tensor *m = gd_link_has_state(d->link, d->key, slot) ? gd_link_state(d->link, d->key, slot) : NULL;
@@ -333,7 +333,7 @@ static void dense_close(inside *in)
     gd__layout_free(&in->layout);
 }
 
-/* x becomes the change since `slot` was written, and the slot what x was; *first when there was none. */
+/* x becomes the change since `slot` was written, and the slot the old x; *first if there was none. */
 static gd_status difference(gd_dense *d, const char *slot, gd_tensor *const *list, gd_tensor **out,
                             bool *first)
 {
@@ -357,7 +357,7 @@ static gd_status difference(gd_dense *d, const char *slot, gd_tensor *const *lis
 
 /* ---- update ---- */
 
-/* A method with a restart of its own counts steps between them, the others all. */
+/* A method with its own restarts counts steps since the last one, others all steps. */
 static bool restarts(const gd_dense *d)
 {
     const gd_setting *s = gd_link_get(d->link, "restart_interval", NULL);
@@ -397,7 +397,7 @@ static gd_status take_pair(gd_dense *d)
     gd_status status = *pairs == 0 ? set_identity(d, pair_scale(d)) : GD_OK;
     if (!status && !(d->z = gd__layout_tensor(layout_of(d), 1, &d->n))) status = gd_error(layout_of(d)->ctx);
     if (!status) status = asked(d, method->pair);
-    /* a first pair that was left out gives no scale either, unless it could have */
+    /* a first pair that was left out gives no scale, unless its product is usable */
     if (d->taken || d->sy > 0 || *pairs > 0) *pairs += 1;
     return status;
 }
@@ -464,14 +464,14 @@ gd_status gd_dense_update(gd_link *link, gd_var *var, const gd_dense_method *met
 
 /* ---- apply ---- */
 
-/* u / b; an element that b has none of stays. */
+/* u / b; an element with b = 0 stays. */
 static gd_tensor *divided(gd_tensor *u, gd_tensor *b)
 {
     gd_tensor *none = gd_eq(b, gd_zeros_like(b));
     return gd_div(u, gd_where(none, gd_ones_like(b), b));
 }
 
-/* A^-1 u, or u itself where there is none. */
+/* A^-1 u, or u itself if there is none. */
 static gd_tensor *solved(gd_dense *d, gd_tensor *matrix, gd_tensor *u)
 {
     if (method_of(d)->diagonal) return divided(u, matrix);

@@ -18,7 +18,7 @@ static gd_status estimated(void *user, gd_var *var, bool backward, gd_tensor **l
     *loss = NULL;
     asked->exact = false;
     gd_status status = backward ? c->estimate(c->link, var, loss, grads) : GD_OK;
-    asked->estimated |= backward && !asked->exact; /* an estimate may be made of exact slopes */
+    asked->estimated |= backward && !asked->exact; /* an estimate may use exact slopes */
     asked->exact |= exact;
     return status || *loss ? status : gd_var_inner_evaluate(var, loss, NULL);
 }
@@ -38,7 +38,7 @@ gd_status gd_estimate_step(gd_link *link, gd_var *var, gd_estimate_fn fn)
     if (!link || !var || !fn)
         return gd__null(link ? gd_link_ctx(link) : gd_var_ctx(var), "estimate: no link, step or function");
     if (gd_link_is(link, "target", "closure")) return wrap(link, var, fn);
-    /* once, here: through a wrapped closure that is taken off again */
+    /* once, here: through a wrapped closure that is removed again */
     int count = gd_var_count(var);
     gd_closure *below = var->closure;
     gd_tensor *loss = NULL, **grads = gd_link_scratch(link, count);

@@ -1,4 +1,4 @@
-/* Random directions that are never stored, derivatives along them, and what links make of these. */
+/* Random directions that are never stored, derivatives along them, and estimates from them. */
 #include "gradus/link/estimate.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
@@ -34,7 +34,7 @@ typedef struct walk {
     bool sphere;
     double factor;   /* of the numbers of the generator */
     gd_origin start; /* not kept: moves in place */
-    double here;     /* where they are, in place */
+    double here;     /* device of the parameters, in place */
     gd_status (*value)(gd_var *var, double *value);
 } walk;
 
@@ -138,7 +138,7 @@ static bool on_host(const walk *w, gd_tensor *const *list)
     return true;
 }
 
-/* A parameter of any dtype, without memory of its size: in f64, then rounded once. */
+/* A parameter of any dtype, without memory of its size: computed in f64, then rounded once. */
 static void add_items(const add_job *j, int i)
 {
     gd_tensor *to = j->to[i];
@@ -181,7 +181,7 @@ static bool is_whole(const add_job *j, int i)
     return !gd__contiguous(j->to[i]) || !gd__contiguous(j->from[i]);
 }
 
-/* A piece of a parameter elsewhere, or all of one, by operators: in the wider dtype, then rounded once. */
+/* A piece of a parameter on another device, or all of it, by operators: computed in the wider dtype, then rounded once. */
 static gd_status add_piece(const add_job *j, int i, int64_t begin, double sign)
 {
     gd_ctx *ctx = j->w->layout.ctx;
@@ -197,7 +197,7 @@ static gd_status add_piece(const add_job *j, int i, int64_t begin, double sign)
     return status;
 }
 
-/* All pieces, or none where they are changed in place. */
+/* All pieces, or none if they are changed in place. */
 static gd_status add_there(const add_job *j, int i, double sign)
 {
     gd_status status = GD_OK;
@@ -210,7 +210,7 @@ static gd_status add_there(const add_job *j, int i, double sign)
     return status;
 }
 
-/* to = from + c z: for all parameters or, where from is to, for none. */
+/* to = from + c z: for all parameters or, if from is to and it fails, for none. */
 static gd_status add(const walk *w, gd_tensor *const *to, gd_tensor *const *from, double c,
                      const double *each)
 {

@@ -79,7 +79,7 @@ gd_tensor *gd_link_hessian_matrix(gd_link *link, gd_var *var, double h)
     return matrix;
 }
 
-/* H - H_A^T H_AA^-1 H_A for the rows A of held elements; H over the free ones alone where H_AA is singular. */
+/* H - H_A^T H_AA^-1 H_A for the rows A of held elements; H over the free ones alone if H_AA is singular. */
 static gd_tensor *inverse_of_free(gd_tensor *h, gd_tensor *mask)
 {
     gd_ctx *ctx = gd_tensor_ctx(h);
@@ -125,7 +125,7 @@ gd_tensor *gd_hessian_free(gd_tensor *h, gd_tensor *mask, bool inverse)
 static gd_tensor *largest(gd_tensor *size, int64_t most)
 {
     gd_tensor *rank = gd_gt(gd_unsqueeze(size, 0, NULL),
-                            gd_unsqueeze(size, 1, NULL)); /* who is larger than whom */
+                            gd_unsqueeze(size, 1, NULL)); /* comparison by size */
     rank = gd_sum(gd_cast(rank, GD_I64), "1", false);
     return rank ? gd_lt(rank, gd_full_like(rank, most > 0 ? (double)most : INT32_MAX)) : NULL;
 }
@@ -184,7 +184,7 @@ static gd_tensor *by_cholesky(gd_tensor *h, gd_tensor *b, double eps)
     return x;
 }
 
-/* The same by LU, for indefinite H; a solution beyond what the size of H and b allow is of a singular H. */
+/* The same by LU, for indefinite H; a solution larger than the norms of H and b allow means that H is singular. */
 static gd_tensor *by_lu(gd_tensor *h, gd_tensor *b, double eps)
 {
     gd_ctx *ctx = gd_tensor_ctx(h);

@@ -4,7 +4,7 @@
  *                                         known whether it will be taken
  *   gram                   [3, most + 1, most + 1] in f64: products of rows s s, s y and y y
  *
- * Everything that follows happens in the small space of these products: an update costs one reading of the history for the
+ * All later work is done in the small space of these products: an update costs one reading of the history for the
  * products with it, and one for the combination.  All of it is state of the link: s_history, y_history, gram, pairs,
  * newest, and a parameter's previous_params and previous_update. */
 #include "optim/methods/history.h"
@@ -21,7 +21,7 @@ typedef struct gd_pair_rules {
     char damping; /* 0: none, 'p' Powell, 'd' double */
 } gd_pair_rules;
 
-/* What one reading of the history gives.  Sums of a span: for each row its products with u (the update), y and s (the new
+/* Results of one pass over the history. Sums of a span: for each row its products with u (the update), y and s (the new
  * pair), then the largest of |s| and |y|. */
 enum { SU, SY, SS, YU, YY, YS, PRODUCTS };
 
@@ -53,7 +53,7 @@ gd_tensor *gd__history_held(gd_history *h, const char *name, const gd_layout *li
     return status ? NULL : t;
 }
 
-/* update: what it is opened for, of which this rank may have what it owns; NULL: to be looked at whole. */
+/* update: the tensors it is opened for, of which this rank may have only its shards; NULL: for inspection, whole. */
 static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, gd_tensor *const *update, bool own,
                               bool uses_ss)
 {
@@ -78,7 +78,7 @@ static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, gd_tens
     h->gram = gd__history_held(h, "gram", &host, 3, (int64_t[]){3, h->rows, h->rows}, &made);
     h->s_dots = gd_link_memory(link, room_bytes(h)); /* zeros */
     if (!h->s || !h->y || !h->gram || !h->s_dots) return gd_error(ctx);
-    /* room for the counts now: they must not be kept apart later */
+    /* memory for the counts now: they must be in the same block later */
     h->kept_pairs = gd_link_global(link, "pairs", 0);
     h->kept_newest = gd_link_global(link, "newest", 0);
     if (!h->kept_pairs || !h->kept_newest) return gd_error(ctx);
@@ -90,7 +90,7 @@ static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, gd_tens
     h->yy = h->sy + h->rows * h->rows;
     h->pairs = (int)*h->kept_pairs;
     h->newest = (int)*h->kept_newest;
-    /* a checkpoint is data: whatever it holds stays inside the ring */
+    /* a checkpoint is untrusted data: indices are kept inside the ring */
     if (h->pairs < 0 || h->pairs > most || h->newest < 0 || h->newest > most) h->pairs = h->newest = 0;
     return GD_OK;
 }
@@ -111,16 +111,16 @@ static void history_close(gd_history *h) { gd__layout_free(&h->layout); }
 typedef struct dots_job {
     gd_history *h;
     gd_tensor *const *update, *const *before_p, *const *before_u;
-    bool pair, dots; /* a new pair is looked at; products with the update are wanted */
+    bool pair, dots; /* a new pair is considered; products with the update are wanted */
     bool made;       /* the new pair is already in its row */
     int fresh;       /* its row */
-    int oldest;      /* the first of the other pairs: 1 for a pair that would go when the new one is taken */
+    int oldest; /* the first of the other pairs: 1 if the oldest pair goes when the new one is accepted */
     double *partial; /* [spans][rows * PRODUCTS + 2] */
 } dots_job;
 
 #define LONG_BYTES ((size_t)1 << 25)
 
-/* Vectors too long to be found in a cache later. */
+/* Vectors too long to stay in a cache. */
 static bool is_long(const gd_layout *l) { return (size_t)l->total * l->item > LONG_BYTES; }
 
 /* A piece of the vector: the update and the new pair stay in cache while the rows of the others are read. */
@@ -147,7 +147,7 @@ static void add_row(const piece_job *w, some_rows *some, int row)
     some->row[some->count++] = row;
 }
 
-/* Adds the products of some rows with x and y; `of` says which those are for s, and for y it is YU more. */
+/* Adds the products of some rows with x and y; `of` is their offset for s; for y it is YU more. */
 static void add_products(const piece_job *w, const some_rows *some, const void *x, int of_x, const void *y,
                          int of_y)
 {
@@ -188,7 +188,7 @@ static void *update_at(const gd_history *h, gd_tensor *const *list, const gd_spa
     return h->own ? gd__history_own_at(h, list, s) : gd__in_list(&h->layout, list, s);
 }
 
-/* The new pair.  Long vectors: it is made in the room, from where its products are taken, and goes to its rows without
+/* The new pair.  Long vectors: the pair is computed in a buffer, used for its products, and written to its rows without
  * reading them first. */
 static void make_pair(piece_job *w, char room[2][GD_PIECE_BYTES])
 {
@@ -250,7 +250,7 @@ static void span_products(void *arg, const gd_span *span, int64_t index)
     }
 }
 
-/* Of a short vector: nothing is to be joined.  What begins with 0 does not become -0. */
+/* A short vector has one span: nothing is joined. Sums that start at 0 do not become -0. */
 static void products_of_one_span(dots_job *j, double *sum)
 {
     memset(sum, 0, partial_size(j->h) * sizeof *sum);
@@ -388,7 +388,7 @@ static void set_gram(double *m, int rows, int i, int j, double value, bool symme
     if (symmetric) m[j * rows + i] = value;
 }
 
-/* Products of the new row with the others; s_new y_old only where s s is used too. */
+/* Products of the new row with the others; s_new y_old only if s s is used too. */
 static void keep_products(gd_history *h, const dots_job *j, const double *sum)
 {
     for (int k = 0; k <= h->pairs; k++) {
@@ -413,7 +413,7 @@ static bool restarts(const gd_pair_rules *r, double s, double y)
     return (r->ptol_restart && s < r->ptol) || (r->gtol_restart && y < r->gtol);
 }
 
-/* NAN as a limit never refuses; NAN as a value always is refused. */
+/* A limit of NAN accepts everything; a value of NAN is always rejected. */
 static bool takes(const gd_pair_rules *r, double s, double y, double sy)
 {
     if (!isfinite(s) || !isfinite(y) || !isfinite(sy)) return false;
@@ -435,8 +435,8 @@ static gd_status first_time(gd_history *h, gd_tensor *const *update)
     return status;
 }
 
-/* Damping: a pair with too little curvature is bent towards the scaled identity that the history starts from, sigma I
- * (1 without pairs).  Powell (1978), with that matrix as Wang, Ma, Goldfarb & Liu (2017) have it:
+/* Damping: a pair with too little curvature is moved towards the initial matrix of the history, sigma I
+ * (1 without pairs).  Powell (1978), with that matrix as in Wang, Ma, Goldfarb & Liu (2017):
  *     s y < 0.2 sigma s s:  y = theta y + (1 - theta) sigma s,  theta = 0.8 sigma s s / (sigma s s - s y)
  * double (Goldfarb, Ren & Bahamou 2020): the same for s against y y / sigma first, then for y. */
 static double bend(double sy, double square) { return sy < 0.2 * square ? 0.8 * square / (square - sy) : 1; }
@@ -578,7 +578,7 @@ gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c,
 {
     gd_ctx *ctx = h->layout.ctx;
     size_t n = (size_t)h->pairs;
-    bool apart = n && cy != cs + n; /* else they are adjacent already */
+    bool apart = n && cy != cs + n; /* otherwise they are already adjacent */
     double *both = apart ? gd__alloc_array(ctx, 2 * n, sizeof *both) : NULL;
     gd_status status = apart && !both ? GD_NOMEM
                        : h->own       ? gd__history_own_new(h, out)
@@ -664,7 +664,7 @@ static inline void in_order(const gd_history *h, const double *ring, int first, 
     for (; i < n; i++) out[i] = ring[first + i - h->rows];
 }
 
-/* The products of the pairs in their order, in room of their own with `more` numbers behind them, which are 0. */
+/* The products of the pairs in their order, in new memory, followed by `more` zeros. */
 static double *pairs_of(const gd_history *h, bool with_dots, size_t more, gd_pairs *p)
 {
     int n = h->pairs;
@@ -685,7 +685,7 @@ static double *pairs_of(const gd_history *h, bool with_dots, size_t more, gd_pai
     return h->uses_ss ? ss + square : ss;
 }
 
-/* The direction of the method, or before there is a pair the update. */
+/* The direction of the method, or the update before the first pair. */
 static gd_status direction(gd_history *h, const gd_limited_memory *m, gd_tensor *const *update,
                            gd_tensor **out)
 {
@@ -697,7 +697,7 @@ static gd_status direction(gd_history *h, const gd_limited_memory *m, gd_tensor 
     return status ? status : gd__history_combine(h, update, c, cs, cs + h->pairs, out);
 }
 
-/* Are there pairs, and have all of them as much curvature as directions inside bounds ask of one? */
+/* Are there pairs, and do all have the curvature that directions inside bounds require? */
 static bool curves(const gd_history *h)
 {
     bool all = h->pairs > 0;
@@ -715,7 +715,7 @@ static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool ap
     gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);
     bool inner = gd_link_child(link, "inner") != NULL, bounded = gd__bounded(var), held = false;
-    /* half a step leaves the update as it is */
+    /* half a step leaves the update unchanged */
     bool own = update && apply && !bounded && gd__history_is_shared(link, var);
     gd_tensor *const *u = own ? gd__var_own_update(var) : gd_var_read_update(var);
     gd_tensor *const *learnt = own ? u : gd__bounds_learnt(var, u);
@@ -726,8 +726,7 @@ static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool ap
     gd_pair_rules rules = pair_rules(link);
     bool dots = false;
     if (!status && update && due(link)) {
-        dots = apply && !inner &&
-               !held; /* where none is held, what is learnt has the numbers of the update */
+        dots = apply && !inner && !held; /* if no element is held, the products with the update serve */
         status = history_update(&h, learnt, &rules, dots);
     }
     if (!status && update) link->step++;

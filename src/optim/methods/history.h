@@ -6,8 +6,8 @@
 #include "gradus/link/quasi_newton.h"
 #include "optim/vector/layout.h"
 
-#define GD_SOME_PAIRS 32      /* looked at together */
-#define GD_FLAT_PAIR  2.3e-16 /* s y / y y up to which directions inside bounds leave a pair out */
+#define GD_SOME_PAIRS 32      /* processed together */
+#define GD_FLAT_PAIR  2.3e-16 /* s y / y y up to which a pair is left out of directions inside bounds */
 
 typedef struct gd_history {
     gd_link *link;
@@ -21,9 +21,9 @@ typedef struct gd_history {
     double *sums;                     /* room for those of one reading */
     bool uses_ss;                     /* products s s, and s y both ways, are kept too */
     gd_optimizer
-        *shared;   /* each rank has its own columns, spans that are others' begin at -1; NULL: all of them */
-    int64_t width; /* columns that are here */
-    bool own;      /* then the update is what this rank owns of it, and so is the direction */
+        *shared;   /* each rank has its own columns, spans of other ranks begin at -1; NULL: all columns */
+    int64_t width; /* columns of this rank */
+    bool own;      /* then update and direction are this rank's shards */
 } gd_history;
 
 /* Row of the k-th pair, the oldest being 0. */
@@ -44,24 +44,24 @@ gd_status gd__history_matrices(gd_history *h, gd_tensor **s, gd_tensor **y);
 gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c, const double *cs,
                               const double *cy, gd_tensor **out);
 
-/* A tensor of the link with these sizes, made (then *made) when it is not there or has others. */
+/* A tensor of the link with these sizes, created (then *made) if it is missing or has different sizes. */
 gd_tensor *gd__history_held(gd_history *h, const char *name, const gd_layout *like, int ndim,
                             const int64_t *size, bool *made);
 
 /* ---- history_share.c ---- */
 
-/* May ranks share the history for the update of a step?  Else every rank has all of it, as where operators run over whole vectors. */
+/* May the history be sharded for the update of a step? If not, every rank has all of it, as when operators run over whole vectors. */
 bool gd__history_is_shared(const gd_link *link, const gd_var *var);
-/* Where a span lies in a list of which this rank has what it owns. */
+/* The position of a span in this rank's shards of a list. */
 void *gd__history_own_at(const gd_history *h, gd_tensor *const *list, const gd_span *span);
-/* New tensors of the current scope for what this rank owns of a list. */
+/* New tensors of the current scope for this rank's shards of a list. */
 gd_status gd__history_own_new(const gd_history *h, gd_tensor **out);
-/* The update, shortened by its 1-norm where scale says so. */
+/* The update, shortened by its 1-norm if scale is set. */
 gd_status gd__history_own_first(const gd_history *h, gd_tensor *const *update, bool scale, gd_tensor **out);
 void gd__history_find_columns(gd_history *h);
 /* gd__history_held for a matrix of all columns, of which this rank keeps its own. */
 gd_tensor *gd__history_columns(gd_history *h, const char *name, bool *made);
-/* State of a parameter that was before, or what this rank owns of it; and what is now, kept as that. */
+/* The previous value of a parameter's state, or this rank's shard of it; the present one is kept in its place. */
 gd_tensor *gd__history_previous(gd_history *h, int i, const char *name);
 gd_status gd__history_keep(gd_history *h, int i, const char *name, const gd_tensor *now, bool own);
 

@@ -83,7 +83,7 @@ static gd_status free_plain(gd_history *h, gd_var *var, gd_tensor *const *update
     return GD_OK;
 }
 
-/* Elsewhere: rows, and the update below them, times the mask, times themselves. */
+/* On other devices: rows, and the update below them, times the mask, times themselves. */
 static gd_status free_by_operators(gd_history *h, gd_var *var, gd_tensor *const *update, double *sum)
 {
     gd_ctx *ctx = h->layout.ctx;
@@ -140,8 +140,8 @@ static gd_status free_pairs(gd_history *h, gd_var *var, gd_tensor *const *update
     return status;
 }
 
-/* Before there is a pair: the gradient, shortened by what the bounds leave of it; between two bounds each it is as long as it
- * is, for they limit it. */
+/* Before the first pair: the gradient, shortened by its projected length; if every element has two bounds it is not shortened,
+ * because they limit it. */
 static gd_status first_within(gd_history *h, gd_var *var, gd_tensor *const *update, gd_tensor **out)
 {
     double sum = var->share->kkt_sum;

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* The run, and what is behind it. */
+/* The run, and its internals. */
 typedef struct inside {
     gd_krylov seen;
     gd_krylov_options o;
@@ -84,7 +84,7 @@ static double to_edge(gd_tensor *x, gd_tensor *p, double radius)
     double room = radius * radius - xx;
     if (!(room > 0) || !(pp > 0)) return 0;
     double root = sqrt(xp * xp + pp * room);
-    /* the form without cancellation */
+    /* the formula without cancellation */
     return xp > 0 ? room / (xp + root) : (root - xp) / pp;
 }
 
@@ -197,7 +197,7 @@ static gd_status minres_step(inside *k, walk *w, lanczos *l)
         l->s = beta / gamma;
         double tau = l->c * l->phi;
         l->phi *= l->s;
-        /* the direction that is walked has a sign */
+        /* the sign of the direction */
         double sign = tau < 0 ? -1 : 1, edge = INFINITY;
         if (d && ad && isfinite(w->radius)) edge = to_edge(w->x, sign < 0 ? gd_neg(d) : d, w->radius);
         w->done = fabs(tau) >= edge || beta == 0;
@@ -258,7 +258,7 @@ gd_status gd_krylov_at(gd_krylov *of, double radius, gd_tensor **x, gd_tensor **
     gd_scope_end(ctx);
     gd__release(w.r);
     gd__release(w.p);
-    /* owned references become the caller's scope's */
+    /* owned references go to the caller's scope */
     *x = status ? NULL : gd__alias(w.x);
     *ax = status ? NULL : gd__alias(w.ax);
     gd__release(w.x);

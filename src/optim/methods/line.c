@@ -16,24 +16,24 @@ static double epsilon(const gd_tensor *t)
     return dtype == GD_F64 ? DBL_EPSILON : dtype == GD_F32 ? FLT_EPSILON : dtype == GD_F16 ? 0x1p-10 : 0x1p-7;
 }
 
-/* The line, and what is behind it. */
+/* The line, and its internals. */
 typedef struct inside {
     gd_line seen;
     gd_layout layout;
     gd_tensor *const *params, *const *update;
     gd_origin start;            /* kept before the first evaluation */
     gd_tensor **grads;          /* room for gradients */
-    gd_trial shortest, longest; /* of those tried; longest: with a value */
-    gd_trial telling;           /* the shortest whose rise above the tangent is no rounding */
+    gd_trial shortest, longest; /* of the trials; longest: with a finite value */
+    gd_trial telling;           /* the shortest whose rise above the tangent exceeds rounding */
 } inside;
 
 #define DOWNHILL 1e-8 /* least cosine between gradient and update */
-#define SHORTER  1e-3 /* of a length that was too long by far, for the next search */
-#define TELLS    64   /* roundings of the value that are none */
+#define SHORTER  1e-3 /* factor for a length that was far too long, for the next search */
+#define TELLS    64   /* changes of so many roundings count as none */
 #define FLOOR    1e-8 /* least eigenvalue, by the largest */
-#define AGAIN    20   /* times that a link is asked for an update inside bounds */
+#define AGAIN    20   /* how often a link is asked for an update inside bounds */
 
-/* |H|^-1 g by the matrix of the last link that has one; *made is false where there is none. */
+/* |H|^-1 g by the matrix of the last link that has one; *made is false if there is none. */
 static gd_status by_curvature(inside *line, bool *made)
 {
     gd_var *var = line->seen.var;
@@ -67,7 +67,7 @@ static bool goes_down(const gd_var *var, const gd_within *w)
     return w->slope > DOWNHILL * w->length * sqrt(var->share->kkt_square);
 }
 
-/* The link that made the update is asked again, with those held that it pushed outwards. */
+/* Asks the link that made the update again, with the elements held that it pushed outwards. */
 static gd_status ask_again(gd_var *var)
 {
     gd_link *link = var->curved;
@@ -77,8 +77,8 @@ static gd_status ask_again(gd_var *var)
     return status;
 }
 
-/* Down the gradient: a multiple of it, as long as the update was or as the last search suggests, or a 1-norm of at most 1 where
- * these say nothing. */
+/* Down the gradient: a multiple of it, as long as the update or as the last search suggests, or with a 1-norm of at most 1 if neither
+ * is usable. */
 static gd_status down_the_gradient(inside *line, double length, gd_tensor **out, gd_within *w)
 {
     gd_var *var = line->seen.var;
@@ -94,7 +94,7 @@ static gd_status down_the_gradient(inside *line, double length, gd_tensor **out,
     if (!isfinite(t) || t <= 0) t = share->kkt_sum > 1 ? 1 / share->kkt_sum : 1;
     gd_tensor **scaled = out + line->layout.count;
     if (!status) status = gd__list_scaled(&line->layout, var->grad, t, scaled);
-    var->sides = 0; /* only those are held that the gradient holds */
+    var->sides = 0; /* only elements that the gradient holds are held */
     return status ? status : gd__bounds_within(var, scaled, true, out, w);
 }
 
@@ -109,7 +109,7 @@ static gd_status up_to_a_bound(inside *line, gd_tensor *const *u, gd_tensor **ou
     return status ? status : gd__list_scaled(&line->layout, whole, part, out);
 }
 
-/* With the sizes of the eigenvalues of the free block, where there is one. */
+/* With the sizes of the eigenvalues of the free block, if there is one. */
 static gd_status by_free_curvature(inside *line, gd_tensor **out, gd_within *w)
 {
     gd_var *var = line->seen.var;
@@ -122,7 +122,7 @@ static gd_status by_free_curvature(inside *line, gd_tensor **out, gd_within *w)
     return status || goes_down(var, w) ? status : up_to_a_bound(line, u, out, w);
 }
 
-/* What the link before made of the gradient, ended inside the bounds; asked again as long as it pushes against one. */
+/* The result of the previous link for the gradient, ended inside the bounds; asked again while it pushes against a bound. */
 static gd_status ended_inside(inside *line, gd_tensor *const **u, gd_tensor **out, gd_within *w)
 {
     gd_var *var = line->seen.var;
@@ -159,12 +159,12 @@ static gd_status stay_within(inside *line, bool steepest)
     return status;
 }
 
-/* The layout is there. */
+/* Makes the layout. */
 static gd_status know_start(inside *line)
 {
     gd_var *var = line->seen.var;
     line->seen.most = INFINITY;
-    /* the gradient first: the loss comes with it */
+    /* the gradient first, because the loss comes with it */
     gd_tensor *const *grad = gd_var_grad(var);
     if (grad && gd__bounded(var)) {
         gd_status within = stay_within(line, false);
@@ -209,13 +209,13 @@ static gd_status look_again(inside *line, bool known, bool *downhill)
     gd_status status = known ? GD_OK : gd__list_dot(l, grad, line->update, &slope);
     if (!status) status = gd__list_dot(l, grad, grad, &gg);
     if (!status) status = gd__list_dot(l, line->update, line->update, &uu);
-    /* not finite: searches have their own way with that; a gradient of 0 has no way down */
+    /* not finite: searches handle that themselves; a gradient of 0 has no descent direction */
     *downhill = !isfinite(gg) || isnan(slope) || gg == 0 || slope > DOWNHILL * sqrt(gg) * sqrt(uu);
     line->seen.slope = line->seen.best.slope = -slope;
     return status;
 }
 
-/* The gradient; shortened after a search that failed, for it may have been far too long: to what that one suggests, else to a
+/* The gradient; shortened after a failed search, because it may have been far too long: to the length that search suggests, else to a
  * 1-norm of at most 1. */
 static gd_status by_gradient(inside *line, bool shorten)
 {
@@ -253,12 +253,13 @@ gd_status gd_line_descend(gd_line *of)
     return status ? status : look_again(line, false, &downhill);
 }
 
-#define ENDLESS 1e12 /* a step of this many updates, still downhill, says that there may be no end */
+#define ENDLESS \
+    1e12 /* a step of this many updates that is still downhill suggests that the loss is unbounded */
 
 /* ---- trials ---- */
 
-/* Moves the parameters to x - a u; *there is false where that is not finite: nothing is evaluated there.  Steps of one update
- * and less are not looked at: they would need an update at the edge of what numbers can hold. */
+/* Moves the parameters to x - a u; *there is false if that point is not finite: nothing is evaluated there. Steps of one update and
+ * less are not checked: overflow would need an update near the largest number. */
 static gd_status go_to(inside *line, double a, bool *there)
 {
     double most = 0;
@@ -339,20 +340,20 @@ static gd_status scale_update(inside *line, double a)
 }
 
 /* Where the tangent at 0 and a power of the length, both from what was tried, add up to a minimum: the power that the shortest and
- * the longest trial show, at least 2.  What is not finite tells only that it is too long. */
+ * the longest trial show, at least 2.  A value that is not finite only shows that the step is too long. */
 static double suggested(const inside *line)
 {
     const gd_trial *t = &line->shortest, *far = &line->longest;
     double a = fabs(t->a), most = fabs(far->a), power = 2, rise = rise_of(line, t);
     if (!isfinite(t->f)) return SHORTER * a;
     if (most > a) power = log(rise_of(line, far) / rise) / log(most / a);
-    if (!(power > 1.5)) return 0; /* it rises from the start on: what stands for the gradient is none */
+    if (!(power > 1.5)) return 0; /* the loss rises from the start: the gradient is wrong */
     power = power > 2 && power < 100 ? power : 2;
     double part = pow(fabs(line->seen.slope) * a / (power * rise), 1 / (power - 1));
-    return part < 1.0 / 8 ? part * a : 0; /* else the lengths were not the trouble */
+    return part < 1.0 / 8 ? part * a : 0; /* else the lengths were not the cause */
 }
 
-/* The parabola with the slope at 0 through the shortest trial whose rise is no rounding falls by this much. */
+/* The decrease of the parabola with the slope at 0 through the shortest trial whose rise exceeds rounding. */
 static double possible_gain(const inside *line)
 {
     const gd_trial *t = &line->telling;
@@ -360,7 +361,7 @@ static double possible_gain(const inside *line)
     return t->a != 0 ? fall * fall / (4 * rise_of(line, t)) : NAN;
 }
 
-/* A search along the gradient that found nothing lower tried lengths of other units than the parameters have. */
+/* A search along the gradient that found nothing lower: the gradient has different units than the parameters. */
 static gd_status learn_length(inside *line, gd_tensor *const *grad)
 {
     gd_optimizer *o = line->seen.var->optimizer;
@@ -373,8 +374,8 @@ static gd_status learn_length(inside *line, gd_tensor *const *grad)
     bool along = o->searching.steepest || slope >= (1 - 1e-8) * sqrt(gg) * sqrt(uu),
          known = along && line->shortest.a != 0;
     double length = known ? suggested(line) * sqrt(uu) : 0,
-           least = 16 * epsilon(line->params[0]) * sqrt(xx); /* rounding would swallow a shorter one */
-    /* nothing is known of its units yet, and values may rise faster than any power */
+           least = 16 * epsilon(line->params[0]) * sqrt(xx); /* a shorter one would be lost to rounding */
+    /* its units are not known yet, and values may rise faster than any power */
     if (length > 0 && length <= least && !o->searching.moved)
         length = SHORTER * fabs(line->shortest.a) * sqrt(uu);
     if (!isfinite(line->shortest.f) && o->searching.moved) length = 0;

@@ -9,7 +9,7 @@ typedef struct products {
     double h;
 } products;
 
-/* "auto": what the objective has, else differences. */
+/* "auto": the objective's products, else differences. */
 static gd_hvp_method method_of(const gd_link *link, const gd_var *var)
 {
     if (!gd_link_has_field(link, "hvp_method")) return GD_HVP_AUTOGRAD;
@@ -34,11 +34,11 @@ static gd_status refused(const gd_link *link, const gd_var *var)
                     "products with the Hessian: the link or the step is NULL");
 }
 
-/* Products by autograd need the gradient with its history: asked for first, it is evaluated once. */
+/* Products by autograd need the gradient with its graph: if it is requested first, it is evaluated once. */
 gd_status gd_link_expect_products(gd_link *link, gd_var *var)
 {
     if (!link || !var) return refused(link, var);
-    /* inner links that move the parameters, even back again, would leave the history of a different point behind */
+    /* inner links that move the parameters, even back again, would leave the graph of a different point behind */
     if (evaluates(gd_link_child(link, "inner"))) return GD_OK;
     if (method_of(link, var) != GD_HVP_AUTOGRAD || !gd_var_has_closure(var)) return GD_OK;
     if (gd__var_keeps_products(var)) return gd__var_need_grad(var, true);
@@ -92,7 +92,7 @@ gd_linop *gd_link_hessian_products(gd_link *link, gd_var *var)
     products *p = ctx ? gd_link_memory(link, sizeof *p) : NULL;
     if (!p) return NULL;
     *p = (products){.link = link, .var = var, .method = method_of(link, var), .h = step_of(link)};
-    /* one that is there already is evaluated again only for the first product */
+    /* an existing gradient is evaluated again only for the first product */
     if (!gd_var_has_grad(var) && gd_link_expect_products(link, var)) return NULL;
     int64_t n = 0;
     for (int i = 0; i < gd_var_count(var); i++) n += gd_numel(gd_var_params(var)[i]);

@@ -12,7 +12,7 @@ int64_t gd_project_each(const gd_tensor *param)
     return 1;
 }
 
-/* A step over stand-ins.  Memory is the step's. */
+/* A step over stand-ins.  Memory belongs to the step. */
 typedef struct projected {
     gd_link *link;
     gd_var *var; /* over the parameters */
@@ -23,7 +23,7 @@ typedef struct projected {
     gd_origin here; /* where the parameters are while the closure moves them */
 } projected;
 
-/* ---- there and back ---- */
+/* ---- projection and back ---- */
 
 static gd_status all_there(gd_ctx *ctx, gd_status status, gd_tensor *const *list, int count)
 {
@@ -85,7 +85,7 @@ static gd_status see_through(void *user, gd_var *child, bool backward, gd_tensor
 
 /* ---- the step ---- */
 
-/* For each parameter its stand-ins, like the scratch, which is what they will hold. */
+/* For each parameter its stand-ins, shaped like the scratch tensors whose values they will hold. */
 static gd_status gather(projected *p)
 {
     gd_status status = GD_OK;
@@ -190,7 +190,7 @@ gd_status gd_link_step_projected(gd_link *link, gd_link *child, gd_var *var, con
     if (!link || !child || !var || !projection || !projection->project || !projection->unproject)
         return gd__null(gd_link_ctx(link), "a projection: its link, child, step or functions are NULL");
     gd_ctx *ctx = var->ctx;
-    /* the closure is asked for again by links that come later, but not of this child: all of it ends here */
+    /* later links request the closure again, but not that of this child: it ends here */
     projected *p = gd_link_memory(link, sizeof *p);
     if (!p) return gd_error(ctx);
     *p = (projected){.link = link, .var = var, .by = projection};

@@ -18,7 +18,7 @@ static gd_status no_search(const gd_search *s)
 
 static bool begun(const gd_search *s) { return s && s->link && s->var && s->x; }
 
-/* ---- what is known ---- */
+/* ---- kept state ---- */
 
 double *gd_search_numbers(gd_search *s, int64_t count)
 {
@@ -48,7 +48,7 @@ gd_status gd_search_refresh(gd_search *s)
     return status;
 }
 
-/* The kept state if it is of as many parameters; else NULL. */
+/* The kept state if its number of parameters matches; else NULL. */
 static void read_kept(gd_search *s)
 {
     s->first = !gd_search_kept(s, "start", s->n, s->start) || !gd_search_kept(s, "best", s->n, s->best);
@@ -231,7 +231,7 @@ gd_status gd_search_spread(gd_search *s, int64_t k, double *points)
 
 /* ---- evaluating ---- */
 
-/* The points as the parameters would hold them, where all have one dtype. */
+/* The points rounded to the dtype of the parameters, if all have one dtype. */
 static gd_tensor *as_held(const gd_search *s, int64_t k, const double *points)
 {
     gd_tensor *const *params = gd_var_params(s->var);

@@ -1,4 +1,4 @@
-/* Trust regions: the part that all of them share. */
+/* Trust regions: the common code. */
 #include "gradus/link/trust_region.h"
 #include "gradus/link/hessian.h"
 #include "optim/step/objective/bounds.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* Noise of a loss relative to its size: differences below it say nothing (Conn, Gould & Toint 2000, 17.4.2). */
+/* Noise of a loss relative to its size: differences below it are meaningless (Conn, Gould & Toint 2000, 17.4.2). */
 #define NOISE    10
 #define LARGEST  1e100
 #define SMALLEST 1e-100
@@ -27,7 +27,7 @@ gd_status gd_trust_update(gd_link *link, gd_var *var)
     gd_status status = due ? gd_link_update(child, var) : GD_OK;
     if (status) return status;
     *gd_link_global(link, "steps", 0) += 1;
-    /* a child that set an update of its own may have a scale of its own */
+    /* a child that set its own update may have its own scale */
     if (due && !had && gd_var_has_update(var)) {
         gd_tensor *const *update = gd_var_read_update(var), *const *grad = update ? gd_var_grad(var) : NULL;
         if (!grad) return gd_error(ctx);
@@ -60,14 +60,14 @@ static double predicted(gd_trust *t, gd_tensor *d)
     return gd_vector_dot(t->b, d) - gd_vector_dot(d, hd) / 2 - t->less;
 }
 
-/* A proposal and what came of it. */
+/* A proposal and its outcome. */
 typedef struct trial {
     gd_tensor *d, **pieces;
     double ratio; /* actual by predicted decrease; NAN: no usable point */
     bool still;   /* the step is too small to change anything */
 } trial;
 
-/* One side of what d may be: p less the other bound; NULL without an error: there is none. */
+/* One bound of d: p minus the opposite bound of p; NULL without an error: there is none. */
 static gd_tensor *side_of(gd_trust *t, bool low)
 {
     gd_ctx *ctx = gd_var_ctx(t->var);
@@ -154,7 +154,7 @@ static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit
     if (!status) status = try_trial(t, here, out, &there);
     if (!status) var->share->no_number = !isfinite(there);
     if (!status && isfinite(there)) out->ratio = (loss - there + noise) / (decrease + noise);
-    /* a start that is not finite is left for any point that is */
+    /* from a start that is not finite, any finite point is accepted */
     if (!status && !isfinite(loss) && isfinite(there)) out->ratio = 1;
     return status;
 }
@@ -201,7 +201,7 @@ gd_status gd_trust_search(gd_trust *t, const gd_trust_method *method, double uni
     }
     gd__origin_free(&here);
     if (status) return status;
-    /* a radius under which nothing moves any more starts again */
+    /* a radius too small to change anything is reset */
     bool collapsed = !taken && (now.still || t->radius < SMALLEST);
     *gd_link_global(link, "radius", init) = collapsed ? init : t->radius;
     if (taken) return gd_var_set_update(var, now.pieces);
@@ -220,7 +220,7 @@ static gd_status fixed_radius(gd_trust *t, const gd_trust_method *method)
     return gd_var_set_zero_update(t->var);
 }
 
-/* Inside bounds: the free block of the Hessian, and what the update has there. */
+/* Inside bounds: the free block of the Hessian, and the update there. */
 static gd_status restrict_model(gd_trust *t)
 {
     gd_tensor *mask = t->b && t->hessian ? gd_var_free_mask(t->var) : NULL;

@@ -191,7 +191,7 @@ static gd_status list_counted(gd_plan *plan, gd_link *link, gd_mode mode)
         plan->counted = list;
         list[plan->counts++] = (gd_counted){.link = link};
     }
-    if (!chain && mode == GD_MODE_UPDATE) return GD_OK; /* the rule, which runs the children, does not run */
+    if (!chain && mode == GD_MODE_UPDATE) return GD_OK; /* the rule that runs the children does not run */
     for (int i = 0; i < link->children && !status; i++)
         if (gd__fusable(link->child[i]))
             status = list_counted(plan, link->child[i], chain ? mode : GD_MODE_STEP);
@@ -317,7 +317,7 @@ static bool must_be_in_order(const gd_run_args *args, const gd_plan *plan)
     return must;
 }
 
-/* Can ranks run a shard of each?  What lies on several devices, and tensors that stand in for parameters, are run by all. */
+/* Can ranks run a shard of each? All ranks run lists on several devices, and stand-ins. */
 static bool is_shared(const gd_run_args *args, const gd_plan *plan)
 {
     const gd_optimizer *o = args->optimizer;
@@ -377,8 +377,8 @@ gd_plan *gd__plan_look(const gd_run_args *args)
     return NULL;
 }
 
-/* Who is served by the links that count.  A rule in two halves counts in the first, where perhaps only the second reads it:
- * its parameters are noted before. */
+/* Which parameters count a step of the links. A rule in two halves counts in the first, although perhaps only the second reads the
+ * count: its parameters are noted before. */
 static gd_status serve(const gd_run_args *args, gd_plan *plan)
 {
     for (int i = 0; i < plan->counts; i++) {
@@ -402,7 +402,7 @@ static gd_plan *plan_new(const gd_run_args *args)
         status = prepare_group(args, plan, &plan->group[g]);
         plan->stores = plan->stores || plan->set.table[g].stores_scalars;
     }
-    /* in the order of parameters: how they are grouped leaves no trace in the links */
+    /* in the order of parameters: the grouping does not affect the links */
     for (int i = 0; !status && i < args->count; i++)
         status = bind_member(&plan->group[plan->set.table_of[i]], plan->set.member_of[i], args->keys[i]);
     if (!status) status = serve(args, plan);
@@ -446,7 +446,7 @@ static void tidy(gd_optimizer *o)
     }
 }
 
-/* The plan comes to the front of the list. */
+/* Moves the plan to the front of the list. */
 static __attribute__((noinline)) gd_plan *other_plan(const gd_run_args *args)
 {
     gd_optimizer *o = args->optimizer;

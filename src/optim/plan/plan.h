@@ -6,14 +6,14 @@
 #include "optim/plan/run.h"
 #include "optim/ranks/share.h"
 
-/* Parameters whose programs are equal, and where what their arrays and uniform inputs mean is kept. */
+/* Parameters whose programs are equal, and the state that their arrays and uniform inputs refer to. */
 typedef struct gd_plan_group {
     gd_exec *run; /* in the plan's set */
     int members;
     int *position; /* of a member in the list of parameters */
     int64_t numel;
-    gd_entry **array_entry;   /* [members, arrays], NULL but for state */
-    gd_entry **uniform_entry; /* [members, uniforms], NULL but for what an entry holds */
+    gd_entry **array_entry;   /* [members, arrays], NULL except for state */
+    gd_entry **uniform_entry; /* [members, uniforms], NULL except for what an entry holds */
 } gd_plan_group;
 
 /* A uniform input that is filled for every run: a step count, the loss, a scalar, a key, a random number. */
@@ -51,19 +51,19 @@ struct gd_plan {
     gd_run_input *every_run;
     gd_exec_set set;      /* table k runs group k; room for count */
     gd_plan_group *group; /* the same */
-    /* the counts of the optimizer, and of changes to leaves, when this was last right; 0: it never was */
+    /* the counts of the optimizer, and of changes to leaves, at the last refresh; 0: never */
     uint64_t structure, form, numbers, slots, changes;
     bool fresh;  /* as of `slots`: there is state that was never written */
     bool shared; /* other ranks run other elements, see share.h */
     bool stores; /* there are scalars that its programs keep */
     bool
-        in_order; /* its programs tell axes or places apart, and parameters do not lie in the order of their axes */
+        in_order; /* its programs depend on axes or positions, and the memory of parameters is not in the order of their axes */
     gd_pending pending[GD_MAX_PENDING];
 };
 
 /* The plan for these arguments, made if there is none.  Borrowed from the optimizer; without one, end with gd__plans_free. */
 gd_plan *gd__plan_for(const gd_run_args *args);
-/* A plan that can be looked at but not run: programs, members, passes and kernels.  New; NULL on failure. */
+/* A plan for inspection, not for running: programs, members, passes and kernels.  New; NULL on failure. */
 gd_plan *gd__plan_look(const gd_run_args *args);
 
 #endif

@@ -1,4 +1,4 @@
-/* The programs of a chain without an optimizer: what the build emits into the library, and what tests look at. */
+/* The programs of a chain without an optimizer: for the build, which emits them into the library, and for tests. */
 #include "optim/plan/run.h"
 
 typedef gd_status (*visit_fn)(void *user, const gd_program *p, const gd_pass *pass);
@@ -25,7 +25,7 @@ static gd_status build_and_visit(gd_build *build, visit_fn visit, void *user)
 }
 
 /* The chain as the last run of a step (subtracted from the parameters), as an earlier one (an update for the links after
- * it), and the bare end of a step whose update is there already. */
+ * it), and the end of a step whose update exists already. */
 static gd_status visit_chain(gd_link *chain, gd_tensor *param, visit_fn visit, void *user)
 {
     gd_ctx *ctx = param->head.ctx;

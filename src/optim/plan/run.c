@@ -1,12 +1,12 @@
-/* Running plans.  A plan is refreshed with changes since it last ran, and then run.  Checked are:
+/* Running plans.  A plan is refreshed with changes since it last ran, and then run. Checks:
  *
  *     step counts, the loss, scalars that links keep     always
- *     settings                                           where the optimizer's `numbers` have moved on
- *     where state lies                                   where its `slots` have
+ *     settings if the optimizer's `numbers` have changed
+ *     memory of state if its `slots` have changed
  *     parameters, gradients, lists of links              unless they are those of leaves, and no leaf has changed
- *     everything                                         if the plan does not fit: a different plan is used (plan.c)
+ *     everything if the plan does not fit: a different plan is used (plan.c)
  *
- * A step done for the first time, done again or captured differs from others in nothing else. */
+ * First, repeated and captured steps differ in nothing else. */
 #include "optim/plan/plan.h"
 #include "base/narrow.h"
 
@@ -52,7 +52,7 @@ static void fill_settings(const gd_run_args *args, const gd_plan *plan, gd_plan_
     }
 }
 
-/* An apply after an update of its own counts as that update did. */
+/* A separate apply counts as its update did. */
 static double counted(int64_t steps, const gd_run_input *in)
 {
     int64_t count = steps + in->ahead;
@@ -123,7 +123,8 @@ static gd_status state_pointer(const gd_array *a, gd_entry *e, const gd_tensor *
         if (!slot) return gd_error(param->head.ctx);
         gd__entry_put(a->owner, e, a->slot, slot, fresh);
     }
-    if (a->dtype != GD_U8 && !a->without && !gd__laid_alike(slot, param)) { /* loaded, or made by hand */
+    if (a->dtype != GD_U8 && !a->without &&
+        !gd__laid_alike(slot, param)) { /* loaded, or created through the API */
         bool fresh = e->fresh[a->slot];
         slot = gd__copy_laid(slot, param);
         if (!slot) return gd_error(param->head.ctx);
@@ -163,7 +164,7 @@ static bool put_pointer(char **place, char *data)
     return other;
 }
 
-/* The state of an array of one member; made if it is not there, and in one piece where this rank runs all of it. */
+/* The state of an array of one member; made if it is not there, and whole if this rank runs all of it. */
 static gd_status slot_pointer(const gd_run_args *args, const gd_plan *plan, const gd_plan_group *g, int m,
                               int k, char **data)
 {
@@ -176,7 +177,7 @@ static gd_status slot_pointer(const gd_run_args *args, const gd_plan *plan, cons
     return status ? status : state_pointer(a, e, param, data);
 }
 
-/* State that is not there yet is made; *other is set where some lies elsewhere than before. */
+/* Makes missing state; *other is set if some state has new memory. */
 static gd_status fill_state(const gd_run_args *args, gd_plan *plan, gd_plan_group *g, bool *other)
 {
     const gd_program *p = g->run->p;
@@ -202,7 +203,7 @@ static gd_status fill_state(const gd_run_args *args, gd_plan *plan, gd_plan_grou
     return status;
 }
 
-/* Everything but state; the same. */
+/* The same for everything except state. */
 static void fill_lists(const gd_run_args *args, gd_plan_group *g, bool *other)
 {
     gd_tensor *const *const list_of[] = {[GD_ARRAY_INPUT] = args->input,
@@ -238,7 +239,7 @@ static gd_status rewrite(const gd_run_args *args, gd_plan *plan, uint64_t change
     for (int i = 0; i < plan->set.tables && !status; i++) {
         gd_plan_group *g = &plan->group[i];
         if (numbers) fill_settings(args, plan, g);
-        /* one number for all parameters, where they have several */
+        /* the input is one number for all parameters, but they have several */
         if (numbers && o && o->stand_ins) status = gd_error(args->ctx);
         if (!status && (slots || always)) status = fill_state(args, plan, g, &moved);
         if (lists || always) fill_lists(args, g, &other);
@@ -264,7 +265,7 @@ static gd_status refresh(const gd_run_args *args, gd_plan *plan)
 
 /* ---- running ---- */
 
-/* Results that ranks compute in parts and that all ranks get. */
+/* Results that are computed in shards and that all ranks get. */
 static gd_tensor *const *shared_results(const gd_run_args *args, const gd_plan *plan)
 {
     bool update = args->output && (plan->child || args->sink == GD_SINK_UPDATE);
@@ -334,7 +335,7 @@ static gd_status settle(const gd_run_args *args, gd_plan *plan)
     return status;
 }
 
-/* ---- parameters that do not lie in the order of their axes ---- */
+/* ---- parameters whose memory is not in the order of their axes ---- */
 
 /* An owned tensor of the same elements in the order of the axes. */
 static gd_tensor *ordered(gd_tensor *t)
@@ -404,7 +405,7 @@ static gd_status order_lists(const gd_run_args *args, in_order_run *run)
     return status;
 }
 
-/* Ends the copies; where all went well the results are in their places. */
+/* Ends the copies; on success copies the results back. */
 static gd_status put_back(const gd_run_args *args, in_order_run *run, gd_status status)
 {
     gd_run_args *copy = &run->args;

@@ -7,11 +7,11 @@ struct gd_accumulation {
     gd_optimizer *o;
     gd_tensor *const *params;
     int count;
-    int64_t total, first, microbatches, microbatch; /* of all ranks; this rank's; the one that is made */
+    int64_t total, first, microbatches, microbatch; /* of all ranks; of this rank; the present one */
     int room, sums;  /* subtrees of this rank: at most, and of all its microbatches */
     gd_tensor **sum; /* [count, room], owned */
     int64_t *have;   /* microbatches of each */
-    int next;        /* the parameter that leaves next */
+    int next;        /* the parameter that is sent next */
     bool leaves;
     gd_status failed; /* adding */
 };
@@ -60,7 +60,7 @@ void gd__accumulation_free(gd_accumulation *h)
 
 /* ---- a microbatch ---- */
 
-/* Both lie as their parameter, whatever its order is. */
+/* Both have the strides of their parameter. */
 static void *join_sums(void *user, void *left, void *right)
 {
     gd_accumulation *h = user;
@@ -104,7 +104,7 @@ gd_status gd__accumulation_microbatch(gd_accumulation *h, gd_tensor *loss, gd_te
     if (!loss || !seed) return gd_error(ctx);
     gd_status status = gd__wants_grad(loss) ? gd__grad_each(loss, seed, h->params, h->count, add_gradient, h)
                                             : GD_OK;
-    /* zeros where nothing of the loss depends on one */
+    /* zeros if the loss does not depend on the parameter */
     for (int i = 0; i < h->count && !status; i++) {
         if (h->have[i] > h->microbatch) continue;
         gd__aside_begin(ctx);
@@ -127,7 +127,7 @@ void gd__accumulation_leave(gd_accumulation *h)
 
 gd_status gd__accumulation_end(gd_accumulation *h, gd_status failed, gd_tensor *const **list)
 {
-    if (!failed) leave(h); /* a rank without microbatches gives nothing of each */
+    if (!failed) leave(h); /* a rank without microbatches contributes nothing */
     for (; h->next >= 0; h->next--) gd__scatter_give(h->o, h->params[h->next], NULL);
     gd_status status = gd__scatter_end(h->o, h->params, h->count, list);
     if (failed) gd__scatter_forget(h->o);

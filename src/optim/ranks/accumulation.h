@@ -2,12 +2,12 @@
  *
  *     microbatch 0   backward   d c b a     each is added to this rank's subtrees and forgotten
  *     microbatch 1   backward   d c b a
- *     all ranks know the loss, and that nobody has failed
- *     microbatch 2   backward   d c | b a   those that are complete leave, from the last parameter to the first: see scatter.c
+ *     all ranks know the loss, and that none has failed
+ *     microbatch 2   backward   d c | b a   complete ones are sent, from the last parameter to the first: see scatter.c
  *                          under way
  *
  * With one microbatch a rank never has more of the gradients than its shards, a few buckets and what the backward pass has just made;
- * with more of them it has the sum over its microbatches until the last. */
+ * with several, it has the sum over its microbatches until the last one. */
 #ifndef GD_OPTIM_RANKS_ACCUMULATION_H
 #define GD_OPTIM_RANKS_ACCUMULATION_H
 
@@ -19,11 +19,11 @@ typedef struct gd_accumulation gd_accumulation;
 gd_accumulation *gd__accumulation_new(gd_optimizer *optimizer, gd_tensor *const *params, int count,
                                       int64_t total);
 void gd__accumulation_free(gd_accumulation *accumulation);
-/* Gradients of the next microbatch of this rank, of a seeded loss.  After gd__accumulation_leave, with the last microbatch, they leave. */
+/* Gradients of the next microbatch of this rank, of a seeded loss.  After gd__accumulation_leave, with the last microbatch, they are sent. */
 GD_NODISCARD gd_status gd__accumulation_microbatch(gd_accumulation *accumulation, gd_tensor *loss,
                                                    gd_tensor *seed);
 void gd__accumulation_leave(gd_accumulation *accumulation);
-/* After gd__accumulation_leave.  failed: they could not be made, and all get that error.  *list is borrowed, until the next step. */
+/* After gd__accumulation_leave.  failed: they could not be computed, and all ranks get that error.  *list is borrowed, until the next step. */
 GD_NODISCARD gd_status gd__accumulation_end(gd_accumulation *accumulation, gd_status failed,
                                             gd_tensor *const **list);
 

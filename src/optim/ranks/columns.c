@@ -1,6 +1,6 @@
 /* Matrices over all parameters, a column per element, as histories of L-BFGS are: each rank has those of the elements it owns.
  *
- *     whole    a0 a0 a1 a1 b0 b1 c2 c2      columns of parameters a, b, c; whose they are
+ *     whole    a0 a0 a1 a1 b0 b1 c2 c2      columns of parameters a, b, c, and their owners
  *     rank 1         a1 a1    b1            one after the other, the same number of rows */
 #include "optim/ranks/share.h"
 
@@ -47,7 +47,7 @@ gd_tensor *gd__columns_of(gd_optimizer *o, const gd_tensor *whole, const gd_colu
     return own;
 }
 
-/* Where each rank's columns begin when they stand one rank's behind the other's. */
+/* Where each rank's columns begin when they are concatenated by rank. */
 static void cut_columns(const gd_column_owners *c, int ranks, int64_t *cuts)
 {
     memset(cuts, 0, (size_t)(ranks + 1) * sizeof *cuts);
@@ -70,7 +70,7 @@ static void order_row(const gd_column_owners *c, const int64_t *cuts, int64_t *n
     }
 }
 
-/* Row by row, so that ranks who pass them on need room for one. */
+/* Row by row, so that ranks that pass them on need memory for one row. */
 static gd_status gather_rows(gd_link *link, const gd_global *g, gd_tensor *whole, int64_t *cuts)
 {
     gd_share *share = link->optimizer->shared.share;

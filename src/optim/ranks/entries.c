@@ -1,9 +1,9 @@
-/* State of links that work on whole tensors: the rank that owns a parameter has all that is kept for it.
+/* State of links that work on whole tensors: the rank that owns a parameter has all of its state.
  *
- * Others do not even know the shapes of its slots.  Where all are to have it, the owner says them first:
+ * Others do not know the shapes of its slots. To give the state to all, the owner sends the shapes first:
  *
- *     numbers    a slot: is it there, fresh, named as the parameter, on the host, dtype, axes, sizes    ...    scalars, missed steps
- *     bytes      of each slot that is there */
+ *     numbers per slot: does it exist, fresh, named as the parameter, on the host, dtype, axes, sizes    ...    scalars, missed steps
+ *     bytes of each existing slot */
 #include "optim/ranks/share.h"
 
 enum { THERE, FRESH, NAMED, HOST, DTYPE, NDIM, SIZES, NUMBERS = SIZES + GD_MAX_DIMS }; /* of a slot */
@@ -41,7 +41,7 @@ static void say(const gd_link *link, const gd_entry *e, double *out)
     *out = (double)e->missed;
 }
 
-/* A slot as the owner has it; without room it has a shape alone. */
+/* A slot as the owner has it; without memory only its shape. */
 static gd_tensor *slot_like(const gd_entry *e, const double *said, bool room)
 {
     gd_device *device = said[HOST] != 0 ? gd__cpu(e->param->head.ctx) : e->param->storage->device;

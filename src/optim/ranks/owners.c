@@ -6,7 +6,7 @@
 
 /* ---- who owns what ---- */
 
-/* Does a link, or one below it, that a parameter goes through want all of it in one place?  Blocks of codes are not cut. */
+/* Does a link of the parameter, or one below it, need the whole tensor on one rank? Blocks of codes are not cut. */
 static bool wants_whole(const gd_link *link, const gd_tensor *param)
 {
     if (link->cls->part) {
@@ -19,7 +19,7 @@ static bool wants_whole(const gd_link *link, const gd_tensor *param)
     return whole;
 }
 
-/* True if one that has owners is to be cut elsewhere. */
+/* True if the cuts of a parameter that has owners must change. */
 static bool look_at_params(gd_optimizer *o)
 {
     bool changed = false;
@@ -105,7 +105,7 @@ static void drop_owners(gd_optimizer *o, int ranks)
     }
 }
 
-/* Largest first: those that come last even it out.  Few enough that an insertion sort serves. */
+/* Largest first, so that the small ones balance the rest. Few enough for an insertion sort. */
 static int list_new(assigning *a)
 {
     const gd_optimizer *o = a->o;

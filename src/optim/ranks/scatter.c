@@ -5,9 +5,9 @@
  *     under way                       reduce_scatter ............................ wait
  *     kept                                                                         shards of d, c, b, a
  *
- * A gradient leaves its parameter as soon as it is complete; those that wait are at most a bucket, as are those under way, two.  A
- * tensor larger than a bucket goes in portions: the k-th part of every rank's shard.  One of which every rank has a long shard
- * goes by itself, from where it is to where it is kept, without being packed. */
+ * A gradient is taken from its parameter as soon as it is complete; at most one bucket waits, and at most two are being sent.  A tensor
+ * larger than a bucket is sent in portions: the k-th part of every rank's shard. A tensor with a long shard on every rank is sent alone and in place,
+ * without packing. */
 #include "autograd/ready.h"
 #include "optim/ranks/share.h"
 #include "tensor/elementwise.h"
@@ -19,11 +19,11 @@
 #define MOST   64        /* tensors of a bucket */
 #define LONG   (1 << 16) /* bytes of a shard that is worth a message of its own */
 
-/* This rank's part of a parameter's gradient: the sum over each subtree of its microbatches, with the strides of the parameter. */
+/* This rank's contribution to a parameter's gradient: the sum over each subtree of its microbatches, with the strides of the parameter. */
 typedef struct portion {
     int param;       /* its number */
     gd_tensor *grad; /* the only one, owned; or */
-    gd_tensor **sum; /* one per subtree, owned, in the caller's list; both NULL: they could not be made */
+    gd_tensor **sum; /* one per subtree, owned, in the caller's list; both NULL: they could not be computed */
     int part, parts;
     bool adds; /* to the shard of an earlier backward pass */
 } portion;
@@ -42,11 +42,11 @@ struct gd_scatter {
     gd_ready ready;
     bucket waiting, flying[FLYING];
     int first, count;
-    int64_t bytes, most; /* in `waiting`, and at most */
+    int64_t bytes, most; /* in `waiting`, and its limit */
     int64_t total;       /* microbatches: one for each rank, or those of a batch */
     int sums;            /* of a portion: subtrees of this rank */
     bool batch;          /* all ranks start the same number of collectives, even after an error */
-    bool lent;           /* nobody writes the gradients until all sums have arrived */
+    bool lent;           /* the gradients are not written until all sums have arrived */
     gd_status failed;    /* the error, which those collectives report to the other ranks */
     gd_tensor **list;
     int room;
@@ -54,7 +54,7 @@ struct gd_scatter {
 
 static gd_scatter *scatter_of(const gd_optimizer *o) { return o->shared.share->scatter; }
 
-/* ---- where a portion lies ---- */
+/* ---- ranges of a portion ---- */
 
 static void range_of(const gd_optimizer *o, const portion *q, int rank, int64_t *from, int64_t *to)
 {
@@ -282,7 +282,7 @@ static gd_status fly_waiting(gd_optimizer *o)
     return status;
 }
 
-/* Portions are sent in the order of the calls.  Consumed. */
+/* Portions are sent in the order of the calls. Consumed. */
 static gd_status give(gd_optimizer *o, portion q, gd_dtype dtype)
 {
     gd_scatter *s = scatter_of(o);
@@ -336,7 +336,7 @@ static gd_status make_kept(gd_optimizer *o, gd_param *p, gd_dtype dtype)
     gd__release(p->own_grad);
     p->own_grad = t;
     p->summed = false;
-    o->ctx->changes++; /* kernels have it by its place */
+    o->ctx->changes++; /* kernels refer to it by its address */
     return GD_OK;
 }
 
@@ -471,7 +471,7 @@ void gd__scatter_forget(gd_optimizer *o)
     for (int i = 0; i < o->count; i++) {
         o->param[i].summed = false;
         if (gd__shards_gradients(o)) continue;
-        gd__release(o->param[i].own_grad); /* of gradients that may go */
+        gd__release(o->param[i].own_grad); /* of gradients that may be released */
         o->param[i].own_grad = NULL;
     }
 }
@@ -504,7 +504,7 @@ gd_tensor **gd__scatter_whole(gd_optimizer *o, gd_tensor *const *params, gd_tens
 
 /* ---- by microbatches of a batch ---- */
 
-/* A bucket is little beside all gradients: what travels comes on top of what is kept. */
+/* A bucket is small relative to all gradients: the memory of messages adds to that of gradients. */
 #define BUCKETS      128
 #define LEAST_BUCKET (1 << 16)
 
@@ -582,7 +582,7 @@ void gd__scatter_free(gd_optimizer *o)
     gd_scatter *s = scatter_of(o);
     if (!s) return;
     if (gd__shards_gradients(o)) gd__ready_remove(o->ctx, &s->ready);
-    (void)!land_all(o, GD_OK); /* they read memory that goes now */
+    (void)!land_all(o, GD_OK); /* they read memory that is released now */
     gd__free(o->ctx, s->list, (size_t)s->room * sizeof *s->list);
     empty(o, &s->waiting);
     for (int i = 0; i < o->count; i++) {

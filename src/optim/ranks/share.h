@@ -106,7 +106,7 @@ gd_status gd__scatter_take(gd_optimizer *optimizer, gd_tensor *const *params, in
  * gd__scatter_forget. */
 gd_status gd__scatter_sums(gd_optimizer *optimizer, gd_tensor *const *params, gd_tensor *const *grads,
                            int count, bool stay, gd_tensor *const **list);
-/* A gradient as partial sums are: of their dtype, lying as its parameter, and but for `shared` nobody else's.  Consumed; owned, NULL
+/* A gradient as partial sums are: of their dtype, lying as its parameter, and except for `shared` nobody else's.  Consumed; owned, NULL
  * with the error recorded. */
 gd_tensor *gd__partial_of(gd_tensor *grad, const gd_tensor *param, bool shared);
 /* By microbatches of a batch.  Are no gradients of backward passes waiting for a step? */

@@ -1,4 +1,4 @@
-/* From rules to programs: which links, for which parameter, and what becomes of the value at their end.
+/* From rules to programs: which links, for which parameter, and the use of the value at their end.
  *
  * Belongs here: writing programs.  Does not: running them (plan/). */
 #ifndef GD_OPTIM_RULE_BUILD_H
@@ -32,13 +32,13 @@ typedef struct gd_build {
     int pendings;
     gd_tensor *param, *key;
     gd_dtype input_dtype, grad_dtype;
-    int holes; /* children's results that are there */
+    int holes; /* available results of children */
     bool input_is_grad;
-    bool has_grad, has_loss; /* whoever runs the program has them, though no rule was known to read them */
+    bool has_grad, has_loss; /* available to the program, although no rule was known to read them */
     gd_sink sink;
     bool parted;    /* out: it depends on the parameter itself, a link chose a chain for it */
     bool shaped;    /* out: the program depends on the shape of the parameter */
-    gd_link *child; /* out: the program makes the input of this child, which is no rule */
+    gd_link *child; /* out: the program makes the input of this child, which is not a rule */
 } gd_build;
 gd_program *gd__build(gd_build *build); /* new; NULL on failure */
 
@@ -56,8 +56,8 @@ static inline gd_needs gd__rules_need(const gd_pending *pending, int pendings)
     }
     return n;
 }
-/* After a run that failed: true when it showed that the rules read more than was known.  Then *had says what, the error is
- * cleared and the run is to be made again with it. */
+/* After a failed run: true if the rules read more inputs than was known. Then *had names them, the error is cleared, and the
+ * caller runs again with them. */
 bool gd__rules_need_more(gd_ctx *ctx, const gd_pending *pending, int pendings, gd_needs *had);
 
 #endif

@@ -1,11 +1,11 @@
-/* Which links may be one program, and what of the step their rules read. */
+/* Which links may be one program, and which inputs of the step their rules read. */
 #include "optim/rule/build.h"
 
 #include <string.h>
 
 bool gd__is_rule(const gd_link *link)
 {
-    if (link->cls->part) return gd__parts_fuse((gd_link *)link); /* which remembers what it found */
+    if (link->cls->part) return gd__parts_fuse((gd_link *)link); /* which caches its result */
     return link->cls->rule && (!link->cls->element_wise || link->cls->element_wise(link));
 }
 
@@ -39,7 +39,7 @@ static gd_needs needs_below(const gd_link *link)
 
 void gd__find_facts(gd_link *link)
 {
-    link->found.fuses = is_fusable(link); /* may find out what rules below read */
+    link->found.fuses = is_fusable(link); /* may find which inputs rules below read */
     gd_needs needs = needs_below(link);
     link->found.needs_grad = needs.grad;
     link->found.needs_loss = needs.loss;

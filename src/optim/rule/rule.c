@@ -1,7 +1,7 @@
 /* The rule builder: turns the rules of links into one program.
  *
- * Equal instructions are made once.  Arithmetic on uniform values is uniform, so bias corrections and the like cost
- * nothing an element.  A failure (unknown name, too large a program) is recorded once and every later call returns -1. */
+ * Equal instructions are made once.  Arithmetic on uniform values is uniform, so bias corrections and the like cost nothing
+ * per element.  A failure (unknown name, too large a program) is recorded once and every later call returns -1. */
 #include "base/narrow.h"
 #include "optim/rule/build.h"
 #include "program/element.h"
@@ -16,10 +16,10 @@ struct gd_rule {
     gd_build *build;
     gd_program *p;
     gd_link *link; /* whose rule is being written */
-    int holes;     /* children that are no rules, called so far */
+    int holes;     /* children that are not rules, called so far */
     int draws;     /* random numbers asked for by this link, in this rule */
-    gd_value hole; /* what the first of them whose result is not there gets */
-    bool failed;   /* or done: build->child is set, the rest of the rule does not matter */
+    gd_value hole; /* the input of the first of them whose result is missing */
+    bool failed;   /* or done: build->child is set, the rest of the rule is ignored */
     bool missed;   /* it reads an undeclared value */
 };
 
@@ -38,7 +38,7 @@ static gd_value fail(gd_rule *r, const char *why, const char *name)
     return fail_with(r, GD_INTERNAL, why, name);
 }
 
-/* Whoever has several links to run then tries with fewer of them. */
+/* A caller with several links then tries with fewer of them. */
 static gd_value too_large(gd_rule *r, const char *what)
 {
     return fail_with(r, GD_OVERFLOW, "the program has too many", what);
@@ -52,7 +52,7 @@ static bool same_instr(const gd_instr *a, const gd_instr *b)
            a->extent == b->extent && a->along == b->along && memcmp(&a->imm, &b->imm, sizeof a->imm) == 0;
 }
 
-/* A constant exponent that is whole or half and of 32 at most makes products and roots; other powers stay calls. */
+/* Constant exponents that are multiples of 1/2, at most 32, become products and roots; other powers stay calls. */
 static gd_opcode power_op(const gd_program *p, const gd_instr *pow)
 {
     bool there = pow->a >= 0 && pow->a < p->count && pow->b >= 0 && pow->b < p->count;
@@ -189,8 +189,8 @@ gd_value gd_rule_param(gd_rule *r)
     return r ? load(r, GD_ARRAY_PARAM, NULL, 0, r->build->param->dtype) : -1;
 }
 
-/* A class need not say that its rule reads gradient or loss: the first build sees it and fails, also where it ends at a
- * child, before anything ran; whoever runs the rule gets what is missing and builds again (gd__rules_need_more). */
+/* A class need not say that its rule reads gradient or loss: the first build finds it and fails, also if it ends at a child,
+ * before anything ran; the caller then evaluates the missing input and builds again (gd__rules_need_more). */
 static bool known(gd_rule *r, bool said, bool *seen, bool there)
 {
     bool news = !said && !*seen;
@@ -214,7 +214,7 @@ gd_value gd_rule_loss(gd_rule *r)
     return uniform_input(r, GD_U_LOSS, NULL, 0);
 }
 
-/* Every call is a stream of its own, also in the other half of the link's rule. */
+/* Every call has its own stream, also in the other half of the link's rule. */
 gd_value gd_rule_random(gd_rule *r, gd_random_kind kind)
 {
     if (!r || r->failed) return -1;
@@ -344,7 +344,7 @@ static int state_array(gd_rule *r, int slot)
     return k;
 }
 
-/* With feedback, codes have an array for what they leave out; -1 where there is none, or no room. */
+/* With feedback, codes have an array for their error; -1 if there is none, or no room. */
 static int rest_array(gd_rule *r, int k)
 {
     gd_array *a = &r->p->array[k];
@@ -376,8 +376,8 @@ static gd_value load_state(gd_rule *r, int k)
     return gd_rule_max(r, sum, gd_rule_mul(r, code, gd_rule_const(r, (double)GD_LEAST_OF_POSITIVE)));
 }
 
-/* Halves that are state, and no copies of something, are rounded by chance; the streams come after those that rules draw, one
- * for two slots. */
+/* State in 16 bits, except copies of other tensors, uses stochastic rounding; its streams follow those that rules draw, one for two
+ * slots. */
 static void store_state(gd_rule *r, int k, gd_value value)
 {
     gd_array *a = &r->p->array[k];
@@ -610,8 +610,8 @@ gd_value gd_rule_norm_along(gd_rule *r, gd_value x, double p, unsigned axes)
 
 /* ---- links inside links ---- */
 
-/* What links hand on are numbers of elements: a value that is the same everywhere, or along an axis, is rounded as if it lay in memory, so
- * that it does not matter whether the next link is in the same program. */
+/* Links pass on values per element: a value that is the same everywhere, or along an axis, is rounded as if it were stored, so that the result
+ * does not depend on whether the next link is in the same program. */
 static gd_value spread(gd_rule *r, gd_value x)
 {
     if (r->failed || x < 0 || r->p->instr[x].along == r->p->full) return x;
@@ -640,7 +640,7 @@ static gd_value link_rule(gd_rule *r, gd_link *link, gd_mode mode, gd_value x)
         for (int i = 0; i < link->children && out >= 0; i++) out = link_rule(r, link->child[i], mode, out);
     } else {
         if (mode != GD_MODE_APPLY && link->cls->update_rule) link->cls->update_rule(r, x);
-        r->draws = GD_DRAWS; /* also where update_rule ran in another program */
+        r->draws = GD_DRAWS; /* also if update_rule ran in a different program */
         if (mode != GD_MODE_UPDATE)
             out = link->cls->part ? part_rule(r, link, x) : spread(r, link->cls->rule(r, x));
     }
@@ -649,7 +649,7 @@ static gd_value link_rule(gd_rule *r, gd_link *link, gd_mode mode, gd_value x)
     return out;
 }
 
-/* A child that runs outside of programs: its result if it is there, else this program ends with its input. */
+/* A child that runs outside of programs: its result if it is known, else this program ends with its input. */
 static gd_value hole(gd_rule *r, gd_link *child, gd_value x)
 {
     int number = r->holes++;
@@ -689,7 +689,7 @@ gd_value gd_rule_operand(gd_rule *r, const char *field, gd_value x)
 
 /* ---- the whole program ---- */
 
-/* The end of the program: where the value goes. */
+/* The end of the program: stores the value. */
 static void finish(gd_rule *r, gd_value value)
 {
     const gd_build *b = r->build;

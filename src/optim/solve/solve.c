@@ -101,13 +101,13 @@ typedef struct run {
     int64_t first_step, first_eval, first_constraints; /* of the optimizer, before the run */
     double start;                                      /* time */
     place began, now, lowest;     /* where the last step began and ended, and the best before */
-    int small, failures, endless; /* steps in a row: below a tolerance, failed, as long as can be */
-    int idle;                     /* and that changed nothing but the rounding of loss and gradient */
+    int small, failures, endless; /* consecutive steps: below a tolerance, failed, of maximal length */
+    int idle;                     /* and that changed loss and gradient only by rounding */
     double eps, least_gradient; /* from 1 to the next number of the coarsest parameter; the smallest so far */
-    double violation_tol;       /* of the link that looks at constraints */
+    double violation_tol;       /* of the link that handles constraints */
     bool constrained, solved, infeasible;
-    gd_outcome outcome; /* what a link says of the whole */
-    bool many_minima;   /* a link searches among them, and says when it has ended */
+    gd_outcome outcome; /* a link's outcome for the whole run */
+    bool many_minima;   /* a link searches among minima, and decides when it has ended */
     bool was_endless, at_end, failed, weighing, lost;
     gd_stop reason;
     bool stopped;
@@ -142,7 +142,7 @@ static gd_status stop_together(run *r)
 
 /* ---- looking ---- */
 
-/* The same in loops over lists, without a tensor: every step looks. */
+/* The same in loops over lists, without a tensor, because every step computes them. */
 static gd_status measure_plain(run *r, gd_tensor *const *grads, int count, place *out)
 {
     gd_layout l;
@@ -179,7 +179,7 @@ static gd_status measure_list(run *r, gd_tensor *const *grads, gd_tensor *const 
     return gd_error(r->ctx);
 }
 
-/* Inside bounds what counts is x - P(x - g). */
+/* Inside bounds the residual is x - P(x - g). */
 static gd_status measure_gradient(run *r, gd_tensor *const *grads, gd_tensor *const *params, int count,
                                   place *out)
 {
@@ -196,7 +196,7 @@ static gd_status measure_gradient(run *r, gd_tensor *const *grads, gd_tensor *co
     return status;
 }
 
-/* The gradient that the step has looked at, and what its searches said. */
+/* The gradient that the step has evaluated, and the outcome of its searches. */
 static gd_status watch(void *user, gd_optimizer *optimizer, gd_var *var)
 {
     run *r = user;
@@ -240,8 +240,8 @@ static gd_status evaluate(run *r, gd_var *var, bool gradient, place *out)
     return status ? status : gd_error(r->ctx);
 }
 
-/* Has the chain asked the objective itself for a gradient?  One that takes differences has not: then the function may read numbers on
- * the host, and its graph, if it has one, is not that of the whole. */
+/* Has the chain requested a gradient of the objective itself? A chain with finite differences has not: then the function may read numbers on
+ * the host, and its graph, if there is one, may be incomplete. */
 static bool differentiated(const run *r)
 {
     const gd_objective *o = r->objective;
@@ -250,8 +250,8 @@ static bool differentiated(const run *r)
            (memo ? gd__memo_met_gradients(memo) : !isnan(r->began.gradient));
 }
 
-/* Loss, and gradient where asked for, where the parameters are now.  What is found serves the next step.  known: only if
- * that needs no evaluation. */
+/* Loss, and on request gradient, at the present parameters. The next step uses the results. known: only if that needs no
+ * evaluation. */
 static gd_status look(run *r, bool gradient, bool known, place *out)
 {
     gd_closure base = {.eval = gd__objective_eval, .objective = r->objective};
@@ -280,13 +280,13 @@ static gd_status look(run *r, bool gradient, bool known, place *out)
     return status;
 }
 
-/* After a step: what is known, or where the next one begins with the same evaluation, what that gives. */
+/* After a step: known values, or, if the next step begins with the same evaluation, its results. */
 static gd_status look_after(run *r)
 {
     const gd_memo *memo = r->optimizer->asked.memo;
     bool free = memo && gd__memo_serves(memo, gd_optimizer_steps(r->optimizer) - 1);
     r->now = nowhere;
-    /* the gradient that counts is the Lagrangian's, which a link knows and the objective does not */
+    /* the relevant gradient is that of the Lagrangian, which the link knows and the objective does not */
     if (r->constrained || (!memo && !r->options->look)) return GD_OK;
     return look(r, true, !free && !r->options->look, &r->now);
 }
@@ -306,7 +306,7 @@ static gd_status measure(run *r, double *moved, double *size)
     return status;
 }
 
-/* By the loss among points that violate no constraint by more than is allowed, else by the violation. */
+/* Compares by the loss among points whose violation is within the tolerance, else by the violation. */
 static bool better(const run *r, const place *a, const place *b)
 {
     if (!r->constrained) return a->loss < b->loss;
@@ -327,11 +327,11 @@ static void remember_best(run *r)
 
 /* ---- stopping ---- */
 
-#define UNBOUNDED -1e20 /* a loss below this has no end (the limit that other libraries use) */
-#define IN_A_ROW  3     /* failures, or steps as long as can be */
-#define LOST      16 /* roundings of the loss: searches that could have gained less have all that can be had */
+#define UNBOUNDED -1e20 /* a loss below this is unbounded (the limit that other libraries use) */
+#define IN_A_ROW  3     /* failures, or steps of maximal length */
+#define LOST      16    /* roundings of the loss: searches that could gain less are finished */
 
-/* Is the gradient, by the sizes of parameters and loss (Dennis & Schnabel 1996, 7.2.5), at the root that rounding leaves? */
+/* Is the gradient, by the sizes of parameters and loss (Dennis & Schnabel 1996, 7.2.5), below the root of the rounding error? */
 static gd_status at_rounding(run *r, bool *yes)
 {
     place here = nowhere, size = nowhere;
@@ -351,8 +351,8 @@ static gd_status at_rounding(run *r, bool *yes)
 
 #define IDLE 10 /* steps in a row without a change beyond rounding */
 
-/* A loss of many terms is large, and so is the rounding of its gradient: where the gradient times the parameters is below the
- * rounding of the loss, or neither of them has fallen for some steps, nothing falls any more. */
+/* A loss of many terms is large, and so is the rounding of its gradient: if the gradient times the parameters is below the rounding
+ * of the loss, or neither of them has fallen for some steps, the run has ended. */
 static gd_status check_rounding(run *r, double last, double size)
 {
     bool known = !isnan(r->now.gradient);
@@ -378,7 +378,7 @@ static gd_status start_again(void *user, gd_link *link, const char *path)
     return GD_OK;
 }
 
-/* A step that failed: what was learnt may have misled it.  Some in a row are enough. */
+/* After a failed step: the state of links may have misled it. Several in a row end the run. */
 static gd_status after_failure(run *r, double moved)
 {
     double gain = r->optimizer->searching.gain, least = LOST * r->eps * fabs(r->began.loss);
@@ -391,7 +391,7 @@ static gd_status after_failure(run *r, double moved)
     r->lost = !(gain > least) && (gain <= least || (r->failures > 0 && r->lost));
     if (++r->failures == 1) return gd__visit_links(r->optimizer->chain, "", start_again, NULL);
     if (r->failures <= IN_A_ROW) return GD_OK;
-    /* nothing converges where constraints are broken: a point where nothing falls any more is the end of the search for others */
+    /* a point that violates constraints has not converged: it ends the search for feasible ones */
     if (r->constrained && !(r->began.violation <= r->violation_tol)) {
         bool still = isfinite(r->began.violation) && r->began.gradient <= r->violation_tol;
         stop(r, still ? GD_STOP_INFEASIBLE : GD_STOP_STUCK);
@@ -403,7 +403,7 @@ static gd_status after_failure(run *r, double moved)
     return status;
 }
 
-/* No finite loss any more, one without end, or one step after the other as long as a search would take. */
+/* The loss is no longer finite, is unbounded, or every step has the maximal length of the search. */
 static bool diverged(run *r, const gd_step_info *info)
 {
     r->endless = r->was_endless ? r->endless + 1 : 0;
@@ -413,7 +413,7 @@ static bool diverged(run *r, const gd_step_info *info)
     return (lost && !r->many_minima) || r->began.loss < UNBOUNDED || r->now.loss < UNBOUNDED;
 }
 
-/* Steps and changes of the loss as small as asked for, some in a row. */
+/* Steps and changes of the loss within the tolerances, several in a row. */
 static void check_small(run *r, double last, double moved, double size)
 {
     const gd_solve_options *o = r->options;
@@ -492,14 +492,14 @@ static gd_status one_step(run *r)
     gd_status status = gd__origin_keep(&r->before, r->ctx, r->params, r->count);
     if (r->optimizer->asked.memo) gd__memo_arrive(r->optimizer->asked.memo);
     if (!status) status = gd_optimizer_step(r->optimizer, r->objective, &info);
-    /* where a link with bounds found it: inside */
+    /* after a link with bounds: inside them */
     if (!status && r->optimizer->bounded)
         status = gd__bounds_clamp(r->optimizer, r->params, r->before.value, r->count, &outside);
     if (status) return status;
     r->began.loss = info.has_loss ? info.loss : NAN;
     r->failed = info.search_failed || info.skipped;
     if ((status = measure(r, &moved, &size))) return status;
-    /* what looks at constraints did so before a box inside it moved a start from outside */
+    /* the link for constraints evaluated them before a box inside it moved a start from outside */
     if (!outside || !r->constrained) remember_best(r);
     status = look_after(r);
     if (!status) status = check(r, &info, last, moved, size);
@@ -532,15 +532,16 @@ static void settle(run *r)
 static gd_status finish(run *r, gd_status status)
 {
     bool plain = r->options->plain, steps = gd_optimizer_steps(r->optimizer) > r->first_step;
-    /* what a chain calls a gradient may be an estimate, for objectives that have none */
+    /* the gradient of a chain may be an estimate, for objectives without derivatives */
     const gd_objective *given = r->objective;
     bool has = (given->loss || given->gradient || given->rows || given->batch) && !r->constrained;
     bool gradient = has && (!steps || differentiated(r));
     if (!status && (isnan(r->now.loss) || (gradient && isnan(r->now.gradient))))
         status = look(r, gradient, false, &r->now);
-    /* where the last step did not move, it is known what a link found there */
+    /* if the last step did not move, the link's outcome there is known */
     bool level = r->now.loss <= r->lowest.loss + 8 * r->eps * fabs(r->lowest.loss) &&
-                 r->now.gradient <= r->lowest.gradient; /* rounding does not make the other the better one */
+                 r->now.gradient <=
+                     r->lowest.gradient; /* rounding alone does not make the other point better */
     if (!r->constrained && (plain || r->now.loss <= r->lowest.loss || level)) return status;
     bool chosen = r->reason == GD_STOP_GRADIENT || (r->reason == GD_STOP_LINK && r->many_minima);
     if (r->constrained && (plain || chosen || !better(r, &r->lowest, &r->now))) {
@@ -553,7 +554,7 @@ static gd_status finish(run *r, gd_status status)
     return status;
 }
 
-/* A gradient that vanishes is that of a saddle, too: a look at the curvature before a run says that it has converged. */
+/* The gradient also vanishes at a saddle: checks the curvature before a run reports convergence. */
 static gd_status look_for_saddle(run *r)
 {
     const gd_solve_options *o = r->options;
@@ -630,7 +631,7 @@ static gd_status prepare(run *r)
     return single && (o->asked.memo || r->options->noisy) ? GD_OK : gd_error(r->ctx);
 }
 
-/* An attribute of the optimizer as numbers, NAN where there is none. */
+/* An attribute of the optimizer as numbers, NAN if there is none. */
 static gd_status copy_numbers(const run *r, const char *name, int64_t most, double *out)
 {
     gd_tensor *t = gd_optimizer_attr_tensor(r->optimizer, name);
@@ -656,7 +657,7 @@ static gd_status give_multipliers(const run *r)
                              o->active, o->sensitivities);
 }
 
-/* The optimizer is the caller's again. */
+/* Gives the optimizer back to the caller. */
 static void end_run(run *r)
 {
     gd_optimizer *o = r->optimizer;
@@ -697,7 +698,7 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
     if (status) return gd__solve_tell(world_of(o, objective), r.ctx, status);
     status = prepare(&r);
     if (!status && r.options->plain && r.options->max_steps == 0 && !r.options->max_evals)
-        stop(&r, GD_STOP_MAX_STEPS); /* plain steps: exactly none */
+        stop(&r, GD_STOP_MAX_STEPS); /* plain steps: exactly zero */
     o->asked.exact = o->asked.estimated = false;
     while (!status && !r.stopped) status = one_step(&r);
     gd_derivatives derivatives = used_derivatives(&o->asked);
@@ -720,7 +721,7 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
     return gd__solve_tell(world_of(o, objective), r.ctx, status);
 }
 
-/* One frozen beside others may be forgotten: with an optimizer of the caller's own it is meant. */
+/* A frozen parameter among others may be an oversight; with an optimizer of the caller it is intended. */
 static void warn_of_frozen(gd_ctx *ctx, gd_tensor *const *params, int count)
 {
     int frozen = 0, first = 0;

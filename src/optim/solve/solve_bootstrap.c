@@ -2,8 +2,8 @@
  * bias and acceleration (BCa).
  *
  * Rows drawn with replacement are rows that count as often as they were drawn: residuals times the roots of counts, so the user's
- * function runs as it is.  Residuals drawn in their place, each divided by the root of 1 - its leverage, are added to what the
- * model gives at the fit.  Resample k is a function of seed and k alone, whoever makes it. */
+ * function runs as it is.  Alternatively residuals are drawn, divided by the root of 1 - leverage, and added to the model at the fit.
+ * Resample k is a function of seed and k only, whichever context computes it. */
 #include "base/ctx.h"
 #include "base/special.h"
 #include "gradus/autograd.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP_TOL 1e-10 /* of fits that only a quantile is taken of */
+#define STEP_TOL 1e-10 /* of fits used only for quantiles */
 #define LOSS_TOL 1e-13
 #define MOST_BAD 0.1 /* of the fits may fail */
 
@@ -28,17 +28,18 @@ typedef struct bootstrap {
     void *user;
     const gd_lsq_options *options;
     const gd_lsq_result *fit;
-    int64_t n, m;      /* elements of the parameters, residuals */
-    double *best;      /* where the fit ended [n] */
-    double *r, *pull;  /* at the fit [m]: residuals; divided by the root of 1 - leverage, less their mean */
-    double *jump;      /* how far each element moves when a row is left out, [m, n] */
-    double *drawn;     /* of the resample under way [m]: roots of counts, or what is added to the residuals */
+    int64_t n, m;     /* elements of the parameters, residuals */
+    double *best;     /* where the fit ended [n] */
+    double *r, *pull; /* at the fit [m]: residuals; divided by the root of 1 - leverage, less their mean */
+    double *jump;     /* how far each element moves when a row is left out, [m, n] */
+    double *
+        drawn; /* of the resample under way [m]: roots of counts, or the differences added to the residuals */
     gd_tensor *change; /* the same as a tensor */
     bool of_residuals;
     gd_budget budget; /* of all fits */
 } bootstrap;
 
-/* Residuals at the point, flat; those of a robust loss bent, at the scale of the fit. */
+/* Residuals at the point, flat; those of a robust loss transformed, at the scale of the fit. */
 static gd_tensor *plain_residuals(const bootstrap *b)
 {
     gd_tensor *r = b->fn(b->user);
@@ -56,12 +57,12 @@ static gd_tensor *changed_residuals(void *user)
     return (b->of_residuals ? gd_add : gd_mul)(r, change);
 }
 
-/* ---- what the fit says of its rows ---- */
+/* ---- leverages and influence of rows ---- */
 
 /* The columns of J that are not held by a bound. */
 static gd_tensor *free_columns(const bootstrap *b, gd_tensor *j, int64_t *index, int64_t *count)
 {
-    double *active = b->best; /* room for n numbers; what it holds is read again */
+    double *active = b->best; /* memory for n numbers, overwritten */
     *count = 0;
     if (b->fit->active && gd_read_f64(b->fit->active, active, b->n)) return NULL;
     for (int64_t i = 0; i < b->n; i++)
@@ -152,7 +153,7 @@ static void close_bootstrap(bootstrap *b)
 
 /* ---- resamples ---- */
 
-/* m numbers of 0 .. m - 1 for resample k, as what changes the residuals. */
+/* m numbers of 0 .. m - 1 for resample k, that determine how the residuals change. */
 static void draw_rows(bootstrap *b, uint64_t seed, int64_t k)
 {
     memset(b->drawn, 0, (size_t)b->m * sizeof *b->drawn);
@@ -193,7 +194,7 @@ static gd_status fit_resample(bootstrap *b, gd_lsq_options *o, uint64_t seed, in
     if (reason == GD_STOP_CALLER)
         return gd_fail(b->ctx, GD_INTERRUPTED, "bootstrap: the callback stopped it");
     status = gd__list_read(b->params, b->count, out);
-    /* one that cannot be trusted says so */
+    /* an unreliable one is marked */
     for (int64_t i = 0; i < b->n && !gd_stop_converged(reason) && reason != GD_STOP_STUCK; i++) out[i] = NAN;
     return status;
 }
@@ -222,7 +223,7 @@ gd_status gd_lsq_resample(gd_tensor *const *params, int count, gd_tensor *(*resi
     gd_status status = gd__lsq_check_params(b.ctx, "bootstrap", params, count);
     if (!status) status = open_bootstrap(&b);
     o.loss = GD_LSQ_SQUARES;
-    o.rows = NULL; /* what is drawn is drawn from all of them */
+    o.rows = NULL; /* draws are from all of them */
     o.covariance = o.polish = o.leave_saddles = false;
     b.budget = gd__budget_begin(&b.options->solve, true);
     for (int64_t k = 0; k < number && !status; k++)
@@ -263,7 +264,7 @@ static double quantile_of(const double *sorted, int64_t count, double p)
     return low + 1 < count ? sorted[low] * (1 - part) + sorted[low + 1] * part : sorted[low];
 }
 
-/* Sum of cubes by 6 sums of squares to 3/2: how the spread of an element changes with its value. */
+/* Sum of cubes by 6 sums of squares to 3/2: how the standard error of an element changes with its value. */
 static double acceleration_of(const bootstrap *b, int64_t element)
 {
     double mean = 0, squares = 0, cubes = 0;
@@ -298,7 +299,7 @@ double gd_lsq_bca_level(const gd_lsq_result *fit, bool of_residuals, double leve
     if (!fit || fit->dof <= 0 || !(level > 0 && level < 1)) return level;
     double dof = (double)fit->dof, rows = dof + (double)fit->free;
     double z = gd__student_quantile(level, dof) * (of_residuals ? 1 : sqrt(rows / dof));
-    return fmin(erf(z * sqrt(0.5)), 1 - 0x1p-53); /* 1 is no level */
+    return fmin(erf(z * sqrt(0.5)), 1 - 0x1p-53); /* 1 is not a level */
 }
 
 gd_status gd_lsq_bca(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,

@@ -1,10 +1,10 @@
 /* Bounds of a least-squares fit: steps inside box and trust region with a true active set.
  *
- * A parameter is active where it lies on a bound and its multiplier, the slope of the loss into the box, is positive; near a
- * bound is not on it.  A step minimises the linear model over the free parameters in the trust region; where that leaves the
- * box it goes as far as the first bound, fixes what is there, and minimises anew over the others.  Box and ball are convex
- * and every leg goes to a minimum over what is still free, so the model falls all the way, and a start on a bound, or next to
- * one, costs a leg and nothing else.  Points that reach a bound are put on it bit for bit. */
+ * A parameter is active where it lies on a bound and its multiplier, the slope of the loss into the box, is positive; near a bound
+ * does not count as on it.  A step minimises the linear model over the free parameters in the trust region; where that leaves the
+ * box it goes as far as the first bound, fixes what is there, and minimises again over the others.  Box and ball are convex
+ * and every leg goes to a minimum over what is still free, so the model falls on every leg, and a start on a bound, or next to one,
+ * costs one leg.  Points that reach a bound are put on it bit for bit. */
 #include "base/ctx.h"
 #include "optim/solve/solve_fit.h"
 
@@ -19,7 +19,7 @@
 
 static size_t room(const gd_lsq *p) { return (size_t)(2 * p->n) * sizeof(double); }
 
-/* Bounds as the parameters' dtypes can hold them, so that a parameter can lie on one: each goes through the parameters. */
+/* Bounds rounded to the dtypes of the parameters, so that a parameter can be exactly on one: each is written to and read from the parameters. */
 static gd_status round_bounds(gd_lsq *p)
 {
     gd_status status = GD_OK;
@@ -98,7 +98,7 @@ int gd__box_active(const gd_lsq *p, int64_t i)
 {
     if (!p->low) return 0;
     bool low = p->x[i] == p->low[i], high = p->x[i] == p->high[i];
-    /* below this a multiplier is the rounding of its sum */
+    /* below this a multiplier is rounding of its sum */
     double g = p->model.gradient[i], noise = 8 * DBL_EPSILON * p->model.columns[i] * sqrt(p->f);
     if (low && (high || g > noise)) return -1;
     return high && g < -noise ? 1 : 0;
@@ -112,7 +112,7 @@ gd_status gd__box_free(gd_lsq *p)
         any = any || p->fixed[i];
         same = same && p->fixed[i] == p->model.fixed[i];
     }
-    /* a model that steps have left out columns of also has their moves in it */
+    /* if steps skipped columns of the model, their displacement is still part of the model */
     if (!p->low || (same && !any)) return GD_OK;
     return gd__lm_restrict(&p->model, p->fixed, NULL);
 }
@@ -140,7 +140,7 @@ static double reach(const gd_lsq *p, int64_t i, double target, int *side)
     return fmin(fmax((bound - here) / (there - here), 0), 1);
 }
 
-/* From p->s towards the target, to the first bound; what is there becomes fixed.  True at the target. */
+/* From p->s towards the target, to the first bound; elements there become fixed.  True at the target. */
 static bool walk_in_box(gd_lsq *p, const double *target)
 {
     double far = 1;

@@ -7,7 +7,7 @@
 
 typedef struct gd_budget {
     const gd_solve_options *whole; /* the limits of the call; borrowed */
-    bool each;                     /* max_steps limits every fit by itself, not all of them */
+    bool each;                     /* max_steps limits each fit, not their sum */
     int64_t steps, evals;          /* of the fits so far */
     double begun;                  /* clock at the start of the call */
     bool spent;                    /* no further fit may run */

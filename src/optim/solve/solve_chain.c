@@ -1,11 +1,11 @@
-/* The chain of those who name none. */
+/* The default chain. */
 #include "optim/solve/solve_internal.h"
 
 #include "base/ctx.h"
 #include "gradus/autograd.h"
 #include "optim/vector/layout.h"
 
-/* Parameters and constraints beyond which nlp, whose systems are dense and of that order, is no default: a factorisation takes 0.4 s
+/* Parameters and constraints beyond which nlp, whose systems are dense and of that order, is not the default: a factorisation takes 0.4 s
  * and the run 190 MB at 2000, 3 s and four times the memory at 4000. */
 #define MOST 2000
 
@@ -15,7 +15,7 @@ static int64_t numel_of(gd_tensor *(*fn)(void *user), void *user)
     return t ? gd_numel(t) : 0;
 }
 
-/* How many constraints there are; calls them. */
+/* Counts the constraints by calling them. */
 static gd_status count_constraints(gd_ctx *ctx, const gd_objective *o, int64_t *count)
 {
     gd_scope_begin(ctx);

@@ -1,4 +1,4 @@
-/* The covariance of parameters from residuals made of them. */
+/* The covariance of parameters from residuals that depend on them. */
 #include "base/ctx.h"
 #include "gradus/autograd.h"
 #include "optim/solve/solve_fit.h"

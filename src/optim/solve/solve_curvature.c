@@ -1,6 +1,6 @@
 /* Whether a point without a gradient is a minimum, by Lanczos' method: products with the exact Hessian, by differentiating the
- * gradient along a direction or by the objective's own; every new vector is made orthogonal to all before, twice, for in rounding
- * they do not stay so.  The eigenvalues of the tridiagonal matrix lie between those of the Hessian, the outermost come first. */
+ * gradient along a direction or by the objective's own; every new vector is orthogonalised against all earlier ones, twice, because
+ * rounding destroys orthogonality.  The eigenvalues of the tridiagonal matrix lie between those of the Hessian, the outermost converge first. */
 #include "optim/solve/solve_internal.h"
 
 #include "gradus/autograd.h"
@@ -70,7 +70,7 @@ static gd_status product(lanczos *k, const double *v, double *out)
     return status;
 }
 
-/* One more row of the tridiagonal matrix from the unit vector v; what is left of H v stands behind it. */
+/* One more row of the tridiagonal matrix from the unit vector v; the remainder of H v follows it. */
 static gd_status add_row(lanczos *k, const double *v, double *next)
 {
     gd_status status = product(k, v, next);
@@ -92,7 +92,7 @@ static gd_status iterate(lanczos *k)
     gd_status status = GD_OK;
     double *v = k->basis;
     for (int64_t i = 0; i < k->n; i++)
-        v[i] = cos(1 + 2.3 * (double)i); /* no eigenvector of a usual problem */
+        v[i] = cos(1 + 2.3 * (double)i); /* not an eigenvector of a usual problem */
     double norm = sqrt(dot(v, v, k->n)), scale = 0;
     while (k->rows < k->most && !status && !k->unknown && norm > 1e-14 * scale) {
         for (int64_t i = 0; i < k->n; i++) v[i] /= norm;
@@ -131,7 +131,7 @@ static gd_status judge(lanczos *k, gd_curvature *out)
     return GD_OK;
 }
 
-/* The gradient with its graph, where products come from that; what the objective itself says is an error of the run. */
+/* The gradient with its graph, where products come from that; an error of the objective is an error of the run. */
 static gd_status differentiate(lanczos *k)
 {
     if (gd__var_gives_products(&k->var)) return GD_OK;
@@ -170,7 +170,7 @@ static bool take_params(lanczos *k, const gd_optimizer *o)
     return true;
 }
 
-/* Does the objective say its own products, or what can be differentiated twice?  Of ranks only batches are of all of them. */
+/* Does the objective have its own products, or a loss that can be differentiated twice? With several ranks only batches cover all rows. */
 static bool has_products(const gd_optimizer *o, const gd_objective *objective)
 {
     return o->shared.share ? objective->batch && !objective->loss && !objective->gradient

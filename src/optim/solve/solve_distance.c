@@ -4,15 +4,15 @@
  *
  *     min |u|^2, F = 0        or, where F has an error of its own of standard deviation 1,       min |u|^2 + F^2
  *
- * for each row by itself, so that a fit over parameters alone is left, and nothing grows with the rows but time.  With g, H the
+ * for each row separately, so that a fit over the parameters remains, and only the time grows with the rows.  With g, H the
  * derivatives of F by u, and l the multiplier (F itself where it has an error), both are stationary where u + l g = 0.
  *
- * What a fit sees is the distance from the tangent at that point, c = 1 where F has an error, else 0:
+ * The residual of the fit is the distance from the tangent at that point, c = 1 where F has an error, else 0:
  *
  *     (F - g.u) / sqrt(c + g.g)
  *
  * It has a sign, is smooth where the curve goes through the point, and a foot that is off by e changes it by e^2 only.  The feet are
- * found as numbers; then one Newton step from there is recorded with its history in the parameters.  That step is nothing, but its
+ * found as numbers; then one Newton step from there is recorded with its history in the parameters.  That step is zero, but its
  * derivatives are those of the foot, to first order: so first and second derivatives of the distance are exact.  Its Jacobian is
  * dF/dp / sqrt(c + g.g), and the covariance from it the block of the parameters in that of all unknowns. */
 #include "base/ctx.h"
@@ -35,7 +35,7 @@ typedef struct looks {
     gd_tensor *f, *g[COLUMNS], *h[PAIRS];
 } looks;
 
-/* A row whose foot is looked for. */
+/* A row whose foot is searched. */
 typedef struct foot {
     double u[COLUMNS], step[COLUMNS];
     double f, g[COLUMNS], h[PAIRS]; /* F and its derivatives at u */
@@ -51,13 +51,13 @@ typedef struct search {
     int q;
     int64_t rows;
     foot *foot;     /* [rows] */
-    double *column; /* [rows, 1 + q + pairs of q]: what was seen last, or a column on its way */
+    double *column; /* [rows, 1 + q + pairs of q]: the last values, or a column in transfer */
 } search;
 
 static int pair(int j, int k) { return j >= k ? j * (j + 1) / 2 + k : k * (k + 1) / 2 + j; }
 static int seen(const search *s) { return 1 + s->q + s->q * (s->q + 1) / 2; }
 
-/* ---- looking at the equation ---- */
+/* ---- evaluating the equation ---- */
 
 /* d of / d by, with history; zeros where it does not depend on it. */
 static gd_tensor *derivative(gd_tensor *of, gd_tensor *by)
@@ -93,7 +93,7 @@ static gd_status look_at_curve(const search *s, gd_tensor *const *u, looks *out)
     return status;
 }
 
-/* Leaves with u, and the part of the step that is tried. */
+/* Leaves with u plus the fraction of the step that is tried. */
 static gd_status make_leaves(search *s, gd_tensor **u)
 {
     for (int j = 0; j < s->q; j++) {
@@ -159,8 +159,8 @@ static void solve(const double *k, int q, double *x)
     }
 }
 
-/* Of g g^T in K: 1 where F has an error; else any number leaves the step as it is, and one that outweighs l H makes K positive
- * definite where the curve bends away. */
+/* Of g g^T in K: 1 where F has an error; else the step does not depend on it, and a value larger than l H makes K positive definite
+ * where the curve bends away. */
 static double stiffness(const foot *p, int q, bool implicit)
 {
     double size = 0;
@@ -169,7 +169,7 @@ static double stiffness(const foot *p, int q, bool implicit)
     return (1 + fabs(p->l) * size) / dot(p->g, p->g, q);
 }
 
-/* Newton's step where the second derivatives allow it, else that of Gauss and Newton. */
+/* Newton's step if the second derivatives allow it, else that of Gauss and Newton. */
 static void aim(foot *p, int q, bool implicit)
 {
     double k[PAIRS], w[COLUMNS], v[COLUMNS], along = stiffness(p, q, implicit);
@@ -203,7 +203,7 @@ static double loss_of(const foot *p, int q, bool implicit, const double *u, doub
     return 0.5 * dot(u, u, q) + (implicit ? p->weight * fabs(f) : 0.5 * f * f);
 }
 
-/* Takes what was tried, or half of it next. */
+/* Accepts the trial, or halves the step. */
 static void advance(search *s, int64_t i, bool first)
 {
     foot *p = &s->foot[i];
@@ -243,13 +243,13 @@ static gd_status find_feet(search *s)
             left = left || !s->foot[row].done;
         }
     }
-    for (int64_t row = 0; row < s->rows; row++) s->foot[row].done = true; /* as near as they came */
+    for (int64_t row = 0; row < s->rows; row++) s->foot[row].done = true; /* the nearest points found */
     return status;
 }
 
 /* ---- the distances, with history ---- */
 
-/* Gauss's elimination, row by row of the table: b = K^-1 b for `count` right sides; K is used up. */
+/* Gauss's elimination, row by row of the table: b = K^-1 b for `count` right sides; K is overwritten. */
 static void eliminate(gd_tensor **k, int q, gd_tensor *(*b)[COLUMNS], int count)
 {
     for (int i = 0; i < q; i++)

@@ -1,10 +1,10 @@
 /* Nonlinear least squares: Levenberg-Marquardt as a trust region (More 1978) with geodesic acceleration (Transtrum &
  * Sethna 2012) and Newton steps at the end.
  *
- * A step s of the model r + J s inside |D s| <= radius is bent by a second-order term along it, a = -(J^T J + lambda D^2)^-1
- * J^T r''(s, s) / 2, where that term is small beside s: follows curved valleys that plain steps cross in many small ones.
+ * A step s of the model r + J s inside |D s| <= radius is corrected by a second-order term along it, a = -(J^T J + lambda D^2)^-1
+ * J^T r''(s, s) / 2, if that term is small relative to s: this follows curved valleys, in which plain steps must be short.
  * All derivatives come from the graph of one evaluation of the residuals, so an evaluation is one call of the user's
- * function, whatever is derived from it.  Rejected trial points cost one each. */
+ * function.  Rejected trial points cost one each. */
 #include "base/ctx.h"
 #include "base/system.h"
 #include "gradus/autograd.h"
@@ -18,14 +18,15 @@
 #include <math.h>
 #include <string.h>
 
-#define BENDING      0.1  /* largest acceleration by velocity */
-#define STRAIGHT     1e-4 /* steps by the size of the point, up to which acceleration is nothing */
-#define RATIO_TAKEN  1e-4 /* of actual to predicted decrease */
-#define POOR         0.25 /* the same, below which a linear model is */
-#define ATTEMPTS     60
-#define POLISHES     40
-#define NEARLY_HERE  1e-4 /* by the size of the point: where a Hessian serves a Newton step as well */
-#define NEWTON_LIMIT 256  /* parameters up to which the last steps use the exact Hessian */
+#define BENDING     0.1  /* largest acceleration by velocity */
+#define STRAIGHT    1e-4 /* steps, relative to the size of the point, up to which acceleration is negligible */
+#define RATIO_TAKEN 1e-4 /* of actual to predicted decrease */
+#define POOR        0.25 /* the same, below which a linear model is */
+#define ATTEMPTS    60
+#define POLISHES    40
+#define NEARLY_HERE \
+    1e-4 /* relative to the size of the point: distance within which a Hessian is reused for a Newton step */
+#define NEWTON_LIMIT 256 /* parameters up to which the last steps use the exact Hessian */
 
 /* ---- evaluating ---- */
 
@@ -36,7 +37,7 @@ static gd_status count_residuals(gd_lsq *p, int64_t count)
                    (long long)count, (long long)p->m);
 }
 
-/* Most points are taken, so that loss and triangle in one pass cost less than a pass for each. */
+/* Most points are accepted, so computing loss and triangle in one pass is cheaper than one pass each. */
 static gd_status evaluate_blocks(gd_lsq *p, gd_tensor **out, double *f)
 {
     gd_status status = gd__blocks_triangle(p->blocks, out, f);
@@ -108,7 +109,7 @@ gd_status gd__lsq_go_back(gd_lsq *p, gd_tensor *r)
     return gd__origin_return(&p->here);
 }
 
-/* A triangle of [J r] is as good as J and r. */
+/* A triangle of [J r] replaces J and r. */
 static gd_status part_triangle(gd_lsq *p, gd_tensor *triangle, gd_tensor **j, gd_tensor **r)
 {
     gd__aside_begin(p->ctx);
@@ -150,7 +151,7 @@ gd_status gd__lsq_model_here(gd_lsq *p, bool *finite)
 
 /* ---- second derivatives ---- */
 
-/* J^T y for y = r''(v, v); false where there is none. */
+/* J^T y for y = r''(v, v); false if there is none. */
 static bool second_of_all(gd_lsq *p, const double *direction, double *out)
 {
     gd_ctx *ctx = p->ctx;
@@ -166,7 +167,7 @@ static bool second_of_all(gd_lsq *p, const double *direction, double *out)
     return found;
 }
 
-/* J^T r''(v, v) into out; *finite false where it is of no use. */
+/* J^T r''(v, v) into out; *finite false if it is not usable. */
 static gd_status second_along(gd_lsq *p, const double *direction, double *out, bool *finite)
 {
     *finite = p->blocks ? gd__blocks_second(p->blocks, direction, out) == GD_OK
@@ -219,7 +220,7 @@ static void check_counts(gd_lsq *p)
     if (out_of_evals(p)) stop(p, GD_STOP_MAX_EVALS);
 }
 
-/* The rules that do not say anything about convergence. */
+/* Stopping rules other than convergence. */
 static void check_limits(gd_lsq *p)
 {
     const gd_solve_options *o = &p->options->solve;
@@ -236,7 +237,7 @@ static void tell_caller(gd_lsq *p, double step)
 
 /* ---- one step: attempts until a point is taken ---- */
 
-/* p->s inside the trust region, and what the model expects of it. */
+/* p->s inside the trust region, and the predicted decrease. */
 static gd_status plain_step(gd_lsq *p)
 {
     if (p->low) return gd__box_step(p);
@@ -248,7 +249,7 @@ static gd_status plain_step(gd_lsq *p)
     return GD_OK;
 }
 
-/* d from the scaled step, bent where the second-order term is small; sets p->s, p->d. */
+/* d from the scaled step, with the second-order term if it is small; sets p->s, p->d. */
 static gd_status propose_step(gd_lsq *p)
 {
     bool finite = false;
@@ -256,11 +257,11 @@ static gd_status propose_step(gd_lsq *p)
     if (status) return status;
     for (int64_t i = 0; i < p->n; i++) p->d[i] = p->s[i] / p->model.scale[i];
     double length = gd__lsq_norm(p->s, NULL, p->n);
-    /* it is of the square of the step, so that a short one is as good without */
+    /* the term is quadratic in the step: short steps do not need it */
     bool straight = length <= STRAIGHT * gd__lsq_norm(p->x, p->model.scale, p->n);
     if (!p->options->acceleration || !(length > 0) || straight) return GD_OK;
-    /* it costs three to five evaluations, which a step that the region does not hold back repays only where the model failed
-     * before; of many rows, only a valley that keeps turning */
+    /* it costs three to five evaluations, which pays for a step inside the region only after the model has failed; with many rows,
+     * only in a valley that keeps turning */
     if (p->poor < 2 && (p->blocks || p->lambda == 0)) return GD_OK;
     status = second_along(p, p->d, p->trial, &finite);
     if (status || !finite) return status;
@@ -303,7 +304,7 @@ static gd_status attempt(gd_lsq *p, bool *taken, double *actual)
     *taken = !status && ratio > RATIO_TAKEN && there < p->f;
     bool better = *taken;
     if (better) status = gd__lsq_model_from(p, r, true, taken);
-    /* a point whose derivatives are not finite is as bad as one whose loss is not */
+    /* a point whose derivatives are not finite is rejected like one whose loss is not */
     if (better && !*taken) ratio = -1, there = INFINITY;
     p->poor = ratio < POOR ? p->poor + 1 : 0;
     adapt(p, ratio, isfinite(there) ? there : INFINITY, length);
@@ -333,7 +334,7 @@ static gd_status step(gd_lsq *p)
             stop(p, GD_STOP_STEP);
         else
             status = attempt(p, &taken, &actual);
-        /* a decrease that rounding hides */
+        /* a decrease below rounding */
         if (!taken && p->decrease <= 64 * p->eps * before) stop(p, GD_STOP_LOSS);
     }
     if (status || p->stopped) return status;
@@ -365,7 +366,7 @@ static gd_tensor *without_fixed(gd_lsq *p, gd_tensor *h)
 
 static size_t curved_size(const gd_lsq *p) { return (size_t)(p->n * (p->n + 1)) * sizeof(double); }
 
-/* Of blocks: the one made last serves where p->x is within that part of its size of the point where it was made. */
+/* With blocks: reuses the last one if p->x is within that fraction of its size from the point where it was computed. */
 static gd_tensor *curvature_of_blocks(gd_lsq *p, double within)
 {
     double moved = INFINITY, size = gd__lsq_norm(p->x, p->model.scale, p->n);
@@ -443,7 +444,7 @@ static bool aim(gd_lsq *p)
     return inside;
 }
 
-/* Steps whose effect on the loss is below its rounding: kept going while they shrink. */
+/* Steps whose effect on the loss is below its rounding: continued while they shrink. */
 static gd_status polish(gd_lsq *p)
 {
     bool finite = true;
@@ -512,7 +513,7 @@ static gd_tensor *all_rows(void *user)
     return p->options->rows->residuals(p->state, p->params, p->options->rows->data, 0);
 }
 
-/* Few rows are one block, and fewer than there are parameters have no triangle of their own. */
+/* Few rows are one block; fewer rows than parameters have no triangle. */
 static gd_status open_rows(gd_lsq *p)
 {
     const gd_rows *rows = p->options->rows;
@@ -532,7 +533,7 @@ static gd_status open_rows(gd_lsq *p)
     return gd_error(p->ctx);
 }
 
-/* The Jacobian and its triangle, as far as they are dense: what does not fit is refused before its rows are made. */
+/* Dense Jacobian and triangle: refused before rows are computed if they do not fit into memory. */
 static gd_status check_size(const gd_lsq *p)
 {
     double need = 2.0 * sizeof(double) * (double)p->m * (double)p->n, room = (double)gd__memory_bytes();
@@ -577,7 +578,7 @@ static gd_status begin(gd_lsq *p)
         return status;
     }
     double size = gd__lsq_norm(p->x, p->model.scale, p->n);
-    if (size == 0) { /* a start at zero says nothing about sizes: the first full step does */
+    if (size == 0) { /* a start at zero has no scale: the first full step gives one */
         gd__lm_step(&p->model, INFINITY, &p->lambda, p->s);
         size = gd__lsq_norm(p->s, NULL, p->n);
     }
@@ -635,7 +636,7 @@ static gd_status stop_together(gd_lsq *p)
     return GD_OK;
 }
 
-/* Steps until a stop that is no saddle. */
+/* Steps until a stop that is not a saddle. */
 static gd_status run(gd_lsq *p)
 {
     gd_status status = GD_OK;

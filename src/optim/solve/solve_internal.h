@@ -5,7 +5,7 @@
 #include "gradus/solve.h"
 #include "optim/step/objective/evaluator.h"
 
-double gd__seconds(void); /* of a clock that only goes forward */
+double gd__seconds(void); /* of a monotonic clock */
 
 /* ARGUMENT, by its name: a limit or a tolerance below 0 or not a number. */
 GD_NODISCARD gd_status gd__solve_check(gd_ctx *ctx, const char *what, const gd_solve_options *o);
@@ -13,15 +13,15 @@ GD_NODISCARD gd_status gd__solve_check(gd_ctx *ctx, const char *what, const gd_s
 /* The same for the numbers of a fit. */
 GD_NODISCARD gd_status gd__lsq_check_options(gd_ctx *ctx, const gd_lsq_options *o);
 
-/* Tells the callback what a fit has reached: the loss, the largest element of the gradient, the length of the step, seconds since the
+/* Calls the callback with the progress of a fit: the loss, the largest element of the gradient, the length of the step, seconds since the
  * start.  False: it ends the fit. */
 bool gd__lsq_tell(const gd_solve_options *o, int64_t steps, int64_t evals, double loss, double gradient,
                   double step, double start);
 
-/* Clocks and callbacks are each rank's own: where one of them stops after a step, all do.  *reason: why this one does, GD_STOP_COUNT where
- * it goes on; then that of the lowest rank that stops.  world NULL: this process alone. */
+/* Each rank has its own clock and callback: if one rank stops after a step, all do. *reason: in: of this rank, GD_STOP_COUNT to continue; out:
+ * that of the lowest rank that stops.  world NULL: this process alone. */
 GD_NODISCARD gd_status gd__stop_together(gd_world *world, int64_t step, gd_stop *reason);
-/* A rank that fails tells those that would wait for it.  The status it is given. */
+/* A failing rank reports to ranks that would wait for it. Returns the given status. */
 gd_status gd__solve_tell(gd_world *world, gd_ctx *ctx, gd_status status);
 
 /* gd_chain_for; *e: the evaluator of an objective with a single callback, which knows the start; new, or NULL, on failure too. */
@@ -41,19 +41,19 @@ GD_NODISCARD gd_status gd__sensitivities(gd_optimizer *o, const gd_objective *ob
 
 /* Estimates from a few products with the Hessian of an objective. */
 typedef struct gd_curvature {
-    /* the largest over the smallest size of its eigenvalues: an estimate from below, all of it where there are no more numbers than
-     * products; INFINITY where the smallest is rounding, NAN where it cannot be told */
+    /* the largest over the smallest size of its eigenvalues: an estimate from below, all of it if there are no more numbers than
+     * products; INFINITY if the smallest is rounding, NAN if unknown */
     double condition;
     /* the loss curves downwards along some direction, so that a point without a gradient is a saddle or a maximum; with few products
-     * it may be overlooked, never made up */
+     * it may be missed, but is never reported wrongly */
     bool falls;
 } gd_curvature;
 
 /* The number of products that cost little beside the evaluations so far: one per parameter if they are few, else fewer. */
 int64_t gd__curvature_budget(gd_tensor *const *params, int count, int64_t evals);
-/* Where the parameters of an optimizer are, from at most `products` products; without bounds and constraints.  Nothing is known
- * where there would be fewer than two, the Hessian is not finite or an operator has none, the objective has neither a loss made of operators nor products, or
- * several ranks have a loss each.  An objective that fails does so here too.  At most one evaluation, which counts as one. */
+/* Where the parameters of an optimizer are, from at most `products` products; without bounds and constraints.  The result is unknown
+ * with fewer than two products, if the Hessian is not finite or an operator has none, the objective has neither a loss made of operators nor
+ * products, or several ranks have a loss each.  An objective that fails does so here too.  At most one evaluation, which counts as one. */
 GD_NODISCARD gd_status gd__curvature(gd_optimizer *optimizer, const gd_objective *objective, int64_t products,
                                      gd_curvature *out);
 

@@ -1,6 +1,6 @@
 /* Profile intervals: one element is held, the others are fitted again under their bounds, and the interval ends where the sum
  * of squares has risen by t^2 s^2 (Bates & Watts 1988, chapter 6).  An element at an active bound has its interval on the
- * inner side only, where normal theory has nothing to say. */
+ * inner side only, where normal theory does not apply. */
 #include "base/ctx.h"
 #include "optim/solve/solve_budget.h"
 #include "optim/vector/layout.h"
@@ -22,7 +22,7 @@ typedef struct profile {
     gd_lsq_options options; /* of the fits with one element held */
     gd_budget budget;       /* of all of them */
     int64_t n, element;
-    double *best, *x, *low, *high; /* where the fit ended, where it starts again, bounds; [n] */
+    double *best, *x, *low, *high; /* end of the fit, restart point, bounds; [n] */
     double rss, rise;              /* at the best; s^2 t^2 */
     double from, to;               /* bounds of the element */
     bool better;
@@ -45,7 +45,7 @@ static gd_status excess(profile *q, double z, double *out)
         status = gd_fail(q->ctx, GD_INTERRUPTED, "profile: the callback stopped it");
     gd_lsq_result_clear(&fit);
     if (status || !finite) return status;
-    /* more than rounding: the fit had not found the lowest point */
+    /* more than rounding: the fit had not found the minimum */
     q->better = rss < q->rss - 1e-6 * q->rise - 1e-9 * q->rss;
     *out = sqrt(fmax(rss - q->rss, 0)) - sqrt(q->rise);
     return gd__list_read(q->params, q->count, q->x);
@@ -80,7 +80,7 @@ static gd_status narrow(profile *q, double a, double b, double below, double abo
     return status;
 }
 
-/* The end on one side; the bound where it is not reached before, infinite where nothing limits it. */
+/* The end on one side; the bound if it is reached first, infinite if nothing limits it. */
 static gd_status find_end(profile *q, double side, double first, double *end)
 {
     double centre = q->best[q->element], limit = side < 0 ? q->from : q->to, inner = centre,
@@ -103,7 +103,7 @@ static gd_status find_end(profile *q, double side, double first, double *end)
     return GD_OK;
 }
 
-/* An end that the budget does not reach is unknown, which differs from infinite. */
+/* An end that the budget does not reach is unknown, not infinite. */
 static gd_status find_limited_end(profile *q, double side, double first, double *end)
 {
     gd_status status = find_end(q, side, first, end);
@@ -141,7 +141,7 @@ static gd_status begin(profile *q, const gd_lsq_options *o)
 /* A first guess of the distance to an end. */
 static double first_guess(const profile *q, const gd_lsq_result *fit, double t)
 {
-    double error = NAN; /* without one the guess is poorer, nothing else */
+    double error = NAN; /* without one, only the guess is poorer */
     if (fit->standard_errors && !gd_read_f64(fit->standard_errors, q->x, q->n)) error = q->x[q->element];
     double size = fabs(q->best[q->element]), width = q->to - q->from;
     if (isfinite(error) && error > 0) return t * error;
@@ -173,7 +173,7 @@ gd_status gd_lsq_profile(gd_tensor *const *params, int count, gd_tensor *(*resid
         interval[0] = q.from;
         interval[1] = q.to;
         double first = first_guess(&q, fit, t);
-        bool any = isfinite(q.rise); /* else nothing is known, and only the bounds hold */
+        bool any = isfinite(q.rise); /* else nothing is known except the bounds */
         if (any && q.rise == 0) interval[0] = interval[1] = q.best[element], any = false;
         for (int side = 0; side < 2 && any && !status && !q.better; side++)
             status = find_limited_end(&q, side ? 1 : -1, first, &interval[side]);

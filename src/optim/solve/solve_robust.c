@@ -1,8 +1,8 @@
 /* Fits whose outliers pull less: sum rho(r / s) in place of the sum of squares (Huber 1964; Holland & Welsch 1977 for the
  * constants).
  *
- * The least-squares solver does the work, on bent residuals w with w^2 / 2 = s^2 rho(r / s): twice s^2 the loss is their sum of
- * squares, so bounds, saddles and stopping rules hold as they are.  Each is r times a smooth root, or goes on with r's sign.
+ * The least-squares solver does the work, on transformed residuals w with w^2 / 2 = s^2 rho(r / s): their sum of squares is 2 s^2 times
+ * the loss, so bounds, saddles and stopping rules hold as they are.  Each is r times a smooth root, or continues with r's sign.
  *
  * Without a given scale, solve_scale.c finds it by Huber fits.  The loss of Tukey has several minima: it starts where Huber's ends.
  * All fits of a call share one budget (solve_budget.h).
@@ -72,7 +72,7 @@ double gd__robust_bend(gd_lsq_loss loss, double z)
     }
 }
 
-/* ---- bent residuals; k is the constant times the scale ---- */
+/* ---- transformed residuals; k is the constant times the scale ---- */
 
 static gd_tensor *bent_huber(gd_tensor *r, double k)
 {
@@ -98,7 +98,7 @@ static gd_tensor *bent_cauchy(gd_tensor *r, double k)
     return gd_mul(r, gd_sqrt(gd_where(small, series, quotient)));
 }
 
-/* c sqrt(1 - v + v^2 / 3), v = (c / k)^2, c = r cut at -+k: beyond it stays as it is. */
+/* c sqrt(1 - v + v^2 / 3), v = (c / k)^2, c = r cut at -+k: beyond it is constant. */
 static gd_tensor *bent_tukey(gd_tensor *r, double k)
 {
     gd_tensor *c = gd_clamp(r, -k, k), *v = gd_square(gd_mul_scalar(c, 1 / k));
@@ -127,7 +127,7 @@ static gd_tensor *bent_residuals(void *user)
     return r ? gd__bent(q->loss, r, q->scale) : NULL;
 }
 
-/* The rules of a fit that evaluates where it starts, and stops there. */
+/* The rules of a fit that only evaluates its start. */
 static void take_no_step(gd_lsq_options *o)
 {
     o->solve.max_evals = 1;
@@ -137,7 +137,7 @@ static void take_no_step(gd_lsq_options *o)
     o->leave_saddles = false;
 }
 
-/* Where no step could be taken, what the start looks like says nothing about the end: a loss may be flat there. */
+/* If no step could be taken, the slope at the start says nothing about the end: a loss may be flat there. */
 static gd_status say_spent(const gd_robust *q, gd_lsq_result *result)
 {
     result->solve.reason = q->budget.reason;
@@ -156,7 +156,7 @@ gd_status gd__robust_step(gd_robust *q, gd_lsq_loss loss, gd_robust_end end, gd_
     if (end != GD_ROBUST_LAST) o.polish = false;
     if (!gd__budget_left(&q->budget, &o.solve)) take_no_step(&o);
     if (end == GD_ROBUST_FEW) {
-        o.leave_saddles = false; /* where a few steps end is no place to look at the curvature */
+        o.leave_saddles = false; /* the end of a few steps is no minimum, so its curvature is not checked */
         if (!o.solve.max_steps || o.solve.max_steps > FEW) o.solve.max_steps = FEW;
     }
     bool looks = q->budget.spent;
@@ -204,7 +204,7 @@ static gd_tensor *gram(gd_tensor *j, const double *weight)
     return gd_matmul(gd_transpose(j, 0, 1), gd_mul(j, gd_unsqueeze(w, 1, NULL)));
 }
 
-/* s^2 times the Hessian of the loss; NULL without an error where there are too many parameters. */
+/* s^2 times the Hessian of the loss; NULL without an error if there are too many parameters. */
 static gd_tensor *hessian(gd_robust *q, gd_tensor *r, int64_t n)
 {
     if (n > EXACT_LIMIT) return NULL;
@@ -319,7 +319,7 @@ static gd_status fit(gd_robust *q, gd_lsq_result *result)
     else if (first)
         status = gd__robust_step(q, GD_LSQ_HUBER, GD_ROBUST_CONVERGED, result);
     if (status || !(!first || q->budget.spent || gd__robust_usable(result))) return status;
-    if (!(q->scale > 0)) return GD_OK; /* the budget was spent before there was one */
+    if (!(q->scale > 0)) return GD_OK; /* the budget was spent before the first one */
     gd_lsq_result_clear(result);
     status = gd__robust_step(q, loss, GD_ROBUST_LAST, result);
     if (status || result->solve.reason == GD_STOP_NOT_FINITE) return status;

@@ -22,13 +22,13 @@ typedef struct gd_robust {
 /* How exact a fit is to be. */
 typedef enum gd_robust_end {
     GD_ROBUST_FEW,       /* a few steps */
-    GD_ROBUST_CONVERGED, /* as the options say, without the last digits */
-    GD_ROBUST_LAST       /* to the last digits; where the budget is spent, what can be said without a step */
+    GD_ROBUST_CONVERGED, /* as in the options, without the last digits */
+    GD_ROBUST_LAST       /* to the last digits; if the budget is spent, results without a step */
 } gd_robust_end;
 
 /* ---- solve_robust.c ---- */
 
-/* A fit with that loss at q->scale from where the parameters are.  Where the budget is spent, no step is taken and the reason of the
+/* A fit with that loss at q->scale from where the parameters are.  If the budget is spent, no step is taken and the reason of the
  * result is the budget's. */
 GD_NODISCARD gd_status gd__robust_step(gd_robust *q, gd_lsq_loss loss, gd_robust_end end,
                                        gd_lsq_result *result);

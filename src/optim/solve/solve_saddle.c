@@ -1,14 +1,14 @@
 /* Curvature where a least-squares fit stops.
  *
- * Gauss-Newton steps cannot leave a point where columns of the Jacobian coincide: two exponentials that start alike stay
- * alike.  The full Hessian J^T J + sum r_i r_i'' sees the way out, and tells a saddle from parameters that nothing determines.
+ * Gauss-Newton steps cannot leave a point where columns of the Jacobian coincide: two exponentials that start equal stay equal.
+ * The full Hessian J^T J + sum r_i r_i'' gives a direction out, and distinguishes a saddle from undetermined parameters.
  * With D the norms of the columns and l the smallest eigenvalue of D^-1 H D^-1, relative to the largest in size:
  *
  *     l < -1e-8        a saddle, whether J v = 0 or not: search along +-v, then on
- *     |l| <= 1e-8      where a singular value of J D^-1 is as good as zero too: not determined, and said so
+ *     |l| <= 1e-8      if a singular value of J D^-1 is zero within rounding too: not determined, and reported
  *     otherwise        a minimum
  *
- * The second line asks J as well, because eigenvalues are squares: regressions of condition 6e4 have a perfectly good minimum
+ * The second line also uses J, because eigenvalues are squares: regressions of condition 6e4 have a perfectly good minimum
  * with l = 3e-10. */
 #include "base/ctx.h"
 #include "gradus/autograd.h"
@@ -20,14 +20,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DENSE      500   /* parameters up to which the Hessian is made */
-#define LANCZOS    160   /* products with it beyond */
-#define ESCAPES    12    /* saddles left in one fit */
-#define FIRST_MOVE 0.1   /* of a search, by the size of the scaled point */
-#define MOVES      16    /* of a search, each a third of the one before */
-#define SLIDE      2     /* how far along a valley the next check is made, in units of the same size */
-#define HERE       1e-9  /* by the same size: where a Hessian of many rows still is that of the point */
-#define SAME       1e-12 /* what the cosine of equal columns may lack of one */
+#define DENSE      500  /* parameters up to which the Hessian is made */
+#define LANCZOS    160  /* products with it beyond */
+#define ESCAPES    12   /* saddles left in one fit */
+#define FIRST_MOVE 0.1  /* of a search, by the size of the scaled point */
+#define MOVES      16   /* of a search, each a third of the one before */
+#define SLIDE      2    /* how far along a valley the next check is made, in units of the same size */
+#define HERE       1e-9 /* relative to the same size: distance within which a Hessian of many rows is reused */
+#define SAME       1e-12 /* difference from 1 of the cosine of equal columns */
 #define NAMED      6     /* parameters listed in a sentence */
 
 /* ---- the smallest eigenvalue ---- */
@@ -62,8 +62,8 @@ static gd_status spectrum(gd_tensor *h, int64_t n, double *values, curvature *ou
     return GD_OK;
 }
 
-/* Does even h less a part of its size, the most that flat may mean, have a root?  Then all its eigenvalues are above that part, and
- * by how much nobody asks: a twentieth of the cost of knowing them. */
+/* Does h minus the largest flat eigenvalue have a Cholesky factor? Then all eigenvalues are larger: this costs a twentieth of computing
+ * them. */
 static gd_status certain(gd_tensor *h, int64_t n, curvature *out)
 {
     gd_ctx *ctx = gd_tensor_ctx(h);
@@ -109,7 +109,7 @@ static gd_status times(krylov *k, const double *in, double *out)
     return status;
 }
 
-/* w less its parts along the first `count` vectors, twice for rounding; returns the norm left. */
+/* w minus its projections on the first `count` vectors, twice for rounding; returns the norm left. */
 static double orthogonal(const krylov *k, int count, double *w)
 {
     int64_t n = k->p->n;
@@ -153,7 +153,7 @@ static gd_status walk_valley(krylov *k, curvature *out)
     int64_t n = k->p->n;
     gd_status status = GD_OK;
     double defect = INFINITY, norm;
-    /* any vector will do that is no eigenvector: a fixed sequence keeps the result the same */
+    /* any vector that is not an eigenvector will do: a fixed sequence keeps the result the same */
     uint64_t bits = 1;
     for (int64_t i = 0; i < n; i++) {
         bits = bits * 6364136223846793005u + 1442695040888963407u;
@@ -231,7 +231,7 @@ static gd_status look_along(gd_lsq *p, const curvature *c, double first, double 
             status = probe(p, c->v, side * t, &r, &f);
             gd_status back = gd__lsq_go_back(p, r);
             if (!status) status = back;
-            /* what the curvature promises, by a small part */
+            /* a small fraction of the decrease that the curvature predicts */
             if (!(f < lowest && f <= p->f + 1e-4 * c->least * t * t)) continue;
             lowest = f;
             *best = side * t;
@@ -334,7 +334,7 @@ gd_status gd__saddle_leave_start(gd_lsq *p)
     return leave(p, &c, &left);
 }
 
-/* ---- what is not determined ---- */
+/* ---- undetermined parameters ---- */
 
 bool gd__saddle_flat(const gd_lsq *p, int64_t i)
 {
@@ -371,7 +371,7 @@ static void put_name(sentence *s, int64_t element)
     put(s, text);
 }
 
-/* "a, b and c" of the elements for which `belongs` holds and that were not told yet, then one or many. */
+/* "a, b and c" of the elements for which `belongs` holds and that were not named yet, then one or many. */
 static void put_clause(sentence *s, bool (*belongs)(const gd_lsq *p, int64_t i, int64_t first), int64_t first,
                        const char *one, const char *many)
 {
@@ -426,7 +426,7 @@ static gd_status tell(gd_lsq *p)
     if (!s.told) return GD_NOMEM;
     p->says[0] = 0;
     put_clause(&s, is_idle, 0, " has no effect", " have no effect");
-    /* a table of all pairs only where it is read */
+    /* a table of all pairs only if it is read */
     for (int64_t i = 0; i < p->n && p->n <= DENSE; i++)
         if (!s.told[i] && gd__saddle_flat(p, i) && has_partner(p, i))
             put_clause(&s, is_alike, i, "", " cannot be told apart");
@@ -435,9 +435,9 @@ static gd_status tell(gd_lsq *p)
     return GD_OK;
 }
 
-/* ---- the judgement ---- */
+/* ---- the decision ---- */
 
-/* A stop far from stationary: the loss seems not to change because what was tried is too short to change it. */
+/* A stop far from stationary: the loss does not change because the trial steps are too short. */
 static bool is_early(gd_lsq *p)
 {
     double inside, step;

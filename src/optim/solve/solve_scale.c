@@ -1,9 +1,9 @@
 /* The scale of a robust loss: s = 1.4826 median|r| m / (m - n) of a Huber fit at that scale.
  *
- * A squares fit that outliers have pulled away is a bad place to take a scale from: its scale is large, at a large scale the loss is as
- * good as a sum of squares, and the fit stays in the minimum that the outliers chose.  So there are two runs, from the start of the
+ * A squares fit distorted by outliers gives a bad scale: the scale is large, at a large scale the loss is nearly a sum of squares, and the fit
+ * stays in the wrong minimum.  So there are two runs, from the start of the
  * user and from the squares fit, the latter only if that has converged.  Each alternates a few steps with a new scale until the scale
- * has settled, and then converges at it.  The run with the lower loss at the smaller of both scales is kept, and scale and Huber
+ * has settled, and then converges at it. The run with the lower loss at the smaller of both scales is kept, and scale and Huber
  * fit take turns there until the scale no longer changes. */
 #include "base/ctx.h"
 #include "optim/solve/solve_robust.h"
@@ -14,8 +14,8 @@
 #define MAD    1.4826
 #define ROUNDS 100 /* of fits and scales, in a run and at its end */
 #define NEAR \
-    0.01 /* change of the scale at which it has settled, and of the loss at which two minima are two */
-#define SETTLED 1e-10 /* change of the scale that is none */
+    0.01 /* change of the scale at which it has settled, and of the loss at which two minima differ */
+#define SETTLED 1e-10 /* change of the scale that counts as none */
 #define FALL \
     4 /* the scale falls at most by this factor in a stage: half of the points of a bad fit may lie close to it */
 
@@ -51,7 +51,7 @@ static double select_smallest(double *v, int64_t count, int64_t k)
 
 static bool is_scale(double scale) { return scale > 0 && isfinite(scale); }
 
-/* 1.4826 median|r| m / (m - n), over the residuals of some weight, where the parameters are; 0 or NAN where they have none. */
+/* 1.4826 median|r| m / (m - n), over the residuals with weight, at the present parameters; 0 or NAN if there are none. */
 static gd_status measure_scale(gd_robust *q, int64_t free, double *scale)
 {
     gd_status status = gd__robust_residuals(q);
@@ -81,7 +81,7 @@ static gd_status no_scale(gd_robust *q, int64_t free)
                    gd_lsq_loss_name(q->options->loss));
 }
 
-/* Parameters that no pair of equal bounds holds. */
+/* Parameters without equal bounds. */
 static int64_t count_free(const gd_robust *q, int64_t n)
 {
     const gd_lsq_options *o = q->options;
@@ -90,14 +90,14 @@ static int64_t count_free(const gd_robust *q, int64_t n)
     return free;
 }
 
-/* Is nothing left for a further fit? */
+/* Is the budget spent? */
 static bool spent(gd_robust *q)
 {
     gd_solve_options left;
     return !gd__budget_left(&q->budget, &left);
 }
 
-/* Few steps and a new scale in turns from where the parameters are, then a fit at the scale that has settled. */
+/* Alternates a few steps and a new scale from the present parameters, then fits at the settled scale. */
 static gd_status alternate(gd_robust *q, int64_t free, double scale, run_end *end, gd_lsq_result *result)
 {
     gd_status status = GD_OK;
@@ -124,7 +124,7 @@ static gd_status alternate(gd_robust *q, int64_t free, double scale, run_end *en
     return status ? status : gd__list_read(q->params, q->count, end->x);
 }
 
-/* 2 s^2 sum rho(r / s) at the end of a run, of the loss that was asked for. */
+/* 2 s^2 sum rho(r / s) at the end of a run, of the requested loss. */
 static gd_status loss_at(gd_robust *q, const run_end *end, double scale, double *loss)
 {
     gd_status status = gd__list_write(q->params, q->count, end->x);
@@ -156,7 +156,7 @@ static gd_status keep_lower(gd_robust *q, const run_end *start, const run_end *s
     return gd__list_write(q->params, q->count, best->x);
 }
 
-/* Huber fits and scales in turns until the scale no longer changes. */
+/* Alternates Huber fits and scales until the scale no longer changes. */
 static gd_status settle(gd_robust *q, int64_t free, gd_lsq_result *result)
 {
     gd_status status = GD_OK;
@@ -212,7 +212,7 @@ static gd_status run_both(gd_robust *q, double *room, int64_t n, gd_lsq_result *
     if (status || q->budget.spent) return status;
     if (start.there) status = gd__origin_keep(&best, q->ctx, q->params, q->count);
     if (!status) status = second_run(q, &start, &squares, room, result);
-    /* a function that fails leaves the parameters at the best point, not where the other run was */
+    /* after a failure of the function the parameters are at the best point, not at that of the other run */
     gd_status back = status ? gd__origin_return(&best) : GD_OK;
     gd__origin_free(&best);
     if (status) return status;

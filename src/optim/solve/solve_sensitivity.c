@@ -1,11 +1,11 @@
 /* Which constraints hold with equality at a minimum, and how it moves with their right-hand sides.
  *
- * Where f' + y c' = z and the active rows A of c' are independent, x(b) of c = b on those rows solves (Fiacco 1976)
+ * If f' + y c' = z and the active rows A of c' are independent, x(b) of c = b on those rows solves (Fiacco 1976)
  *
  *     | W  A' | | dx |   |  0 |
  *     | A  0  | | dy | = | db |      W the Hessian of f + y c, without the elements that a bound holds
  *
- * A constraint at its limit whose multiplier is 0 is none of A, and x(b) has two slopes there: NAN. */
+ * A constraint at its limit whose multiplier is 0 is not in A, and x(b) has two slopes there: NAN. */
 #include "optim/solve/solve_internal.h"
 
 #include "optim/methods/nlp/ldl.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define NEAR   1e-6 /* distance from its limit of a constraint that holds with equality */
-#define STRONG 1e-6 /* multiplier, relative to the largest, of one that decides where the minimum is */
+#define STRONG 1e-6 /* multiplier, relative to the largest, of one that affects the minimum */
 #define EXACT  1e-6 /* relative residual of a solution that counts */
 
 typedef struct sensitivity {
@@ -58,7 +58,7 @@ static bool is_active(const sensitivity *s, int64_t i)
     return i < s->equal || s->c[i] >= -NEAR || s->y[i] >= -s->c[i];
 }
 
-/* Free elements, and rows that decide; an element with equal bounds, or one that a bound holds, is none. */
+/* Free elements, and rows that affect the minimum; an element with equal bounds, or held by a bound, is not free. */
 static void choose_system(sensitivity *s)
 {
     double most = 1;
@@ -86,7 +86,7 @@ static gd_status slope_beside(sensitivity *s, int64_t i, double h, double *out)
     return status;
 }
 
-/* By central differences inside the bounds, or one-sided ones where there is no room. */
+/* By central differences inside the bounds, or one-sided ones if there is no room. */
 static gd_status differences(sensitivity *s)
 {
     double *ahead = s->w + s->n * s->n, *behind = ahead + s->n;
@@ -180,7 +180,7 @@ static gd_status solve_all(const sensitivity *s, int64_t most, const int64_t *pl
     return status;
 }
 
-/* ---- what is asked for ---- */
+/* ---- results ---- */
 
 static void write_active(const sensitivity *s, int64_t most, int *active)
 {

@@ -1,4 +1,4 @@
-/* Differences that a load has found. */
+/* Differences found while loading. */
 #include "base/text/number.h"
 #include "module/report.h"
 #include "optim/state/state.h"

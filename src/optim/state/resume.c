@@ -31,7 +31,7 @@ static const char *class_of(const char *path)
     return colon ? colon + 1 : path;
 }
 
-/* The link of the new chain that an old one becomes: the one in its place, or of its class and as many before it. */
+/* The link of the new chain for an old one: at the same place, or with the same class and rank among its class. */
 static const json_t *counterpart(json_t *old, json_t *new, const char *path)
 {
     const json_t *same = json_object_get(new, path);
@@ -69,7 +69,7 @@ static bool take_settings(json_t *old, json_t *new)
         const json_t *other = counterpart(links, json_object_get(new, "links"), path);
         ok = ok && (!other || take_member(link, other, "settings"));
     }
-    /* of groups it is said beside each parameter which it is in */
+    /* the group of each parameter is written next to it */
     json_t *params = json_object_get(old, "params");
     json_object_foreach(params, path, link)
     {

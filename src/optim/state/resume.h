@@ -5,7 +5,7 @@
 #include "gradus/optim.h"
 
 /* Gives the optimizer the state that the archive holds under the prefix.  changed: the optimizer has settings, links, groups or
- * schedules of its own, which stay; links that were not there begin anew. */
+ * schedules of its own, which stay; new links start from the beginning. */
 GD_NODISCARD gd_status gd__optimizer_resume(gd_optimizer *optimizer, gd_archive *archive, const char *prefix,
                                             bool changed);
 

@@ -109,13 +109,12 @@ typedef struct saving {
     gd_optimizer *o;
     gd_archive *archive;
     const char *prefix;
-    bool
-        parts; /* of what several ranks keep this one puts its own; else all of it comes together at rank 0 */
+    bool parts; /* each rank puts its own shards; else rank 0 gathers them */
     gd_text text, name;
     gd_map standing; /* from stand-ins to their names */
     char **stand_in;
     int stand_ins, stand_in_room;
-    bool parted; /* what is put now is all of it at the owner of its parameter */
+    bool parted; /* the owner of the parameter has the whole tensor */
 } saving;
 
 static void put_settings(gd_text *t, const gd_link *link, const gd_setting *value)
@@ -162,7 +161,7 @@ static gd_status put_sharded(saving *s, const gd_entry *e, int slot)
     return status;
 }
 
-/* All of it, or nothing if a different rank has it. */
+/* All of it, or nothing if a different rank owns it. */
 static gd_status put_whole(saving *s, const gd_entry *e, int slot)
 {
     gd_tensor *own = e->slot[slot];
@@ -305,7 +304,7 @@ static gd_status put_stand_ins(saving *s, const gd_link *link, const char *path)
     for (int i = 0; i < link->stand_ins && !status; i++) {
         const gd_stand_in *block = &link->stand_in[i];
         const char *of = block->param ? name_of(s, block->param) : NULL;
-        if (block->param && !of) continue; /* of tensors that are not the optimizer's */
+        if (block->param && !of) continue; /* of tensors outside the optimizer */
         gd__text_comma(&s->text);
         gd__text_add(&s->text, "{\"of\": ");
         if (of)
@@ -328,7 +327,7 @@ static gd_status put_stand_ins(saving *s, const gd_link *link, const char *path)
 static gd_status put_link(void *user, gd_link *link, const char *path)
 {
     saving *s = user;
-    if (!*path) return GD_OK; /* the chain itself remembers nothing */
+    if (!*path) return GD_OK; /* the chain itself has no state */
     put_key(&s->text, path);
     gd__text_put(&s->text, "{\"step\": %" PRId64 ", \"settings\": ", link->step);
     put_settings(&s->text, link, link->value);
@@ -459,7 +458,8 @@ static gd_status put_all(saving *s)
 
 static gd_status pack(gd_optimizer *o, gd_archive *archive, const char *prefix, bool parts)
 {
-    if (o->evaluating) return gd__not_stepping(o, "saving"); /* the parameters beside it would be others */
+    if (o->evaluating)
+        return gd__not_stepping(o, "saving"); /* the parameters saved with it would be different */
     if (o->shared.partial) return gd__refuse_partial(o, "saving");
     gd_ctx *ctx = o->ctx;
     saving s = {.o = o,
@@ -491,7 +491,7 @@ gd_status gd__join_ranks(void *user, gd_status mine, uint64_t *number, size_t co
     gd_share *share = user;
     gd_ctx *ctx = gd_world_ctx(share->world);
     if (mine && gd_error(ctx))
-        mine = gd_error(ctx); /* the first one: a text is malformed for want of memory */
+        mine = gd_error(ctx); /* the first error: a text looks malformed if memory runs out */
     gd_collective what = {
         .kind = count && !mine ? GD_ALL_REDUCE : GD_BARRIER, .failed = mine, .name = "a checkpoint"};
     gd_scope_begin(ctx);
@@ -508,7 +508,7 @@ gd_status gd__optimizer_save_in(gd_optimizer *o, gd_archive *archive, const char
     if (shared) o->shared.share->told = false;
     if (!status) status = pack(o, archive, prefix, shared);
     if (!shared) return status ? status : gd_archive_save(archive, path);
-    if (status && o->shared.share->told) return status; /* all have it */
+    if (status && o->shared.share->told) return status; /* on all ranks */
     o->shared.share->told = false;
     gd_together all = {
         .join = gd__join_ranks, .user = o->shared.share, .first = !gd_world_rank(o->shared.share->world)};

@@ -17,12 +17,12 @@ gd_status gd__state_name(gd_text *out, const char *prefix, const char *param, co
                          const char *last);
 /* FORMAT: "optimizer state: WHAT is malformed". */
 gd_status gd__state_malformed(gd_ctx *ctx, const char *what);
-/* gd_optimizer_save_in.  status: how making the archive went (it may be NULL then). */
+/* gd_optimizer_save_in.  status: of making the archive (it may be NULL then). */
 GD_NODISCARD gd_status gd__optimizer_save_in(gd_optimizer *o, gd_archive *archive, const char *prefix,
                                              const char *path, gd_status status);
-/* gd_together.join; user is the share.  As bits, of which all but one rank have zeros. */
+/* gd_together.join; user is the share.  As bits; all ranks except one have zeros. */
 gd_status gd__join_ranks(void *share, gd_status mine, uint64_t *number, size_t count);
-/* False: it is none. */
+/* False: it is not one. */
 bool gd__state_read_real(const json_t *j, double *out);
 bool gd__state_read_generator(const json_t *j, gd_rng *out);
 /* The setting is the caller's, to free; strings are borrowed from the JSON. */
@@ -42,22 +42,22 @@ void gd__load_note(gd_load_notes *notes, const char *format, ...) GD_PRINTF(2, 3
 /* Adds them to a message: "missing: ...". */
 void gd__load_say(gd_text *out, const char *what, const gd_load_notes *notes);
 
-/* ---- state_axes.c: state meets its parameter by the names and labels that are in the file ---- */
+/* ---- state_axes.c: matches state and parameter by the names and labels in the file ---- */
 
 /* Where the axes and elements of a parameter are in the file. */
 typedef struct gd_state_axes {
-    gd_tensor *file;        /* its axes there, elements say nothing; owned; NULL: all is where it is here */
+    gd_tensor *file;        /* its axes in the file, elements unset; owned; NULL: same order as here */
     int order[GD_MAX_DIMS]; /* axis order[i] of the file is axis i here */
 } gd_state_axes;
 
-/* *out, zeroed before, from the file's words about a parameter; what does not meet is noted. */
+/* *out, zeroed before, from the file's description of a parameter; notes mismatches. */
 GD_NODISCARD gd_status gd__state_axes_meet(gd_load_notes *other, const char *name, const json_t *j,
                                            const gd_tensor *here, gd_state_axes *out);
 /* State of the file in the order of the parameter here, on its device; new, owned.  NULL, without an error: it is not one number
  * for each element. */
 gd_tensor *gd__state_axes_move(const gd_state_axes *axes, const gd_link *link, gd_tensor *t, gd_tensor *here);
 
-/* Notes the state of a link that no order of elements can be read from: vectors over all parameters, tensors in place of them. */
+/* Notes the state of a link that cannot be reordered: vectors over all parameters, tensors in place of them. */
 void gd__state_axes_joint(gd_load_notes *other, const gd_optimizer *o, const gd_state_axes *axes,
                           const char *path, const json_t *link);
 /* And lists among its settings for one parameter. */
@@ -73,15 +73,15 @@ typedef struct gd_load_parts {
         size_t at, count; /* checksums of its chunks */
     } * part;
     int parts, part_room;
-    uint64_t *sum; /* those of what this rank has read; of others 0 */
+    uint64_t *sum; /* those of this rank's data; 0 for others */
     size_t sums, sum_room;
 } gd_load_parts;
 
-/* All ranks begin and end it; what failed at one of them fails at all in the end, before anything has changed. */
+/* All ranks begin and end it; a failure on one rank becomes an error on all at the end, before anything has changed. */
 gd_status gd__load_parts_begin(gd_load_parts *p, gd_optimizer *o, const gd_archive *archive);
 gd_status gd__load_parts_end(gd_load_parts *p, gd_status status);
 void gd__load_parts_free(gd_load_parts *p);
-/* Is the slot one that ranks share?  Then the entry of a staging copy of the link has this rank's part of it, *taken. */
+/* Is the slot sharded? Then the entry of a staging copy of the link gets this rank's shard, *taken. */
 gd_status gd__load_part(gd_load_parts *p, gd_link *link, gd_entry *e, int slot, int64_t index, bool *taken);
 
 /* *map: from the path of each link here that has one in the file to the path there; new.  See state_match.c. */

@@ -3,7 +3,7 @@
  *     file   w [f = a b c]      here   w [f = c a b]      state element f = c goes to the first place
  *     file   w [i, j]           here   w [j, i]           state is transposed
  *
- * Axes meet by name and elements by label, where both sides have them, as everywhere; else by position.  State with one number
+ * Axes are matched by name and elements by label if both sides have them, else by position.  State with one number
  * for each element of its parameter can follow.  Other state (factors of matrices, vectors over all parameters) is made of
  * sums over places, and is refused. */
 #include "optim/state/state.h"
@@ -57,7 +57,7 @@ static gd_tensor *with_labels(gd_tensor *t, int axis, const json_t *list)
     return labelled;
 }
 
-/* A tensor with the axes of the file, whose elements say nothing; borrowed from the scope. */
+/* A tensor with the axes of the file and unset elements; borrowed from the scope. */
 static gd_tensor *axes_in(gd_ctx *ctx, const json_t *j)
 {
     const json_t *axes = json_object_get(j, "axes"), *shape = json_object_get(j, "shape");
@@ -89,7 +89,7 @@ static bool labels_meet(const gd_tensor *file, int at, const gd_tensor *here, in
     return true;
 }
 
-/* The axes of the file in the order of those here; false: they do not meet. */
+/* The axes of the file in the order of those here; false: they do not match. */
 static bool order_of(const gd_tensor *file, const gd_tensor *here, int *order)
 {
     bool used[GD_MAX_DIMS] = {false}, good = true;
@@ -103,7 +103,7 @@ static bool order_of(const gd_tensor *file, const gd_tensor *here, int *order)
         while (used[k]) k++;
         order[i] = k++;
         const char *name = gd__name(here, i), *there = gd__name(file, order[i]);
-        /* a name meets none only at its own place */
+        /* a name matches an unnamed axis only at the same position */
         if ((name && there) || ((name || there) && order[i] != i)) good = false;
     }
     for (int i = 0; i < here->ndim && good; i++)
@@ -160,7 +160,7 @@ gd_status gd__state_axes_meet(gd_load_notes *other, const char *name, const json
     return file ? GD_OK : gd_error(ctx);
 }
 
-/* Has state all names and labels of its parameter?  Then one number stands for each element. */
+/* Has state all names and labels of its parameter? Then it has one number per element. */
 static bool has_axes_of(const gd_tensor *t, const gd_tensor *param)
 {
     bool all = gd__same_axes(t, param);

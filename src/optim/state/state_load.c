@@ -1,7 +1,7 @@
 /* Loading the state of an optimizer; see state.c for what is in the archive.
  *
- * Everything is read and checked into staged: links of the same classes that are not run.  Only when all of it fits do
- * staged and links swap what they hold, which cannot fail. */
+ * Everything is read and checked into staging copies: links of the same classes that do not run. Only if all of it fits,
+ * copies and links swap their state, which cannot fail. */
 #include "module/report.h"
 #include "base/text/json.h"
 #include "optim/text/setting.h"
@@ -40,7 +40,7 @@ typedef struct loading {
     gd_rng rng;
 } loading;
 
-/* ---- saying what differs ---- */
+/* ---- reports of differences ---- */
 
 /* Missing and unexpected names are an error in strict loading only, else a warning for those who want no report; another
  * shape or dtype never fits. */
@@ -107,7 +107,7 @@ static gd_status find_unexpected(loading *l)
     for (int64_t i = 0; i < gd_archive_count(l->archive); i++) {
         const char *name = gd_archive_name(l->archive, i);
         if (l->used[i] || strncmp(name, l->prefix, length)) continue;
-        /* with a prefix of nothing, tensors that look like nothing of an optimizer are somebody else's */
+        /* with a prefix of nothing, tensors with unrelated names belong to other objects */
         if (!strchr(name + length, '/')) continue;
         gd__load_note(&l->unexpected, "tensor %s", name + length);
     }
@@ -145,7 +145,7 @@ static gd_status read_params(loading *l)
     return GD_OK;
 }
 
-/* ---- stand-ins: what links have in place of parameters ---- */
+/* ---- stand-ins: tensors of links instead of parameters ---- */
 
 /* The parameter or stand-in of a name; NULL: there is none. */
 static gd_tensor *key_named(const loading *l, const char *name)
@@ -162,7 +162,7 @@ static int64_t all_elements(const gd_optimizer *o)
     return sum;
 }
 
-/* Zeros of a shape that the file says, owned; the link sets them before its child steps. */
+/* Zeros of a shape given in the file, owned; the link sets them before its child steps. */
 static gd_tensor *make_stand_in(loading *l, const json_t *j)
 {
     const char *dtype = json_string_value(json_object_get(j, "dtype"));
@@ -265,7 +265,7 @@ static gd_status read_settings(loading *l, const char *path, gd_link *with, gd_s
         if (!status) status = gd__setting_copy(l->ctx, &copy, &value);
         gd__setting_free(l->ctx, &value);
         if (status) return status;
-        if (place[field].kind == GD_SET_CHAIN) { /* there is a child here and was none there */
+        if (place[field].kind == GD_SET_CHAIN) { /* a child exists here and not in the file */
             gd__setting_free(l->ctx, &copy);
             continue;
         }
@@ -295,7 +295,7 @@ static gd_tensor *slot_here(loading *l, const gd_link *link, gd_tensor *t, gd_te
     return own;
 }
 
-/* Rules run over the memory of a slot: it must be what they would have made. */
+/* Rules run over the memory of a slot: it must have the format that they create. */
 static void check_slot(loading *l, gd_link *link, int slot, const gd_tensor *t, const gd_tensor *param)
 {
     char got[256], want[256];
@@ -398,7 +398,7 @@ static gd_status read_globals(loading *l, gd_link *with, const char *path, const
 static gd_status read_link(void *user, gd_link *link, const char *place)
 {
     loading *l = user;
-    if (gd__is_chain(link)) return GD_OK; /* it remembers nothing */
+    if (gd__is_chain(link)) return GD_OK; /* it has no state */
     const char *path = json_string_value(json_object_get(l->places, place));
     json_t *j = json_object_get(json_object_get(l->json, "links"), path), *params, *item;
     if (!j) {
@@ -434,7 +434,7 @@ static gd_status count_link(void *user, gd_link *link, const char *path)
     return GD_OK;
 }
 
-/* Links of the file that no link here is. */
+/* Links of the file without a counterpart here. */
 static gd_status note_left(loading *l, json_t *links)
 {
     json_t *left = json_copy(links), *j;
@@ -450,7 +450,7 @@ static gd_status note_left(loading *l, json_t *links)
     return GD_OK;
 }
 
-/* Every link of the chain, and what the file has besides. */
+/* Every link of the chain, and additional links of the file. */
 static gd_status read_links(loading *l)
 {
     char root[GD_ROOT_PATH];
@@ -476,8 +476,7 @@ static gd_status read_group_setting(loading *l, gd_group *g, const char *key, co
                        : schedule ? gd__state_read_schedule(l->ctx, schedule, &value)
                                   : gd__state_read_setting(l->ctx, j, &value);
     double now;
-    if (schedule && !status && gd__state_read_real(j, &now))
-        value.real = now; /* of the step that was saved */
+    if (schedule && !status && gd__state_read_real(j, &now)) value.real = now; /* of the saved step */
     if (!status) status = gd__group_check(l->o, key, &value);
     if (!status) status = gd__setting_copy(l->ctx, &s->value, &value);
     gd__setting_free(l->ctx, &value);
@@ -509,7 +508,7 @@ static gd_status read_groups(loading *l)
     gd_status status = GD_OK;
     l->groups = l->group_room = (int)n;
     for (size_t i = 0; i < n && !status; i++) status = read_group(l, &l->group[i], json_array_get(groups, i));
-    /* files of before had the settings of all groups in each of them */
+    /* older files have the settings of all groups in each group */
     const json_t *all = json_object_get(l->json, "all");
     return status || !all ? status : read_group(l, &l->all, all);
 }
@@ -557,7 +556,7 @@ static bool stays(const loading *l, const gd_tensor *param)
     return number < 0 ? !is_stand_in(l, param) : !l->present[number];
 }
 
-/* Room in staged for the entries of parameters that the file does not know. */
+/* Memory in the staging copy for entries of parameters missing in the file. */
 static gd_status reserve_entries(loading *l)
 {
     for (int i = 0; i < l->staged_count; i++) {
@@ -611,7 +610,7 @@ static void number_entries(gd_link *link)
     for (int i = 0; i < link->entries; i++) gd__map_put(&link->table, link->entry[i]->param, i);
 }
 
-/* Moves what stays from the old entries, which the staged_link now has. */
+/* Moves entries that stay from the old ones, which the staging copy now has. */
 static void keep_entries(const loading *l, gd_link *link, gd_link *old)
 {
     int left = 0;
@@ -621,7 +620,7 @@ static void keep_entries(const loading *l, gd_link *link, gd_link *old)
             old->entry[left++] = e;
             continue;
         }
-        e->missed += link->step - old->step; /* it has taken as many steps as before */
+        e->missed += link->step - old->step; /* its step count is unchanged */
         link->uneven = link->uneven || e->missed;
         link->entry[link->entries++] = e;
         link->locals += e->local != NULL;

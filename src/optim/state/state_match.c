@@ -1,13 +1,13 @@
 /* Which link of a file is which link of a chain.
  *
  * The file knows its links by paths like "1:adam.0:clip_value": number and class of each child on the way.  Strict loading
- * wants the same places.  Otherwise siblings are matched by class and order, as one would by eye:
+ * requires the same places. Otherwise siblings are matched by class and order:
  *
  *     file   adam | lr                    here   clip_norm | adam | lr
  *
  * pairs adam with adam and lr with lr.  Of several ways the one that pairs most links without crossing is taken (a longest
- * common subsequence of the classes); what is left over after that is paired by class, whatever its place.  The children of
- * a pair are matched among each other; a chain among them stands for its links, so that a child may become several. */
+ * common subsequence of the classes); the remaining ones are paired by class, at any place.  The children of
+ * a pair are matched among each other; a chain among them is replaced by its links, so that one child may become several. */
 #include "optim/state/state.h"
 
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static gd_status add_here(matching *m, nodes *list, const char *parent, int inde
     return status;
 }
 
-/* The last of a list that is a chain gives way to its links. */
+/* Replaces a chain at the end of a list by its links. */
 static gd_status children_here(matching *m, gd_link *link, const char *path, nodes *list)
 {
     gd_status status = GD_OK;

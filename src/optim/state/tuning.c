@@ -91,7 +91,7 @@ static gd_status take_items(gd_ctx *ctx, const scoped *p, gd_text *settings, gd_
     return settings->failed || chain->failed ? GD_NOMEM : GD_OK;
 }
 
-/* Takes a group's text apart.  What it writes is the caller's to free. */
+/* Splits the text of a group. The caller frees the results. */
 static gd_status open_group(gd_ctx *ctx, const char *text, scoped *p, gd_text *settings, gd_text *chain)
 {
     *settings = *chain = (gd_text){.ctx = ctx};
@@ -188,9 +188,9 @@ bool gd__tune_uses(const gd_optimizer *optimizer, const gd_link *split, const gd
     return used;
 }
 
-/* ---- what a text says ---- */
+/* ---- canonical text ---- */
 
-/* A chain, which is consumed; NULL has failed. */
+/* A chain, which is consumed; NULL means failure. */
 static gd_status put_chain(gd_ctx *ctx, gd_link *chain, gd_text *out)
 {
     if (!chain) return gd_error(ctx);

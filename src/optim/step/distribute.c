@@ -1,4 +1,4 @@
-/* An optimizer over a world: do all ranks mean the same, and the gradients of all. */
+/* An optimizer over a world: consistency of ranks, and sums of gradients. */
 #include "optim/step/distribute.h"
 #include "file/safetensors.h"
 #include "optim/text/setting.h"
@@ -17,7 +17,7 @@ typedef struct agreement {
     gd_optimizer *o;
     gd_world *world;
     const gd_distribute_options *options;
-    bool compares; /* else it is only put into one number */
+    bool compares; /* else it is only hashed */
     uint64_t number;
 } agreement;
 
@@ -38,7 +38,7 @@ static gd_status agree(agreement *a, gd_tensor *t, const char *name)
     return GD_OK;
 }
 
-/* The beginning of its text, and a number for all of it. */
+/* The beginning of its text, and a hash of all of it. */
 static gd_status print_chain(const gd_optimizer *o, char *begin, size_t room, uint32_t *number)
 {
     size_t size = (size_t)gd_link_print(o->chain, NULL, 0) + 1;
@@ -167,7 +167,7 @@ static gd_status agree_about_params(agreement *a)
     return status;
 }
 
-/* Every rank must begin with the same values: no later step would make them equal. */
+/* Every rank must begin with the same values, because no later step makes them equal. */
 static gd_status agree_about_values(agreement *a)
 {
     gd_status status = GD_OK;
@@ -254,7 +254,7 @@ void gd__share_free(gd_optimizer *o)
     o->shared.call = NULL;
 }
 
-/* Every rank has all state again, and steps are its own. */
+/* Every rank has all state again, and steps alone. */
 static gd_status undistribute(gd_optimizer *o)
 {
     gd_status status = o->shared.share ? gd__not_stepping(o, "distributing") : GD_OK;

@@ -1,4 +1,4 @@
-/* Steps of several processes: what of it a step knows. */
+/* Steps of several processes: the interface of a step. */
 #ifndef GD_OPTIM_STEP_DISTRIBUTE_H
 #define GD_OPTIM_STEP_DISTRIBUTE_H
 

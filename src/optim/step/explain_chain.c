@@ -63,7 +63,7 @@ static const char *array_name(const explaining *x, const gd_array *a)
 
 static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 
-/* Elements of an array over all members of a group: fewer where it has not all axes. */
+/* Elements of an array over all members of a group: fewer if it lacks some axes. */
 static int64_t numel_of(const explaining *x, const gd_plan_group *g, uint16_t along)
 {
     const gd_program *p = g->run->p;
@@ -122,7 +122,7 @@ static void put_executor(explaining *x, const gd_plan_group *g, int level)
     }
 }
 
-/* Passes over elements have numbers; what is done between them, over rows or columns, is small. */
+/* Passes over elements have numbers; work between them, over rows or columns, is small. */
 static void put_pass(explaining *x, const gd_plan_group *g, int i)
 {
     const gd_pass *pass = &g->run->pass[i];
@@ -187,7 +187,7 @@ static void put_state(explaining *x, const gd_plan_group *g, int64_t kept)
 
 /* ---- segments ---- */
 
-/* As a step finds out what its rules read. */
+/* Finds the inputs of rules, as a step does. */
 static gd_plan *plan_seen(explaining *x, gd_run_args *args)
 {
     gd_needs needs = gd__rules_need(args->pending, args->pendings);
@@ -267,7 +267,7 @@ static gd_status put_segment(explaining *x, gd_sink sink)
     return status;
 }
 
-/* As a step does when a program is too large. */
+/* Splits a program that is too large, as a step does. */
 static gd_status put_halves(explaining *x, gd_sink sink, size_t before)
 {
     gd_pending rest[GD_MAX_PENDING];
@@ -287,7 +287,7 @@ static gd_status put_halves(explaining *x, gd_sink sink, size_t before)
 
 static gd_status walk(explaining *x, gd_link *link);
 
-/* Does each rank run the link over the tensors that it owns?  Those of this one go into own, if that is not NULL, and *count. */
+/* Does each rank run the link over the tensors that it owns?  Those of this rank go into own (unless NULL) and *count. */
 static bool own_params(explaining *x, const gd_link *link, gd_tensor **own)
 {
     int count = 0;
@@ -301,7 +301,7 @@ static bool own_params(explaining *x, const gd_link *link, gd_tensor **own)
     return shared;
 }
 
-/* Does each rank do the elements that it owns? */
+/* Does each rank process the elements that it owns? */
 static bool by_elements(const explaining *x, const gd_link *link)
 {
     bool plain = gd__keeps_columns(link) || gd__spreads_by_elements(link);
@@ -348,7 +348,7 @@ static void put_own_state(explaining *x, const gd_link *link)
     x->state += bytes;
 }
 
-/* A child that is no rule, with its own passes and state, between two passes of a rule. */
+/* A child that is not a rule, with its own passes and state, between two passes of a rule. */
 static gd_status put_hole(explaining *x, gd_link *child)
 {
     gd_pending before = x->pending[0];
@@ -385,7 +385,7 @@ static gd_status put_lone_rule(explaining *x, gd_link *link)
     return status;
 }
 
-/* A child that has parameters of its own. */
+/* A child with its own parameters. */
 static void see_part(explaining *x, const gd_link *link, int child, gd_tensor *const *all, int count,
                      gd_tensor **some)
 {
@@ -401,8 +401,8 @@ static void see_part(explaining *x, const gd_link *link, int child, gd_tensor *c
                  plural(elements));
 }
 
-/* What the children step over in place of the parameters, of the innermost scope.  Tensors that are very many, an element
- * each, are left as they are: an element costs the same. */
+/* The tensors that children step over instead of the parameters, of the innermost scope. Very many tensors of one element each
+ * are not made: the cost per element is the same. */
 static gd_status project(explaining *x, gd_link *link)
 {
     const gd_projection *by = link->cls->projection;
@@ -421,7 +421,7 @@ static gd_status project(explaining *x, gd_link *link)
     return GD_OK;
 }
 
-/* The links inside, each as a chain of its own. */
+/* The inner links, each as a separate chain. */
 static gd_status put_children(explaining *x, gd_link *link)
 {
     gd_status status = GD_OK;
@@ -532,7 +532,7 @@ static void put_world(explaining *x)
     gd__text_add(&x->text, "\n");
 }
 
-/* ---- how it spreads ---- */
+/* ---- distribution over processes ---- */
 
 typedef struct spreading {
     explaining *x;
@@ -558,7 +558,7 @@ static gd_status put_spread(void *user, gd_link *link, const char *path)
     return GD_OK;
 }
 
-/* Which links cut tensors, which want them whole, and which every process does all of; nothing where all cut. */
+/* Which links cut tensors, which need them whole, and which every process runs completely; nothing if all cut. */
 static void put_spreads(explaining *x)
 {
     static const char *const how[] = {[GD_SPREAD_FLAT] = " by shards of tensors",
@@ -587,7 +587,7 @@ static void put_spreads(explaining *x)
 static gd_status explain(explaining *x)
 {
     gd_status status = gather(x);
-    /* later it may be for all ranks together */
+    /* later it may need all ranks */
     if (!status && gd__shares_state(x->o) && !x->o->shared.share->structure) status = gd__share_own(x->o);
     if (!status) status = put_chain(x);
     if (!status && x->o->shared.share) put_world(x);

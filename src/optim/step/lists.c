@@ -1,4 +1,4 @@
-/* Lists of owned tensors, and whether they fit parameters. */
+/* Lists of owned tensors, and their match with parameters. */
 #include "optim/step/var_internal.h"
 #include "tensor/elementwise.h"
 

@@ -1,11 +1,11 @@
-/* Losses at many points: all at once where the objective can do that, else one after the other. */
+/* Losses at many points: all in one call if the objective can do that, else one after the other. */
 #include "optim/step/many.h"
 
 #include "optim/vector/layout.h"
 
 #include <math.h>
 
-/* ---- all at once ---- */
+/* ---- in one call ---- */
 
 /* The objective's results for k points, as numbers. */
 static gd_status read_values(gd_ctx *ctx, gd_tensor *values, int64_t k, double *losses)
@@ -20,7 +20,7 @@ static gd_status read_values(gd_ctx *ctx, gd_tensor *values, int64_t k, double *
     return gd_read_f64(values, losses, k);
 }
 
-/* points as the objective computes: of the widest dtype of the parameters, where they are. */
+/* points in the objective's precision: of the widest dtype of the parameters, where they are. */
 static gd_status at_once(gd_var *var, const gd_objective *o, gd_tensor *points, double *losses)
 {
     gd_ctx *ctx = var->ctx;
@@ -73,7 +73,7 @@ static gd_status in_turn(gd_var *var, gd_tensor *points, double *losses)
 
 /* ---- both ---- */
 
-/* None of the points is the point of the step, so the loss of the step stays the one that the var has. */
+/* None of the points is the point of the step, so the var keeps its loss. */
 static void keep_first_loss(gd_var *var, gd_tensor *before)
 {
     gd_optimizer *o = var->optimizer;
@@ -95,7 +95,7 @@ static gd_status check_points(const gd_var *var, gd_tensor *points)
     return GD_OK;
 }
 
-/* Finite ones, and the worst for the others. */
+/* Finite ones stay; others become the worst value. */
 static gd_status losses_of(gd_var *var, gd_tensor *points, double *losses)
 {
     gd_ctx *ctx = var->ctx;

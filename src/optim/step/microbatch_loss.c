@@ -1,11 +1,11 @@
 /* Losses by microbatches of a batch (gd_batch).
  *
- *     rows      [----------------------------------]      a microbatch: its loss with its graph, its gradients, and it is forgotten
+ *     rows      [----------------------------------]      a microbatch: its loss with its graph, its gradients; then freed
  *     microbatches    [-----][-----][-----][-----][-----][]
- *     ranks     [ 0          ][ 1          ][ 2    ]      each adds its own in the tree of gd_microbatches; then all ranks join theirs
+ *     ranks     [ 0          ][ 1          ][ 2    ]      each adds its microbatches in the tree of gd_microbatches; then ranks join their sums
  *
- * The losses travel first, and with them whether a rank has failed: if one has, no rank waits for its gradients.  Gradients go
- * as buckets of neighbouring parameters, all under way at a time. */
+ * The losses are sent first, with the status of each rank: if one has, no rank waits for its gradients.  Gradients are sent
+ * as buckets of adjacent parameters, all at the same time. */
 #include "optim/step/microbatch_loss.h"
 #include "optim/ranks/accumulation.h"
 #include "optim/ranks/share.h"
@@ -22,13 +22,12 @@
 #include <stdio.h>
 
 #define BUCKET_BYTES (25 << 20)
-#define ALONE_BYTES \
-    (1 << 16) /* a parameter as large is a bucket: its gradients need not be copied into one */
+#define ALONE_BYTES  (1 << 16) /* a parameter this large is a bucket: its gradients need not be copied */
 
 /* A bucket: adjacent parameters of one dtype and device, sent together. */
 typedef struct bucket {
     int first, count; /* parameters */
-    bool alone;       /* it has one, which is large */
+    bool alone;       /* it has one large parameter */
     int64_t numel;
     gd_dtype dtype; /* of sums */
     gd_device *device;
@@ -44,18 +43,18 @@ typedef struct run {
     const gd_batch *batch;
     gd_world *world;
     int64_t total, first, count;
-    gd_rng rng;          /* of the context, before microbatches draw from streams of their own */
+    gd_rng rng;          /* of the context, before microbatches use their own streams */
     gd_tensor *const *v; /* products with the Hessian along it; NULL: gradients */
     bool slopes;         /* else values alone */
     gd_tensor **slope;   /* of a microbatch, of its scope */
-    bool own;            /* of the slopes only this rank's shard is used */
+    bool own;            /* only this rank's shard of the slopes is used */
     gd_accumulation
         *accumulation; /* gradients of which each rank keeps what it owns: their list; NULL: all of them */
     gd_tensor *const **list;
     double *value;        /* the loss of all, once it is joined */
-    bool joined, known;   /* it was tried; it is */
-    bool of_values;       /* several rows gave one number: those of one row are no residual either */
-    bucket loss, *bucket; /* room for as many as there are parameters */
+    bool joined, known;   /* tried; in use */
+    bool of_values;       /* several rows gave one number, so that of one row is not a residual */
+    bucket loss, *bucket; /* memory for one per parameter */
     int buckets;
 } run;
 
@@ -110,7 +109,7 @@ static const int64_t *cuts_of(const run *r, const bucket *k)
     return i < 0 ? NULL : o->param[i].cut;
 }
 
-/* Neighbours of one dtype, until a bucket is full; a parameter is never cut. */
+/* Adjacent parameters of one dtype, until a bucket is full; a parameter is never cut. */
 static gd_status open_buckets(run *r)
 {
     gd_var *var = r->var;
@@ -137,14 +136,14 @@ static gd_status open_buckets(run *r)
     return status;
 }
 
-/* The part of a flat tensor that is a parameter's, in its shape.  Of the scope. */
+/* The slice of a flat tensor that belongs to a parameter, in its shape.  Of the scope. */
 static gd_tensor *piece(gd_tensor *flat, int64_t at, const gd_tensor *like)
 {
     gd_tensor *t = gd_slice(flat, "0", at, at + like->numel, 1);
     return t ? gd__reshape(t, like->ndim, like->size) : NULL;
 }
 
-/* One microbatch's; consumed. */
+/* Of one microbatch; consumed. */
 static gd_status add_flat(bucket *k, gd_tensor *flat)
 {
     if (k->microbatches) return gd__microbatches_take(k->microbatches, flat);
@@ -153,7 +152,7 @@ static gd_status add_flat(bucket *k, gd_tensor *flat)
     return status;
 }
 
-/* The slope of the only parameter of a bucket as it is, where nobody else has its memory; else NULL. */
+/* The slope of the only parameter of a bucket in place, if its memory has no other reference; else NULL. */
 static gd_tensor *take_slope(run *r, bucket *k)
 {
     gd_tensor *slope = r->slope[k->first];
@@ -248,7 +247,7 @@ static gd_status take_microbatch(run *r, int64_t microbatch)
                            : slopes_of(r, loss, share);
 }
 
-/* Only this rank's part: elements of others are not needed. */
+/* Only this rank's shard: elements of others are not needed. */
 static gd_exchange *start_own(run *r, bucket *k)
 {
     const int64_t *cut = k->cuts + gd_world_rank(r->world);
@@ -258,7 +257,7 @@ static gd_exchange *start_own(run *r, bucket *k)
     return gd_world_start(r->world, &what);
 }
 
-/* A number made of all values that parameters on the CPU have. */
+/* A hash of all values of parameters on the CPU. */
 static uint64_t sum_of_params(const gd_var *var)
 {
     uint64_t sum = 0;
@@ -310,8 +309,8 @@ static gd_status join_loss(run *r, gd_status failed)
     return failed ? failed : status;
 }
 
-/* Gradients leave in the backward pass of the last microbatch, once all ranks know the loss, and that nobody has failed.  A rank without
- * microbatches hears of theirs. */
+/* Gradients are sent in the backward pass of the last microbatch, once all ranks know the loss and that no rank has failed. A rank without
+ * microbatches takes part. */
 static gd_status take_last(run *r, int64_t microbatch)
 {
     gd_tensor *loss = NULL;
@@ -358,7 +357,7 @@ static gd_tensor *own_piece(const run *r, gd_tensor *flat, int64_t at, gd_tensor
     return laid && !gd__copy_into(laid, t) ? laid : NULL;
 }
 
-/* The slopes of a bucket's parameters: parts of the sum where that serves.  New, of the innermost scope. */
+/* The slopes of a bucket's parameters: views of the sum if possible.  New, of the innermost scope. */
 static gd_status deliver(const run *r, const bucket *k, gd_tensor **out)
 {
     gd_ctx *ctx = r->var->ctx;
@@ -433,7 +432,7 @@ static gd_status all_of_batch(run *r, gd_var *var, const gd_batch *b, gd_tensor 
     gd_scope_begin(ctx);
     gd_status status = r->bucket ? run_batch(r, checked) : gd_world_agree(r->world, GD_NOMEM);
     gd_scope_end(ctx);
-    /* a rank that fails from there on by itself stays where the others are */
+    /* a rank that fails alone from here on still joins the collectives of the others */
     if (!status || (r->known && gd_world_size(r->world) > 1)) ctx->rng.counter++;
     gd_no_grad_begin(ctx);
     for (int i = 0; i < r->buckets && !status; i++) status = deliver(r, &r->bucket[i], out);
@@ -453,7 +452,7 @@ gd_status gd__batch_eval(gd_var *var, const gd_batch *b, gd_tensor *const *v, do
 
 /* ---- gradients of which each rank keeps what it owns ---- */
 
-/* Nobody but rules has asked for anything yet, and they run over the parameters themselves. */
+/* Only rules have requested anything so far, and they run over the parameters themselves. */
 static const gd_batch *batch_of(const gd_var *var)
 {
     const gd_optimizer *o = var->optimizer;
@@ -473,7 +472,7 @@ void gd__accumulation_forget(gd_optimizer *o)
     o->shared.share->kept = NULL;
 }
 
-/* Where each rank has its gradients whole (GD_SHARD_STATE): of their sum it gets what it owns. */
+/* Where each rank has its gradients whole (GD_SHARD_STATE): it gets its shard of their sum. */
 static gd_status keep_own(gd_var *var, const gd_batch *b, double *value, gd_tensor *const **list)
 {
     gd_ctx *ctx = var->ctx;

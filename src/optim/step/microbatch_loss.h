@@ -8,10 +8,10 @@
  * of the innermost scope, or with v the products of its Hessian with v. */
 GD_NODISCARD gd_status gd__batch_eval(gd_var *var, const gd_batch *batch, gd_tensor *const *v, double *loss,
                                       gd_tensor **out);
-/* Where rules ask for the first gradient of a step and ranks share state: var gets loss and shards of gradients of its batch
- * (ranks/accumulation.h).  Else nothing.  Where gradients are whole (GD_SHARD_STATE) what others own need not come all the same. */
+/* If rules need the first gradient of a step and state is sharded: var gets loss and shards of gradients of its batch
+ * (ranks/accumulation.h).  Else nothing.  With whole gradients (GD_SHARD_STATE), shards of other ranks need not be gathered. */
 GD_NODISCARD gd_status gd__accumulation_into(gd_var *var);
-/* The step that had them is over. */
+/* Frees them after the step. */
 void gd__accumulation_forget(gd_optimizer *optimizer);
 /* The result of a user's function as one number: residuals become their sum of squares.  One element is the loss itself, whatever
  * its shape; one_is_residual: in a vector it is a residual.  An error that the function recorded and did not return fails it too. */

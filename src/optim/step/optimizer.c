@@ -11,7 +11,7 @@
 
 /* ---- life ---- */
 
-/* The chain becomes the optimizer's, if it can. */
+/* The optimizer takes the chain, if possible. */
 static gd_status take_chain(gd_optimizer *o, gd_link *chain)
 {
     gd_ctx *ctx = o->ctx;
@@ -132,7 +132,7 @@ void gd_optimizer_reset(gd_optimizer *o)
     o->should_terminate = o->shared.partial = false;
 }
 
-/* ---- taking the tensors a module has now ---- */
+/* ---- updating to the module's present tensors ---- */
 
 static gd_status check_rebind(gd_optimizer *o, int i, gd_tensor *now)
 {
@@ -177,7 +177,7 @@ gd_status gd_optimizer_rebind(gd_optimizer *o, gd_module *module)
     }
     gd_named_release(named);
     if (status) return status;
-    gd__params_truncate(o, o->count); /* the table of addresses anew */
+    gd__params_truncate(o, o->count); /* the table of addresses again */
     return GD_OK;
 }
 

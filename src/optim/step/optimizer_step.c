@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- looking at the parameters ---- */
+/* ---- checking the parameters ---- */
 
 /* Properties on which plans depend and that no counter of the optimizer covers, without the device. */
 static inline int form_of(const gd_tensor *t, const gd_tensor *grad)
@@ -34,8 +34,7 @@ static gd_status room_to_look(gd_optimizer *o)
 /* The order of a tensor's elements as a number. */
 static bool is_as_said(const gd_tensor *t) { return !t || !t->rows || gd__contiguous(t); }
 
-/* Checks what can only change together with a tensor's memory: device and dtype of a parameter (then true), and how its gradient
- * lies. */
+/* True if the parameter's device or dtype, or its gradient's layout, has changed, which can only happen together with its memory. */
 static bool look_at_memory(const gd_param *p, gd_tensor *t, bool *other)
 {
     bool streams = gd__can_stream(t->grad, t);
@@ -44,7 +43,7 @@ static bool look_at_memory(const gd_param *p, gd_tensor *t, bool *other)
     return t->storage->device != p->device || t->dtype != p->dtype;
 }
 
-/* Parameters that modules no longer have; one more than at the last look is worth a word. */
+/* Parameters that modules no longer have; warns if there are more than at the last check. */
 static void look_at_dropped(gd_optimizer *o, const gd_param *last, int dropped)
 {
     if (dropped > o->looked.dropped)
@@ -56,8 +55,8 @@ static void look_at_dropped(gd_optimizer *o, const gd_param *last, int dropped)
     o->looked.dropped = dropped;
 }
 
-/* Which parameters want gradients, and which they have.  A changed list is found here; that it has not changed may be known
- * from the counts of changes, and then a thousand small tensors need not be looked at. */
+/* Finds the parameters that want gradients, and their gradients. If the change counters show that nothing has changed, a thousand
+ * small tensors need no check. */
 static __attribute__((noinline)) gd_status look_again(gd_optimizer *o, bool skips, bool known)
 {
     gd_status status = room_to_look(o);
@@ -104,7 +103,7 @@ static gd_status look_at_params(gd_optimizer *o, bool skips)
     return known && !o->test.always_look ? GD_OK : look_again(o, skips, known);
 }
 
-/* Without an objective: what gd_backward left, zeros where it left nothing. */
+/* Without an objective: the gradients of gd_backward, zeros if there are none. */
 static gd_status take_grads(gd_var *var)
 {
     gd_ctx *ctx = var->ctx;
@@ -144,7 +143,7 @@ static gd_status set_last(gd_var *var, gd_link *link, gd_link *last)
     return GD_OK;
 }
 
-/* A link of the chain itself.  The last one, and the one before a final learning rate, know it. */
+/* A link of the chain itself. The last one, and the one before a final learning rate, are marked. */
 static gd_status step_outermost(gd_link *link, gd_var *var)
 {
     const gd_link *chain = var->optimizer->chain;
@@ -172,7 +171,7 @@ static gd_status run_links(gd_optimizer *o, gd_var *var)
 {
     gd_status status = gd__joins(o->chain, var) ? gd__var_append(var, o->chain, GD_MODE_STEP)
                                                 : gd__each_link(o->chain, var, step_outermost);
-    if (!status) status = o->ctx->status; /* what a link recorded and did not return */
+    if (!status) status = o->ctx->status; /* an error that a link recorded and did not return */
     return status ? status : constraints_are_honoured(var);
 }
 
@@ -211,7 +210,7 @@ static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *in
     info->finite = info->finite && isfinite(info->loss);
 }
 
-/* Could a link leave the parameters where an evaluation failed? */
+/* Could a link leave the parameters at the point of a failed evaluation? */
 static bool link_moves(const gd_link *link, bool closure)
 {
     bool moves = closure && ((link->cls->traits.needs_closure && !link->cls->traits.restores_params) ||
@@ -264,7 +263,7 @@ static gd_status links_and_update(gd_optimizer *o, gd_var *var)
     return status ? status : update_and_hooks(o, var);
 }
 
-/* Links that leave the parameters alone.  Only hooks can fail once the update is subtracted; where there are any the
+/* Links that leave the parameters alone.  Only hooks can fail once the update is subtracted; if there are any the
  * parameters are kept for that case, otherwise there is no copy. */
 static gd_status plain_links(gd_optimizer *o, gd_var *var)
 {
@@ -273,7 +272,7 @@ static gd_status plain_links(gd_optimizer *o, gd_var *var)
     return var->share->hooks ? guarded(o, var, update_and_hooks) : update_and_hooks(o, var);
 }
 
-/* When a part of the step fails the parameters are as before it, whatever links and hooks did to them. */
+/* If a part of the step fails, the parameters are restored, whatever links and hooks did to them. */
 static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*stage)(gd_optimizer *, gd_var *))
 {
     /* pending links stay pending: they apply to these parameters */
@@ -324,7 +323,7 @@ static void look_at_selections(const gd_optimizer *o, gd_link *link)
     for (int i = 0; i < link->children; i++) look_at_selections(o, link->child[i]);
 }
 
-/* Below 0: the link turns every update round. */
+/* Below 0: the link negates every update. */
 static double sign_of(const gd_link *link, const gd_tensor *param, bool *is_rate)
 {
     int lr = gd__field_index(link->cls, "lr");
@@ -334,7 +333,7 @@ static double sign_of(const gd_link *link, const gd_tensor *param, bool *is_rate
     return below || !strcmp(link->cls->name, "negate") ? -1 : 1;
 }
 
-/* A learning rate below 0 goes away from minima, unless the chain turns updates round twice. */
+/* A learning rate below 0 goes away from minima, unless the chain negates updates twice. */
 static void look_at_direction(gd_optimizer *o)
 {
     gd_link *const *link = gd__is_chain(o->chain) ? o->chain->child : &o->chain;

@@ -1,11 +1,11 @@
 /* Links that work tensor by tensor, over several ranks: each runs them over the tensors that it owns and keeps their state.
  *
- *     update      [ a ][ b ][   ][   ]    what rank 0 owns of it: a and b are whole, the others' have no elements
- *     functions   ( a    b )              of tensors, with lists of these alone
- *     update      [ a ][ b ][   ][   ]    stays so for the rules behind, which run their own elements; parameters are gathered
+ *     update      [ a ][ b ][   ][   ]    rank 0's shards: a and b are whole, others have no elements
+ *     functions   ( a    b )              of tensors, with lists of these only
+ *     update      [ a ][ b ][   ][   ]    stays sharded for later rules, which run their own elements; parameters are gathered
  *
- * Links that see all parameters as one vector have what their rank owns of every tensor instead, and sums over lists are those of all
- * ranks (gd_own_lists).  Who wants all of the update (gd_var_read_update) gets it gathered. */
+ * Links that see all parameters as one vector have their rank's shard of every tensor instead, and sums over lists are those of all ranks
+ * (gd_own_lists). Readers of the whole update (gd_var_read_update) get it gathered. */
 #include "optim/ranks/share.h"
 #include "optim/step/transform.h"
 #include "optim/step/var_internal.h"
@@ -80,7 +80,7 @@ static void part_entries(const gd_call_args *c)
     }
 }
 
-/* A result as kernels and other ranks can take it: laid as the parameter. */
+/* A result with the parameter's layout, as kernels and other ranks need. */
 static gd_status lay(const gd_tensor *param, gd_tensor **t)
 {
     if (gd__laid_alike(*t, param)) return GD_OK;

@@ -43,7 +43,7 @@ static gd_status differences(gd_var *var, gd_tensor *const *a, gd_tensor **b)
     return status;
 }
 
-/* Evaluates what is below and transforms its gradient; loss and gradient are those of the point at hand. */
+/* Evaluates the inner closure and transforms its gradient; loss and gradient are those of the present point. */
 static gd_status closure_target(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
 {
     gd_status status = gd__var_inner_evaluate(var, loss, backward ? grads : NULL);
@@ -77,7 +77,7 @@ static gd_status target_update(gd_link *link, gd_var *var, bool difference, gd_t
 
 static gd_status target_params(gd_link *link, gd_var *var, bool direct, gd_tensor ***list)
 {
-    /* the rules that wait were meant for the parameters as they are */
+    /* pending rules apply to the present parameters */
     gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
     if (!status) status = on_list(link, var, var->params, list);
     if (status) return status;
@@ -86,7 +86,7 @@ static gd_status target_params(gd_link *link, gd_var *var, bool direct, gd_tenso
     return status ? status : gd_var_set_update(var, *list);
 }
 
-/* The same over what this rank owns of the update. */
+/* The same over this rank's shard of the update. */
 static gd_status target_own_update(gd_link *link, gd_var *var)
 {
     gd_tensor *const *update = gd__var_own_update(var);
@@ -133,7 +133,7 @@ static gd_status step_target(gd_link *link, gd_var *var, const char *target)
 
 /* ---- steps ---- */
 
-/* stop ends this level only; a step that is held ends at all. */
+/* stop ends this level only; a held step ends all levels. */
 gd_status gd__each_link(gd_link *link, gd_var *var, gd_status (*fn)(gd_link *link, gd_var *var))
 {
     bool before = var->stop, chain = gd__is_chain(link);
@@ -200,7 +200,7 @@ gd_status gd_link_step(gd_link *link, gd_var *var)
     if (gd__joins(link, var)) return gd__var_append(var, link, GD_MODE_STEP);
     if (gd__is_chain(link)) return gd__each_link(link, var, gd_link_step);
     if (gd__keeps_to_own(link, var)) return target_own_update(link, var);
-    /* it may ask for gradients, and change those of the leaves */
+    /* it may compute gradients, and change those of the leaves */
     bool needs = var->leaf_grad && !(gd__keeps_columns(link) && gd__var_has_elements(var));
     gd_status status = needs ? gd__var_need_grad(var, false) : GD_OK;
     if (!status) status = before_step(link, var);
@@ -234,7 +234,7 @@ gd_status gd_link_update(gd_link *link, gd_var *var)
 {
     if (!link || !var) return gd__null(gd_link_ctx(link), "link: the variable of the step is NULL");
     if (gd__is_chain(link)) return gd__each_link(link, var, gd_link_update);
-    if (link->cls->target) return GD_OK; /* all of it is done in apply */
+    if (link->cls->target) return GD_OK; /* everything is done in apply */
     gd_status status = gd__is_transform(link) ? need_update_target(link) : GD_OK;
     if (!status) status = before_step(link, var);
     if (status) return status;

@@ -45,7 +45,7 @@ bool gd__concatenates(const gd_link *link)
     return !one || one->real != 0;
 }
 
-/* An owned vector of all elements, of their dtype where they have one. */
+/* An owned vector of all elements, of their dtype if they have the same. */
 static gd_tensor *concat(gd_ctx *ctx, gd_tensor *const *t, int count)
 {
     bool same = true;
@@ -76,7 +76,7 @@ static gd_status split(gd_ctx *ctx, gd_tensor *vector, gd_tensor *const *like, i
 
 /* ---- functions of tensors ---- */
 
-/* Tensors as the link wants to see them: arrays of owned tensors. */
+/* Tensors as the link needs them: arrays of owned tensors. */
 typedef struct seen {
     gd_tensor **tensors, **params, **grads;
     int count;
@@ -152,7 +152,7 @@ static gd_status own_entries(const gd_call_args *c, seen *s)
     return GD_OK;
 }
 
-/* Other ranks take a tensor to be of the dtype it had. */
+/* Other ranks assume that a tensor keeps its dtype. */
 static gd_status keep_dtypes(const gd_link *link, gd_tensor *const *now, gd_tensor *const *before, int count)
 {
     const gd_optimizer *o = link->optimizer;
@@ -177,7 +177,7 @@ static gd_status apply_tensors(const gd_call_args *c, seen *s)
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
     gd_status status = c->link->cls->apply_tensors(&t);
-    /* what it put there belongs to a scope or to somebody else; what was there loses our reference */
+    /* what it put there belongs to a scope or to someone else; what was there loses our reference */
     for (int i = 0; i < s->count; i++) {
         if (s->tensors[i] == old[i]) continue;
         gd__own(s->tensors[i]);
@@ -246,7 +246,7 @@ static gd_status functions_apply(const gd_call_args *c, gd_tensor **tensors)
 
 #define MOST_HOLES 8
 
-/* Runs a rule; children that are no rules run in between, each on what the rule computes for it. */
+/* Runs a rule; children that are not rules run in between, each on what the rule computes for it. */
 static gd_status run_with_holes(const gd_call_args *c, gd_run_args *args, gd_tensor ***out)
 {
     gd_ctx *ctx = args->ctx;
@@ -334,7 +334,7 @@ static gd_status run_rule_with(const gd_call_args *c, gd_mode mode, bool uses_gr
     return status;
 }
 
-/* A step's gradient and loss are there for the asking, if the rule turns out to read them. */
+/* Gradient and loss of the step are available if the rule reads them. */
 static gd_status complete(gd_call_args *c, gd_needs needs)
 {
     if (!c->var) return GD_OK;
@@ -361,13 +361,13 @@ static gd_status run_rule(const gd_call_args *c, gd_mode mode, gd_tensor **tenso
 static gd_status rule_update(const gd_call_args *c, gd_tensor **tensors)
 {
     gd_link *link = c->link;
-    if (!link->cls->update_rule) return GD_OK; /* all of it is in the rule, which counts */
+    if (!link->cls->update_rule) return GD_OK; /* everything is in the rule, which counts steps */
     if (is_due(link)) return run_rule(c, GD_MODE_UPDATE, tensors);
     link->step++;
     return GD_OK;
 }
 
-/* ---- chains over parameters of their own ---- */
+/* ---- chains with their own parameters ---- */
 
 /* One child on its tensors: lists of those, borrowed in a block of four. */
 static gd_status part_apply(const gd_call_args *c, int child, gd_tensor **list, gd_tensor **tensors)
@@ -412,7 +412,7 @@ static gd_status parts_apply(const gd_call_args *c, gd_tensor **tensors)
 
 gd_status gd__call_update(const gd_call_args *c, gd_tensor **tensors)
 {
-    if (c->link->cls->part) return GD_OK; /* all of it is done in apply */
+    if (c->link->cls->part) return GD_OK; /* everything is done in apply */
     return gd__is_rule(c->link) ? rule_update(c, tensors) : functions_update(c, tensors);
 }
 
@@ -431,7 +431,7 @@ gd_status gd__call_both(const gd_call_args *c, gd_tensor **tensors)
 
 /* ---- a child in a different space ---- */
 
-/* Owned entries of list replaced by what the child makes of them, which it takes for the gradient too. */
+/* Replaces owned entries of list by the child's results; the child uses them as the gradient too. */
 static gd_status run_child(const gd_call_args *c, gd_link *child, gd_tensor **list, gd_tensor *const *params,
                            gd_tensor *const *keys, int count)
 {
@@ -590,7 +590,7 @@ gd_status gd_link_keyed_apply(gd_link *link, gd_tensor **tensors, gd_tensor *con
 }
 
 /* ---- states that the caller keeps ----
- * Each is a tensor of no meaning but its address, under which the links keep what they would keep for a parameter. */
+ * Each is a tensor of which only the address matters: links keep their state under it as for a parameter. */
 
 struct gd_states {
     gd_link *link;

@@ -14,7 +14,7 @@ typedef struct gd_call_args {
     gd_tensor *loss;
     int count;
     bool own;       /* of the tensors this rank has what it owns, and gives no more (gd__share_list) */
-    bool own_grads; /* so it is of the gradients */
+    bool own_grads; /* the same for the gradients */
 } gd_call_args;
 
 bool gd__is_transform(const gd_link *link);
@@ -28,24 +28,23 @@ gd_status gd__call_apply(const gd_call_args *c, gd_tensor **tensors);
 gd_status gd__call_both(const gd_call_args *c, gd_tensor **tensors);
 /* A whole link or chain on tensors, with everything else as in a call (c->link does not matter). */
 gd_status gd__transform_with(gd_link *link, gd_tensor **tensors, const gd_call_args *c);
-/* The same where the parameters are some of the var's: a step of its own for these. */
+/* The same if the parameters are a subset of the var's: a separate step for these. */
 gd_status gd__transform_part(gd_link *link, gd_tensor **tensors, const gd_call_args *c);
 
 /* ---- spread.c ---- */
 
-/* May a step of the link take and give what this rank owns of the update? */
+/* May a step of the link take and return this rank's shard of the update? */
 bool gd__keeps_to_own(gd_link *link, const gd_var *var);
-/* Is what a function of tensors keeps for a parameter of no other's concern? */
+/* Is the state of a function of tensors for a parameter independent of other parameters? */
 bool gd__spreads_by_tensors(const gd_link *link);
-/* May its functions have what a rank owns of each tensor, with sums over lists of them? */
+/* May its functions get a rank's shard of each tensor, with sums over lists of them? */
 bool gd__spreads_by_elements(const gd_link *link);
-/* Has it a history, of which each rank keeps the columns of the elements it owns? */
+/* Does it have a history of which each rank keeps the columns of its elements? */
 bool gd__keeps_columns(const gd_link *link);
-/* fn over the tensors, or what of each, this rank owns, where the link spreads so; gives: what it makes of them, and of the others
- * what their owners make. */
+/* fn over the tensors, or shards, that this rank owns, if the link distributes so; gives: its results, and those of other owners. */
 gd_status gd__on_own(const gd_call_args *c, gd_tensor **tensors, bool gives,
                      gd_status (*fn)(const gd_call_args *c, gd_tensor **tensors));
-/* Entries for all parameters, in their order: which rank has what of them, or whose tensors went together, leaves no trace. */
+/* Entries for all parameters, in their order: ownership and grouping do not affect the order. */
 gd_status gd__list_entries(const gd_call_args *c);
 
 #endif

@@ -15,7 +15,7 @@
 
 /* ---- life ---- */
 
-/* The pending links stay unwritten: they are most of the bytes. */
+/* Pending links are not copied: they are most of the bytes. */
 #define GD_VAR_HEAD offsetof(gd_var, pending)
 
 void gd__var_init(gd_var *var, gd_optimizer *optimizer, gd_ctx *ctx, gd_tensor *const *params, int count)
@@ -129,7 +129,7 @@ void gd_var_set_params(gd_var *var, gd_tensor *const *params, int count)
     var->pendings = 0;
     var->params = var->keys = params;
     var->count = count;
-    var->bounded = false; /* the parameters they are of are others */
+    var->bounded = false; /* they belong to different parameters */
 }
 
 /* ---- looking ---- */
@@ -179,7 +179,7 @@ gd_status gd_var_ask(gd_var *var, gd_link *criterion, bool *stop)
     var->terminate = before;
     return status;
 }
-/* Where the gradient is 0 there was nothing to find: no failure. */
+/* If the gradient is 0, a search has nothing to find: no failure. */
 bool gd_var_failed(const gd_var *var)
 {
     return var && (var->share->search_failed || var->share->skipped) && !var->share->flat;
@@ -336,7 +336,7 @@ static bool hint_is_new(const gd_var *var, hint which)
     return !given;
 }
 
-/* Does the var see the parent's objective with a term more? */
+/* Does the var see the parent's objective with an additional term? */
 static bool has_term(const gd_var *var, const gd_var *parent)
 {
     for (const gd_closure *c = var->closure; c && c != parent->closure; c = c->below)
@@ -344,7 +344,8 @@ static bool has_term(const gd_var *var, const gd_var *parent)
     return false;
 }
 
-/* A projected or split parent learns what its child evaluated; not from a child with another objective (term_eval tells it the loss). */
+/* A projected or split parent takes the values that its child evaluated; not from a child with a different objective (term_eval gives it the
+ * loss). */
 static gd_status tell_parent(gd_var *var, bool backward)
 {
     gd_var *parent = var->parent;
@@ -445,7 +446,7 @@ gd_tensor *const *gd_var_grad_graph(gd_var *var)
 
 /* ---- update ---- */
 
-/* The update so far, and the gradient where a rule reads it, as kernels read them. */
+/* The update so far, and the gradient where a rule reads it, in the layout of kernels. */
 static gd_status find_input(gd_var *var, bool uses_grad, gd_run_args *args, gd_tensor ***flat,
                             gd_tensor ***flat_grad)
 {
@@ -526,7 +527,7 @@ static bool take_apart(gd_var *var)
     return any;
 }
 
-/* A program of all that waits is too large: one of the first half, then one of the second. */
+/* A program of all pending links is too large: one of the first half, then one of the second. */
 static gd_status flush_halves(gd_var *var, gd_sink sink)
 {
     gd_pending rest[GD_MAX_PENDING];
@@ -543,7 +544,7 @@ static gd_status flush_halves(gd_var *var, gd_sink sink)
     return status ? status : gd__var_flush(var, sink);
 }
 
-/* keeps: of the update this rank makes what it owns. */
+/* keeps: this rank computes its shard of the update. */
 static gd_status flush(gd_var *var, gd_sink sink, bool keeps)
 {
     gd_ctx *ctx = var->ctx;
@@ -612,7 +613,7 @@ gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode)
     return var->optimizer && var->optimizer->test.no_fusion ? gd__var_flush(var, GD_SINK_UPDATE) : GD_OK;
 }
 
-/* ---- of which a rank has what it owns ---- */
+/* ---- shards ---- */
 
 bool gd__var_is_cut(const gd_var *var)
 {
@@ -659,7 +660,7 @@ gd_tensor *const *gd__var_own_update(gd_var *var)
     if (var->own) return var->update;
     if (gd__accumulation_into(var)) return NULL;
     bool first = var->update_is_grad, shards = first && var->leaf_grad && var->shards;
-    if (shards) /* gradients that are kept so */
+    if (shards) /* gradients that are kept as shards */
         return gd__var_set_own_update(var, gd__tensors_share(var->ctx, var->leaf_grad, var->count))
                    ? NULL
                    : var->update;
@@ -672,7 +673,7 @@ gd_tensor *const *gd__var_own_update(gd_var *var)
     return gd__var_set_own_update(var, own) ? NULL : var->update;
 }
 
-/* The others' too. */
+/* Gathers the shards of other ranks. */
 static gd_status gather_update(gd_var *var)
 {
     if (!var->own) return GD_OK;
@@ -691,7 +692,7 @@ gd_tensor *const *gd_var_read_update(gd_var *var)
     if (gather_update(var)) return NULL;
     if (!var->update_is_grad) return var->update;
     if (var->bounded) return gd__bounds_first_update(var) ? NULL : var->update;
-    /* who only reads needs no copy: the gradient itself serves as the first update */
+    /* a reader needs no copy: the gradient itself is the first update */
     if (gd__var_need_grad(var, false)) return NULL;
     gd__tensors_free(var->ctx, var->update, var->count);
     var->update = gd__tensors_share(var->ctx, var->grad, var->count);
@@ -699,11 +700,11 @@ gd_tensor *const *gd_var_read_update(gd_var *var)
     return var->update;
 }
 
-/* It can be written: neither the tensor nor its memory has other references. */
+/* True if it can be written: neither the tensor nor its memory has other references. */
 static bool held_once(const gd_tensor *t) { return t->head.refs == 1 && t->storage->refs == 1; }
 
-/* Copies take the place of tensors that the gradient, a clone, a link's state or the caller of gd_var_set_update holds
- * too.  When one fails, those that are there already serve as well as what they are copies of. */
+/* Copies replace tensors that are also held by the gradient, a clone, a link's state or the caller of gd_var_set_update. If
+ * one fails, the copies already made are equal to their originals. */
 gd_tensor *const *gd_var_update(gd_var *var)
 {
     if (!gd_var_read_update(var)) return NULL;
@@ -733,7 +734,7 @@ gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update)
     if (!var) return GD_ARGUMENT;
     gd_tensor **list;
     gd_status status = fitting_list(var, "update", update, &list);
-    /* rules that wait still have state to change */
+    /* pending rules still have state to change */
     if (!status) status = gd__var_flush(var, GD_SINK_NOTHING);
     if (status) {
         gd__tensors_free(var->ctx, list, var->count);
@@ -751,7 +752,7 @@ gd_status gd_var_set_grad(gd_var *var, gd_tensor *const *grad)
     if (!var) return GD_ARGUMENT;
     gd_tensor **list;
     gd_status status = fitting_list(var, "gradient", grad, &list);
-    /* what waits was meant for the old gradient */
+    /* pending links were meant for the old gradient */
     if (!status && var->pendings) status = gd__var_flush(var, GD_SINK_UPDATE);
     if (status) {
         gd__tensors_free(var->ctx, list, var->count);
@@ -782,8 +783,7 @@ void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss)
 
 /* ---- moving the parameters ---- */
 
-/* Rules that wait were meant for the parameters as they are: they run before a link moves them, or saves them to move
- * them. */
+/* Pending rules apply to the present parameters: they run before a link moves the parameters, or saves them to move them. */
 gd_status gd_var_move(gd_var *var, double alpha, gd_tensor *const *direction)
 {
     if (!var || !direction) return gd__null(gd_var_ctx(var), "var: the direction is NULL");

@@ -1,6 +1,6 @@
 /* The inside of step variables and closures: lazy loss, gradient and update, and the objective as links see and change it.
  *
- * Belongs here: one step.  Does not: what lasts from step to step (link/owner.h, plan/plan.h). */
+ * Belongs here: one step.  Does not: data kept between steps (link/owner.h, plan/plan.h). */
 #ifndef GD_OPTIM_STEP_VAR_INTERNAL_H
 #define GD_OPTIM_STEP_VAR_INTERNAL_H
 
@@ -29,7 +29,7 @@ struct gd_closure {
 
 /* ---- the variable of a step ---- */
 
-/* Things a var and its clones share. */
+/* Data shared by a var and its clones. */
 typedef struct gd_step_share {
     struct {
         gd_hook_fn fn;
@@ -41,19 +41,18 @@ typedef struct gd_step_share {
     int stores;
     bool search_failed, skipped, not_finite;
     bool flat;      /* a search began where the gradient is 0 */
-    bool no_number; /* the last trial of a search was not finite: it went to where the loss ends */
+    bool no_number; /* the last trial of a search was not finite: it reached the edge of the loss's domain */
     bool endless;   /* the longest step that a search would take was still downhill */
     /* bounds: largest element, 1-norm and square of the 2-norm of x - P(x - g) where it was last looked at; where that was
      * first; and whether every element has two of them */
     double kkt, kkt_sum, kkt_square, first_kkt;
     bool boxed;
-    double violation, violation_tol; /* of constraints, see gd_var_note_constraints; NAN: nobody looked */
+    double violation, violation_tol; /* of constraints, see gd_var_note_constraints; NAN: not evaluated */
     bool solved, infeasible;
     const char *wants_residuals; /* the class of a link, static; NULL: none does; see gd_var_want_residuals */
     bool many_minima;            /* see gd_var_note_search */
     gd_outcome outcome;
-    struct gd_memo
-        *points; /* constraints in this step, where the optimizer remembers nothing; owned, or NULL */
+    struct gd_memo *points; /* constraints in this step, if the optimizer remembers nothing; owned, or NULL */
 } gd_step_share;
 
 void gd__share_clear(gd_ctx *ctx, gd_step_share *share); /* frees what it holds */
@@ -74,40 +73,40 @@ struct gd_var {
     gd_step_share *share;
     gd_link *curved; /* the last link that ran and has a Hessian; borrowed */
     double *last_lrs;
-    uint64_t sides;    /* the optimizer's, when who is held was worked out here; 0: never */
-    gd_tensor **given; /* bounded: what `curved` was given; owned or NULL */
-    int64_t kept;      /* the optimizer's, when the gradient was evaluated */
+    uint64_t sides;    /* the optimizer's counter when held elements were determined here; 0: never */
+    gd_tensor **given; /* bounded: the input of `curved`; owned or NULL */
+    int64_t kept;      /* the optimizer's counter when the gradient was evaluated */
     bool shards;       /* of leaf_grad this rank has what it owns, see ranks/share.h */
-    bool own;          /* so it is of the update */
+    bool own;          /* the same for the update */
     bool grad_history;
     bool update_is_grad; /* no update yet */
     bool bounded;        /* its parameters have bounds, see bounds.h */
     bool masked;         /* the update is the gradient, 0 where a bound holds */
-    bool answered;       /* the update is what `curved` made of `given` */
+    bool answered;       /* the update is the result of `curved` for `given` */
     bool is_last, nested_is_last, stop, skip, held;
     int8_t terminate; /* -1: not set */
     int pendings;
-    gd_pending pending[GD_MAX_PENDING]; /* last: only the used part is ever written */
+    gd_pending pending[GD_MAX_PENDING]; /* last: only the used elements are ever written */
 };
 
 gd_status gd__var_flush(gd_var *var, gd_sink sink);
-/* Has every parameter an owner among several ranks, or a shard of it has, and are all on one device? */
+/* Has every parameter, or a shard of it, an owner among several ranks, and are all on one device? */
 bool gd__var_is_cut(const gd_var *var);
-/* And is that the CPU, so that what a rank owns of the update can be all it has of it for links that are no rules? */
+/* And is that the CPU, so that links that are not rules can work on a rank's shard of the update? */
 bool gd__var_is_owned(const gd_var *var);
-/* And do plain loops serve for their elements, the update and the gradient so far: all of one dtype, one after the other in memory? */
+/* And can plain loops run over their elements, the update and the gradient: all of one dtype, contiguous? */
 bool gd__var_has_elements(const gd_var *var);
 /* This rank's shards of the update so far (gd__share_list); borrowed, NULL with the error recorded. */
 gd_tensor *const *gd__var_own_update(gd_var *var);
 /* Sets the update to this list of this rank's shards; takes the list over, also on failure. */
 gd_status gd__var_set_own_update(gd_var *var, gd_tensor **list);
-/* Every link of a chain, or the one that is none. */
+/* Every link of a chain, or the single link. */
 gd_status gd__each_link(gd_link *link, gd_var *var, gd_status (*fn)(gd_link *link, gd_var *var));
-/* May a step of the link wait with others?  Of a chain all of it, unless that is too much for a program. */
+/* May a step of the link be pending with others? Of a chain, all links, unless they are too many for a program. */
 bool gd__joins(gd_link *link, const gd_var *var);
 /* Appends a fusable link. */
 gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode);
-/* Loss and gradient if not there yet; flags as closures take. */
+/* Loss and gradient if not there yet; flags as for closures. */
 gd_status gd__var_need_grad(gd_var *var, bool history);
 gd_tensor **gd__tensors_new(gd_ctx *ctx, int count); /* zeroed array */
 void gd__tensors_free(gd_ctx *ctx, gd_tensor **t,
@@ -121,8 +120,8 @@ void gd__var_clear(gd_var *var);
 gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count);
 /* Owned copies of all in a new list, without history; NULL with the error recorded. */
 gd_tensor **gd__tensors_copy(gd_ctx *ctx, gd_tensor *const *t, int count);
-/* What kernels, which stream memory in the order of the parameters' elements, can read instead: t itself, or where one does not lie
- * as its parameter *copies, a list of owned tensors and else NULL.  NULL for NULL, or with the error recorded. */
+/* Input for kernels, which stream memory in the order of the parameters' elements: t itself, or if one has a different layout than its
+ * parameter *copies, a list of owned tensors and else NULL.  NULL for NULL, or with the error recorded. */
 gd_tensor *const *gd__tensors_laid(gd_ctx *ctx, gd_tensor *const *t, gd_tensor *const *params, int count,
                                    gd_tensor ***copies);
 /* Owned, uninitialised tensors like these in a new list; NULL with the error recorded. */
@@ -133,26 +132,26 @@ gd_status gd__lsq_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *
 /* On failure everything is released and NULL. */
 /* True when the objective itself has products with its Hessian, and no link has changed it. */
 bool gd__var_gives_products(const gd_var *var);
-/* And are they those of a gradient that it has kept? */
+/* And do they belong to a gradient that it has kept? */
 bool gd__var_keeps_products(const gd_var *var);
-/* True when products come from the objective or from a graph; false: only gradients can be asked for. */
+/* True when products come from the objective or from a graph; false: only gradients are available. */
 bool gd__var_has_products(const gd_var *var);
 bool gd__var_has_graph(const gd_var *var); /* false: products are differences of gradients */
 /* The objective behind the closures; NULL without one. */
 const gd_objective *gd__objective_of(const gd_var *var);
 /* SHAPE where the step wants residuals and the objective returned one number. */
 gd_status gd__check_residuals(gd_var *var, bool one_number);
-/* The largest violation of its constraints where the parameters are; 0 where there are none. */
+/* The largest violation of its constraints where the parameters are; 0 if there are none. */
 gd_status gd__violation(gd_var *var, double *most);
 gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
 gd_closure *gd__closure_push(gd_var *var);
-/* Loss and gradients with their graph, by autograd's chain rule, of what `make` makes of the loss below: new, or NULL. */
+/* Loss and gradients with their graph, by autograd's chain rule, of the function `make` of the inner loss: new, or NULL. */
 gd_status gd__closure_graph(gd_closure *c, gd_var *var, gd_tensor *(*make)(gd_closure *c, gd_tensor *below),
                             gd_tensor **loss, gd_tensor **grads);
 /* A var over some of the parameters of another, in their order: evaluates the other's closure and takes the gradients of its
  * own. */
 gd_status gd__closure_part(gd_var *part, gd_var *whole);
-/* Like the public functions of these names, but what they make, or fn makes, is owned by the caller whatever the scope. */
+/* Like the public functions of these names, but their results, or those of fn, are owned by the caller whatever the scope. */
 gd_status gd__var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
 gd_status gd__var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
 gd_status gd__var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* A schedule stays the caller's. */
+/* The caller keeps ownership of a schedule. */
 static gd_status read_word(gd_text_scan *s, gd_schedule *schedule, gd_setting *value)
 {
     size_t at = s->at;

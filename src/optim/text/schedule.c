@@ -1,6 +1,6 @@
 /* Schedules: values, checks, text; see gradus/schedule.h.
  *
- * One row a kind: its name, its arguments as fields, its formula.  Constructors, ranges, parser and printer go by the rows.
+ * One row per kind: its name, its arguments as fields, its formula.  Constructors, ranges, parser and printer use the rows.
  * Number k of a schedule belongs to the k-th REAL field. */
 #include "gradus/schedule.h"
 #include "gradus/link.h"
@@ -113,7 +113,7 @@ static int turns_of_linear(const gd_schedule *s, double *t)
     return 2;
 }
 
-/* The last step of a round comes nearest to `last`; rounds that grow come as near as one likes. */
+/* The last step of a round comes nearest to `last`; growing rounds come arbitrarily near. */
 static int turns_of_restarts(const gd_schedule *s, double *t)
 {
     t[0] = 0;
@@ -181,7 +181,7 @@ static const gd_field one_cycle_fields[] = {VALUE("peak"), STEPS("steps", 1), OP
                                             OPTION("final_divide", 1e4, 1, INFINITY)};
 static const gd_field wsd_fields[] = {VALUE("peak"), VALUE("last"), STEPS("warmup", 0), STEPS("stable", 0),
                                       STEPS("decay", 0)};
-/* a warm-up is no kind of its own, but has a text */
+/* a warm-up is not a separate kind, but has a text */
 static const gd_field warmup_fields[] = {
     STEPS("steps", 0), {.name = "after", .kinds = GD_SET_CHAIN}, OPTION("start", 0, -INFINITY, INFINITY)};
 
@@ -335,7 +335,7 @@ gd_status gd_schedule_check(gd_ctx *ctx, const gd_schedule *s)
 
 /* ---- a schedule and the field it drives ---- */
 
-/* All turns, with those of the warm-up; ascending. */
+/* All turning points, with those of the warm-up; ascending. */
 static int all_turns(const gd_schedule *s, const row *r, double *t)
 {
     double after[MOST_TURNS];
@@ -367,7 +367,7 @@ double gd__snap(double value)
     return fabs(value - whole) <= 1e-9 * fmax(1, fabs(value)) ? whole : value;
 }
 
-#define WALK 4096 /* steps looked at from turn to turn: what is no whole number shows at once */
+#define WALK 4096 /* steps checked between turning points: a value that is not whole shows quickly */
 
 /* The first step in [begin, end) with a value that is not whole, -1: none. */
 static double first_broken(const gd_schedule *s, double begin, double end)
@@ -530,7 +530,7 @@ static gd_status fill_in(gd_text_scan *s, size_t at, call *c)
         if (!field->fallback.kind) return gd__scan_fail(s, at, "%s: needs '%s'", c->row->name, field->name);
         *place(c, i) = field->fallback.real;
     }
-    /* a warm-up of no steps is none */
+    /* a warm-up of 0 steps is none */
     if (c->row == WARMUP && c->out->warmup_steps == 0) c->out->warmup_start = 0;
     return GD_OK;
 }

@@ -4,7 +4,7 @@
  *     one       = "not" one | GLOB          of the name
  *               | "axes" OP NUMBER | "numel" OP NUMBER | "axis" OP GLOB | "label" OP GLOB.GLOB      OP: < <= > >= = !=
  *
- * It is short and read anew for every parameter: whoever selects does so when programs are made, not in their steps. */
+ * It is short and read again for every parameter: selections are evaluated when programs are made, not in steps. */
 #include "gradus/module.h"
 #include "gradus/optim.h"
 #include "base/text/scan.h"
@@ -63,7 +63,7 @@ static unsigned take_comparison(gd_text_scan *s)
     return c == '=' ? 2 : (c == '<' ? 1 : 4) | (equal ? 2 : 0);
 }
 
-/* A key of a comparison, and the comparison; 0, and nothing taken, where there is none: it is a glob. */
+/* A key of a comparison, and the comparison; 0, and nothing taken, if there is none: it is a glob. */
 static unsigned take_key(gd_text_scan *s, const char *key)
 {
     size_t at = s->at, n = strlen(key);

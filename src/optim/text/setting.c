@@ -1,4 +1,4 @@
-/* Settings and what fields take; see setting.h. */
+/* Settings and the values that fields accept; see setting.h. */
 #include "optim/text/setting.h"
 #include "base/text/suggest.h"
 #include "gradus/optim.h"
@@ -115,7 +115,7 @@ bool gd__is_choice(const char *choices, const char *string)
     return false;
 }
 
-/* ---- what a field takes, in words ---- */
+/* ---- accepted values, in words ---- */
 
 #define PIECE_SIZE 64
 #define MAX_PIECES 24
@@ -146,7 +146,7 @@ static void add_choices(pieces *p, const char *choices)
     }
 }
 
-/* " from 0 to 1", " 0 or more", " 1 or less", ""; `of` leads where there is one bound. */
+/* " from 0 to 1", " 0 or more", " 1 or less", ""; `of` leads if there is one bound. */
 static void print_range(gd_print *out, const gd_field *field, const char *of)
 {
     bool low = field->low > -INFINITY, high = field->high < INFINITY;
@@ -211,7 +211,7 @@ const char *gd__field_kinds(const gd_field *field, char *out, size_t size)
 
 /* ---- the check ---- */
 
-/* Everything a complaint needs. */
+/* Data of an error message. */
 typedef struct check {
     gd_ctx *ctx;
     const char *where, *owner;

@@ -1,4 +1,4 @@
-/* Settings: copies, comparison, text, and the one place that knows which values a field takes. */
+/* Settings: copies, comparison, text, and the one place that knows which values a field accepts. */
 #ifndef GD_OPTIM_TEXT_SETTING_H
 #define GD_OPTIM_TEXT_SETTING_H
 
@@ -24,24 +24,24 @@ gd_status gd__field_check(gd_ctx *ctx, const char *where, const gd_link_class *c
 /* The same for fields of something else than a class. */
 gd_status gd__field_check_of(gd_ctx *ctx, const char *where, const char *owner, const gd_field *field,
                              const gd_setting *setting);
-/* Is a number within the range of a field?  Whether it must be whole is not asked. */
+/* Is a number within the range of a field?  Does not check whether it must be whole. */
 bool gd__field_in_range(const gd_field *field, double value);
 /* Does the field take every value of the schedule, at whatever step?  PARSE names the first step where it does not:
  *     schedule: step 3: adam: beta1 is 1.25, must be from 0 to 1
  * where NULL or "": "schedule: " leads the text. */
 gd_status gd__schedule_fits(gd_ctx *ctx, const char *where, const char *owner, const gd_field *field,
                             const gd_schedule *schedule);
-/* Is it a schedule's name?  Reads the one that is next, prints one. */
+/* Is it a schedule's name? Reads the next one, prints one. */
 bool gd__is_schedule(const char *name);
 gd_status gd__scan_schedule(gd_text_scan *s, gd_schedule *out);
-/* The same for a setting, whose schedule stays the caller's. */
+/* The same for a setting, whose schedule the caller keeps. */
 gd_status gd__scan_scheduled(gd_text_scan *s, gd_schedule *schedule, gd_setting *out);
-/* Behind a word for a number: is it one, or a call, whose reader knows what was meant by cosin(1, 0, 9)? */
+/* After a word in place of a number: does a number or a call follow? Its reader can report a typo such as cosin(1, 0, 9). */
 bool gd__scan_is_schedule(gd_text_scan *s, const char *word);
 void gd__schedule_print(gd_print *p, const gd_schedule *schedule);
-/* The number that a setting with a schedule has at a step; whole: it must be whole.  False: it is what it was. */
+/* The number that a setting with a schedule has at a step; whole: it must be whole.  False: unchanged. */
 bool gd__setting_advance(gd_setting *setting, int64_t step, bool whole);
-/* A whole number for one that is whole but for rounding. */
+/* Rounds a number that is whole except for rounding errors. */
 double gd__snap(double value);
 
 /* Is `string` one of the choices "a|b|c"?  NULL choices: any is. */

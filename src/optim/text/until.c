@@ -1,4 +1,4 @@
-/* Conditions to stop at; see until.h. */
+/* Stopping conditions; see until.h. */
 #include "optim/text/until.h"
 #include "base/text/compose.h"
 #include "base/text/suggest.h"

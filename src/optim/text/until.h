@@ -1,8 +1,8 @@
 /* When to stop: "grad_norm<1e-8, loss<=0.1, seconds>30".
  *
- * Quantities, after a step: loss, loss_change (by the step), grad_norm (costs an evaluation per step where nothing else knows
- * it), kkt (largest element of x - P(x - gradient), P being the way into the bounds; costs the same), step_norm (how far the parameters moved), evals, seconds.  A step that failed has no loss_change and no step_norm:
- * NaN. */
+ * Quantities, after a step: loss, loss_change (by the step), grad_norm (costs an evaluation per step unless it is known)
+ * , kkt (largest element of x - P(x - gradient), with P the projection into the bounds; costs the same), step_norm (how far the parameters
+ * moved), evals, seconds.  A step that failed has no loss_change and no step_norm: NaN. */
 #ifndef GD_OPTIM_TEXT_UNTIL_H
 #define GD_OPTIM_TEXT_UNTIL_H
 
@@ -36,7 +36,7 @@ typedef struct gd_until {
 const char *gd__until_name(int quantity);
 /* Adds the conditions of a text.  PARSE: "--until: column 5: ..." */
 GD_NODISCARD gd_status gd__until_parse(gd_ctx *ctx, const char *text, gd_until *until);
-/* The text of the first condition that holds, NULL if none does.  NaN fulfils nothing. */
+/* The text of the first condition that holds, NULL if none does.  NaN fulfils no condition. */
 const char *gd__until_met(const gd_until *until, const double values[GD_UNTIL_COUNT]);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define APART \
-    1e7 /* |R| |R^-1| up to which columns count as independent: ten times the limit from which singular values are used */
+    1e7 /* |R| |R^-1| up to which columns count as independent: ten times the limit beyond which singular values are used */
 
 static size_t numbers(const gd_direct *d)
 {
@@ -39,7 +39,7 @@ void gd__direct_end(gd_direct *d)
 
 /* ---- the triangle ---- */
 
-/* R^-1 row by row from below: a row of it is a sum of those under it. */
+/* R^-1 row by row from below: a row of it is a sum of the rows below. */
 static void invert(gd_direct *d)
 {
     int64_t n = d->n;

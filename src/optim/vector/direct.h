@@ -1,7 +1,7 @@
 /* Steps s(lambda) that minimise |R s + c|^2 + lambda |s|^2, from a triangle [R c] alone (More 1978).
  *
- * An SVD, which gives s for every lambda, costs as much as thirty such triangles.  Where the columns of R stand well apart it says
- * nothing more, and for many parameters each lambda that is tried costs a triangle of R over sqrt(lambda) I. */
+ * An SVD, which gives s for every lambda, costs as much as thirty such triangles.  If the columns of R are clearly independent it gives
+ * no better result, and for many parameters each trial of lambda costs a triangle of R over sqrt(lambda) I. */
 #ifndef GD_OPTIM_VECTOR_DIRECT_H
 #define GD_OPTIM_VECTOR_DIRECT_H
 
@@ -12,7 +12,7 @@ typedef struct gd_direct {
     const gd_vector_loops *loops;
     int64_t most, n;  /* columns: the most; now */
     double *factor;   /* [R c], [n + 1, n + 1] */
-    double *damped;   /* the same over sqrt(lambda) I, for the lambda beside it */
+    double *damped;   /* the same over sqrt(lambda) I, for the lambda next to it */
     double *inverse;  /* of R, [n, n] */
     double *room, *x; /* [most + 1, most + 1]; [most + 1], the last step */
     double **column;  /* [most + 1] */
@@ -21,8 +21,8 @@ typedef struct gd_direct {
 
 GD_NODISCARD gd_status gd__direct_begin(gd_direct *d, gd_ctx *ctx, int64_t most);
 void gd__direct_end(gd_direct *d);
-/* The columns of triangle [all, all + 1] that are not fixed, where the fixed ones have moved by s (NULL: not).  False where R is
- * so near a singular matrix that its singular values have something to say. */
+/* The columns of triangle [all, all + 1] that are not fixed, where the fixed ones have moved by s (NULL: not).  False if R is so nearly
+ * singular that singular values are needed. */
 bool gd__direct_set(gd_direct *d, const double *triangle, int64_t all, const bool *fixed, const double *s);
 /* d->x = s(lambda); returns its norm, and the derivative of that by lambda (NULL: not). */
 double gd__direct_step(gd_direct *d, double lambda, double *slope);

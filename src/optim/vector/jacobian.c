@@ -8,14 +8,14 @@
 #include "tensor/shape.h"
 #include "tensor/tensor_internal.h"
 
-/* Row i of a matrix of columns is column i: the part of one parameter, [m, elements]. */
+/* Row i of a matrix of columns is column i: the slice of one parameter, [m, elements]. */
 static gd_tensor *part_for(gd_tensor *matrix, bool columns, int64_t at, int64_t count)
 {
     gd_tensor *part = gd__slice(matrix, columns ? 0 : 1, at, count, 1);
     return columns && part ? gd_transpose(part, 0, 1) : part;
 }
 
-/* [elements of outputs, elements of params], with `columns` turned; NULL without an error where GD_SPARSE is refused. */
+/* [elements of outputs, elements of params], with `columns` turned; NULL without an error if GD_SPARSE is not possible. */
 static gd_tensor *derivatives(gd_tensor *const *outputs, int output_count, gd_tensor *const *params,
                               int count, int flags, bool columns)
 {

@@ -4,8 +4,8 @@
 
 #include "gradus/tensor.h"
 
-/* d residuals / d params as [m, n] for a vector of residuals with history.  In one reverse pass where every residual depends
- * on data of its own; else in the smaller of two ways: one pass per residual, or one per parameter over the graph of u -> J^T u,
+/* d residuals / d params as [m, n] for a vector of residuals with history.  In one reverse pass if every residual depends on
+ * separate data; else by the cheaper of two ways: one pass per residual, or one per parameter over the graph of u -> J^T u,
  * whose derivatives are the columns of J.  New; f64 where one of the parameters is, else f32.  NULL on failure. */
 gd_tensor *gd__jacobian_matrix(gd_tensor *residuals, gd_tensor *const *params, int count);
 
@@ -25,9 +25,9 @@ gd_tensor *gd__second_along(gd_tensor *residuals, gd_tensor *const *params, int 
 gd_tensor *gd__second_along_list(gd_tensor *residuals, gd_tensor *const *params, gd_tensor *const *v,
                                  int count);
 
-/* Of half the sum of squares of residuals with history: the gradient with history, in the current scope and grad mode; what
- * its Hessian is beside J^T J, the sum of r r'', [n, n], new (where parameters bend residuals apart from each other it is mostly
- * zeros, which J^T J is not: the graph of both together would hide that); products of the Hessian with v [n] from that gradient,
+/* Of half the sum of squares of residuals with history: the gradient with history, in the current scope and grad mode; the
+ * remainder of its Hessian after J^T J, the sum of r r'', [n, n], new (if parameters enter the residuals nonlinearly one by one, it is mostly
+ * zeros, unlike J^T J: one graph of both would hide that); products of the Hessian with v [n] from that gradient,
  * list: room for `count` tensors; out may be v. */
 GD_NODISCARD gd_status gd__squares_gradient(gd_tensor *residuals, gd_tensor *const *params, int count,
                                             gd_tensor **grads);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define IN_LINE 65536 /* shorter vectors are not worth waking threads for */
+#define IN_LINE 65536 /* for shorter vectors, waking threads costs more than it saves */
 
 const gd_vector_loops *gd__loops_for(const gd_ctx *ctx, gd_dtype dtype)
 {

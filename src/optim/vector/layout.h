@@ -1,10 +1,10 @@
-/* Lists of tensors seen as one long vector: what line searches and quasi-Newton links compute with.
+/* Lists of tensors seen as one long vector, for line searches and quasi-Newton links.
  *
  *   tensors   [  a  ][ b ][      c      ]       a list, in the order of the parameters
  *   vector    [--------------------------]      the same numbers in one tensor: a row of a history, a column of a matrix
- *   spans     [---][-][--][----][----][--]      pieces that lie in one tensor and in one task
+ *   spans     [---][-][--][----][----][--]      pieces of one tensor and one task
  *
- * Where all tensors are contiguous f32 or f64 on the CPU the work is plain loops over spans, on all threads, with the
+ * If all tensors are contiguous f32 or f64 on the CPU the work is plain loops over spans, on all threads, with the
  * same bits on any number of them; elsewhere it is operators. */
 #ifndef GD_OPTIM_VECTOR_LAYOUT_H
 #define GD_OPTIM_VECTOR_LAYOUT_H
@@ -13,7 +13,7 @@
 #include "optim/other_ranks.h"
 #include "tensor/tensor_internal.h"
 
-#define GD_PIECE_BYTES 16384 /* of a vector: some of them stay in cache while a history is read */
+#define GD_PIECE_BYTES 16384 /* of a vector: several spans stay in cache while a history is read */
 
 /* Bounds of elements of the dtype of a loop; a step of 0: one number for all, else 1. */
 typedef struct gd_edges {
@@ -41,7 +41,7 @@ typedef struct gd_vector_loops {
                     int64_t n, bool past);
     /* is an element below its low bound or above its high one?  NaN is neither */
     bool (*outside)(const void *x, const gd_edges *edges, int64_t n);
-    /* o = x - a u from the first element on, as long as that is further than far (|x| + |o|) from the bounds: how many elements */
+    /* o = x - a u from the first element on, as long as that is further than far (|x| + |o|) from the bounds: returns the number of elements */
     int64_t (*move_inside)(void *o, const void *x, const void *u, double a, double far, const gd_edges *edges,
                            int64_t n);
     void (*rank_two)(void *row, double s_row, double z_row, const void *s, const void *z, const double c[3],
@@ -50,7 +50,7 @@ typedef struct gd_vector_loops {
 
 /* The loops for a context's instruction set. */
 const gd_vector_loops *gd__loops_for(const gd_ctx *ctx, gd_dtype dtype);
-/* For f32 and f64, one table an instruction set. */
+/* For f32 and f64, one table per instruction set. */
 extern const gd_vector_loops gd__vector_loops_base[2], gd__vector_loops_avx2[2], gd__vector_loops_avx512[2];
 
 /* A piece of the vector. */
@@ -61,12 +61,12 @@ typedef struct gd_span {
     int64_t size;
 } gd_span;
 
-/* While functions of a link run that have, of every tensor of their lists, what this process owns (gd_ctx.own_lists): sums over a list
- * are those of all processes, span by span as one process has them.  Shards begin where spans of the whole do. */
+/* While functions of a link run over this process's shards of every tensor of their lists (gd_ctx.own_lists): sums over a list are those of
+ * all processes, span by span as in one process. Shards begin at spans of the whole. */
 typedef struct gd_own_lists {
     int count; /* tensors of every list */
     int64_t *
-        first; /* [count] the first span of each that is this process's, among the spans of the whole; owned by who made it */
+        first; /* [count] the first span of each that is this process's, among the spans of the whole; owned by its maker */
     int64_t spans; /* of the whole */
     const gd_ranks *ranks;
     gd_optimizer *optimizer;
@@ -85,7 +85,7 @@ typedef struct gd_layout {
     gd_device *device;
     size_t item;
     const gd_vector_loops *loops; /* for vectors of the layout; NULL: not on the CPU */
-    const gd_own_lists *own;      /* tensors are parts of others; NULL: they are whole */
+    const gd_own_lists *own;      /* tensors are shards of others; NULL: they are whole */
     gd_span *span;
     int spans;
     gd_span first[4]; /* span points here when there are few */
@@ -94,7 +94,7 @@ typedef struct gd_layout {
 /* Bytes of an element of the vector of a list, and how many there are. */
 int64_t gd__vector_item(gd_tensor *const *like, int count, int64_t *total);
 GD_NODISCARD gd_status gd__layout_init(gd_layout *layout, gd_ctx *ctx, gd_tensor *const *like, int count);
-gd_status gd__not_own(gd_ctx *ctx); /* a sum over a list that cannot be one of all processes */
+gd_status gd__not_own(gd_ctx *ctx); /* a sum over a list that cannot be summed over all processes */
 void gd__layout_free(gd_layout *layout);
 /* True when the list can be used with the plain loops of this layout. */
 static inline bool gd__plain_tensor(const gd_layout *l, const gd_tensor *t)

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#define FEW 16 /* parameters whose SVD costs next to nothing */
+#define FEW 16 /* number of parameters whose SVD is cheap */
 
 /* ---- Jacobian and residuals ---- */
 
@@ -64,7 +64,7 @@ static gd_tensor *joined(gd_tensor *a, gd_tensor *b)
     return b ? gd_cat((gd_tensor *[]){a, gd_unsqueeze(b, 1, NULL)}, 2, "1") : a;
 }
 
-/* More rows than columns are taken in some at a time: a QR forms Q, which costs as much again and which nobody wants. */
+/* More rows than columns are processed in blocks: a QR would form Q, which costs as much again and is not needed. */
 static bool is_tall(gd_tensor *a)
 {
     return gd_size(a, 0) > 2 * gd_size(a, 1) && gd_tensor_dtype(a) == GD_F64 &&
@@ -236,7 +236,7 @@ gd_status gd__lm_rescale(gd_lm_model *a)
     return gd__lm_restrict(a, NULL, NULL);
 }
 
-/* |s(lambda)| and, where asked, its derivative. */
+/* |s(lambda)| and, if requested, its derivative. */
 static double norm_at(gd_lm_model *a, double lambda, double *slope)
 {
     double sum = 0, change = 0;

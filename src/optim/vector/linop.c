@@ -1,7 +1,7 @@
 /* Linear operators on vectors of all parameters.
  *
- * Operators are trees.  Scaled and shifted ones are peeled off before solving, so what is solved is always
- * factor * B + shift * I with a B that has its own best way:
+ * Operators are trees.  Scaled and shifted ones are peeled off before solving, so the system is always factor * B
+ * + shift * I, and B is solved by its type:
  *
  *   dense          Cholesky where the matrix is exactly symmetric and positive definite, else LU
  *   dense inverse  given B^-1 = M: factor B + shift I  =  M^-1 (factor I + shift M)
@@ -11,11 +11,11 @@
  *   composed       one after the other, without a shift
  *   function       through a dense matrix, up to FUNCTION_LIMIT unknowns
  *
- * The rest (a shifted product, a low-rank operator of full rank) becomes dense.  A function is taken to be symmetric, as
- * Hessians are: A^T x = A x.
+ * The rest (a shifted product, a low-rank operator of full rank) becomes dense.  A function is assumed symmetric, like a
+ * Hessian: A^T x = A x.
  *
- * Inside nothing has names.  An operator remembers those of its rows and columns; vectors meet them when they come in and take
- * them when they go out. */
+ * Internally nothing has names. An operator keeps the names of its rows and columns; input vectors are matched with them, and results
+ * get them. */
 #include "base/ctx.h"
 #include "optim/vector/linear_model.h"
 #include "optim/vector/linop_internal.h"
@@ -53,7 +53,7 @@ struct gd_linop {
     gd_matvec_fn fn;           /* FUNCTION */
     void *user;
     void (*free_user)(void *);
-    gd_dtype dtype; /* of the last vector a function saw, for its matrix */
+    gd_dtype dtype; /* of the last vector of a function, for its matrix */
     gd_device *device;
 };
 
@@ -106,8 +106,7 @@ static gd_tensor *hold(gd_tensor *t)
 
 /* ---- names ---- */
 
-/* A vector with the name and labels of one axis, owned: they are all that is looked at.  *out stays NULL where there are
- * none. */
+/* A vector with the name and labels of one axis, owned: only these are used. *out stays NULL if there are none. */
 static gd_status axis_of(const gd_tensor *t, int axis, gd_tensor **out)
 {
     if (!gd__name(t, axis) && !gd__labels(t, axis)) return GD_OK;
@@ -302,7 +301,7 @@ static gd_tensor *solve_dense(gd_tensor *a, gd_tensor *b)
 {
     if (!a || !b) return NULL;
     gd_ctx *ctx = gd_tensor_ctx(a);
-    /* a failed factorisation records an error, which is only ours to clear where there was none before */
+    /* a failed factorisation records an error, which may be cleared only if there was none before */
     if (!gd_error(ctx) && is_symmetric(a)) {
         gd_tensor *lower = gd_cholesky(a);
         if (lower)
@@ -394,7 +393,7 @@ static gd_tensor *solve_gram(gd_linop *op, double factor, double shift, gd_tenso
     if (op->n == 0) return gd_copy(b);
     if (gd_size(j, 0) < op->n) return solve_wide(op, factor, shift, b);
     gd_tensor *t = damped(op, factor, shift), *r = t ? gd_slice(t, "1", 0, op->n, 1) : NULL;
-    /* what is left of each column after those before it, by its own length: units do not matter */
+    /* the remainder of each column after the previous ones, relative to its length: units do not matter */
     gd_tensor *left = r ? gd_div(gd_abs(gd_diagonal(r)), gd_norm(r, 2, "0", false)) : NULL,
               *least = left ? gd_min(left, NULL, false) : NULL;
     double eps = (gd_tensor_dtype(j) == GD_F64 ? 0x1p-52 : 0x1p-23) * (double)(op->n + 8);
@@ -536,7 +535,7 @@ static gd_tensor *dense_like(gd_linop *op, gd_tensor *like)
     return NULL;
 }
 
-/* ---- the public face: checks, and a scope for what lies between ---- */
+/* ---- public functions: checks, and a scope for intermediate tensors ---- */
 
 static bool fits(const char *what, gd_linop *op, gd_tensor *x)
 {
@@ -575,7 +574,7 @@ gd_tensor *gd_linop_solve(gd_linop *a, gd_tensor *b)
     return leave(a->ctx, solve(a, along("linop: the right side", b, a->rows)), a->columns);
 }
 
-/* A tensor with the dtype and device of the operator: one of its own, or what its function saw last. */
+/* A tensor with the dtype and device of the operator: one of its own, or the last input of its function. */
 static gd_tensor *alike(gd_linop *op)
 {
     if (!op || op->matrix || op->vector) return !op ? NULL : op->matrix ? op->matrix : op->vector;
@@ -618,7 +617,7 @@ gd_linop *gd_linop_congruent(gd_linop *a, gd_tensor *s)
     return out;
 }
 
-/* (M + shift I)^-1, where the shift, half the digits below the largest element, makes directions in which M is zero stiff. */
+/* (M + shift I)^-1, where the shift, half the digits below the largest element, regularises the null space of M. */
 static gd_tensor *inverse_beside(gd_ctx *ctx, gd_tensor *m)
 {
     gd_tensor *largest = gd_max(gd_abs(m), NULL, false);

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* The context of a list without holes; NULL for others, an error recorded where there is a context to do so. */
+/* The context of a list without holes; NULL for others, an error recorded if there is a context to do so. */
 static gd_ctx *ctx_of(gd_tensor *const *list, int count)
 {
     gd_ctx *ctx = NULL;

@@ -7,9 +7,9 @@
 #include <float.h>
 #include <math.h>
 
-/* ---- one call for all of a size ---- */
+/* ---- one call per size ---- */
 
-/* A list on its way: what fn made of the entries so far. */
+/* A list in progress: the results of fn so far. */
 typedef struct mapping {
     gd_tensor **stacks, **part, **made;
     int *kind, *entry, count;
@@ -45,7 +45,7 @@ static gd_status share_out(mapping *m, gd_tensor *made, int first, int64_t whole
     return GD_OK;
 }
 
-/* Entry `first` and those that go with it. */
+/* Entry `first` and those of the same stack. */
 static gd_status map_alike(mapping *m, int first)
 {
     gd_ctx *ctx = m->stacks[first]->head.ctx;

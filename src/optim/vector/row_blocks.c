@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define QR_NUMBERS 4096 /* of a block that are turned into its triangle at a time */
+#define QR_NUMBERS 4096 /* rows of a block that are reduced to its triangle at a time */
 /* Kinds of passes. */
 enum { LOSS, TRIANGLE, SECOND, CURVATURE, PRODUCT, KINDS };
 
@@ -28,7 +28,7 @@ typedef struct member {
     gd_ctx *ctx;
     /* lists one after the other: leaves, owned; rows of the tables and the direction of second derivatives, of the scope of a block */
     gd_tensor **param, **data, **v;
-    void *state; /* what rows->open gave, or rows->user */
+    void *state; /* result of rows->open, or rows->user */
     bool opened;
     double **column;         /* [n + 1] */
     int64_t failed;          /* the shard; -1: none */
@@ -52,18 +52,18 @@ struct gd_blocks {
     const gd_vector_loops *loops;
 };
 
-/* What operators make of the residuals of a block, for these leaves: the same for every block, so that it can be recorded.  v: the
+/* Computations on the residuals of a block, for these leaves: the same for every block, so that they can be recorded.  v: the
  * direction of second derivatives, one tensor per parameter. */
 typedef gd_status (*derive_fn)(const gd_blocks *b, gd_tensor *r, gd_tensor *const *params,
                                gd_tensor *const *v, gd_tensor **out);
 
-/* Something that is added up over all rows. */
+/* A sum over all rows. */
 typedef struct pass {
     gd_blocks *b;
     int kind;
     const double *v; /* the direction of second derivatives, or NULL */
     size_t room;     /* numbers of a sum */
-    double *sums;    /* [shards, room + 1]; the last: how many residuals it is of */
+    double *sums;    /* [shards, room + 1]; the last: the number of residuals */
     _Atomic int64_t next;
     _Atomic bool stop;
 } pass;
@@ -226,7 +226,7 @@ static gd_blocks *blocks_here(gd_ctx *ctx, const gd_rows *rows, gd_tensor *const
     return NULL;
 }
 
-/* A rank that cannot begin tells those that would wait for it. */
+/* A rank that cannot begin reports to the ranks that would wait for it. */
 gd_blocks *gd__blocks_new(const gd_rows *rows, gd_tensor *const *params, int count)
 {
     gd_ctx *ctx = params[0]->head.ctx;
@@ -408,7 +408,7 @@ static gd_status run_own(pass *p)
     return outcome(b);
 }
 
-/* Sums over other rows, or where the parameters have other values, are not joined. */
+/* Sums over other rows, or at other parameters, are not joined. */
 static void name_sums(const gd_blocks *b, char *name, size_t size)
 {
     uint64_t where = gd__checksum(0, b->x, (size_t)b->n * sizeof *b->x);
@@ -445,7 +445,7 @@ static gd_status gather_sums(pass *p, gd_status failed)
     return failed ? failed : status;
 }
 
-/* p->sums is the caller's to free, also after an error. */
+/* The caller frees p->sums, also after an error. */
 static gd_status run_pass(pass *p)
 {
     gd_blocks *b = p->b;
@@ -478,7 +478,7 @@ static void add_numbers(double *sum, const double *x, int64_t count)
     for (int64_t i = 0; i < count; i++) sum[i] += x[i];
 }
 
-/* ---- what is taken from a block ---- */
+/* ---- results of a block ---- */
 
 /* f64, one after the other; of the scope. */
 static gd_tensor *numbers(gd_tensor *t) { return t ? gd_contiguous(gd_cast(gd_detach(t), GD_F64)) : NULL; }

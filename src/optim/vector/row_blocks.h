@@ -1,18 +1,18 @@
-/* Residuals by blocks of rows: what a fit asks of them, without ever holding more than a block.
+/* Residuals by blocks of rows: the passes of a fit, with memory for one block per thread.
  *
  *     rows       [----------------------------------------------------]
- *     shards  [------------------][------------------][------------]      one thread a shard, a context of its own
- *     blocks     [----][----][----][-][----][----][----][-][----][----]      residuals with their graph, used and forgotten
+ *     shards  [------------------][------------------][------------]      one thread per shard, each with its own context
+ *     blocks     [----][----][----][-][----][----][----][-][----][----]      residuals with their graph, used and freed
  *
- * Each pass calls the function once per block, takes from its graph what is asked for, and adds it up: inside a shard in the order
- * of the rows, then the shards in theirs.  The cut depends on the number of rows alone, so results have the same bits on
- * any number of threads.  Ranks of a world have neighbouring shards each; all gather what was made of them, and join it alike. */
+ * Each pass calls the function once per block, computes the requested results from its graph, and adds them up: inside a shard in the
+ * order of the rows, then the shards in order.  The cut depends on the number of rows alone, so results have the same bits on
+ * any number of threads.  Ranks of a world have adjacent shards; all gather the results, and join them in the same order. */
 #ifndef GD_OPTIM_VECTOR_ROW_BLOCKS_H
 #define GD_OPTIM_VECTOR_ROW_BLOCKS_H
 
 #include "gradus/optim.h"
 
-#define GD_BLOCK_ROWS 1024 /* up to here there is one block, and keeping its graph is the better way */
+#define GD_BLOCK_ROWS 1024 /* up to here there is one block, and keeping its graph is cheaper */
 
 typedef struct gd_blocks gd_blocks;
 
@@ -26,12 +26,12 @@ int64_t gd__blocks_residuals(const gd_blocks *b);
 
 /* The sum of squares. */
 GD_NODISCARD gd_status gd__blocks_loss(gd_blocks *b, double *loss);
-/* And the triangle of a QR of [J r], [n + 1, n + 1] f64: as a Jacobian with residuals it has the same products and norms.
+/* And the triangle of a QR of [J r], [n + 1, n + 1] f64: it replaces Jacobian and residuals: it has the same products and norms.
  * Owned. */
 GD_NODISCARD gd_status gd__blocks_triangle(gd_blocks *b, gd_tensor **triangle, double *loss);
 /* J^T r''(v, v), [n]. */
 GD_NODISCARD gd_status gd__blocks_second(gd_blocks *b, const double *v, double *out);
-/* The part of the Hessian of half the sum of squares besides J^T J: the sum of r r'', [n, n]. */
+/* The term of the Hessian of half the sum of squares besides J^T J: the sum of r r'', [n, n]. */
 GD_NODISCARD gd_status gd__blocks_curvature(gd_blocks *b, double *out);
 /* The product of the whole Hessian with v, [n]; out may be v. */
 GD_NODISCARD gd_status gd__blocks_product(gd_blocks *b, const double *v, double *out);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define AT_ONCE 4096 /* numbers of a block: they stay in the first cache */
-#define SHARD   1024 /* rows that are worth a triangle of their own */
+#define SHARD   1024 /* rows that are worth a separate triangle */
 
 /* The norm of rows numbers and alpha, also where their squares over- or underflow. */
 static double norm_with(const gd_vector_loops *loops, double alpha, double *x, int64_t rows)
@@ -23,7 +23,7 @@ static void reflect(const gd_vector_loops *loops, double *triangle, int64_t n, d
                     int64_t k, int64_t rows)
 {
     double *r = triangle + k * n, *x = column[k], alpha = r[k], norm = norm_with(loops, alpha, x, rows);
-    /* zeros, or too small to be felt, or to be divided by */
+    /* zeros, or too small to matter, or to divide by */
     if (norm == fabs(alpha) || norm < 4 * DBL_MIN) return;
     double beta = alpha > 0 ? -norm : norm, v0 = alpha - beta, tau = -v0 / beta;
     loops->scale(x, x, 1 / v0, rows);
@@ -63,7 +63,7 @@ void gd__triangle_join(const gd_vector_loops *loops, double *triangle, const dou
     gd__triangle_add(loops, triangle, n, column, n);
 }
 
-/* ---- rows that are there ---- */
+/* ---- rows in memory ---- */
 
 typedef struct tall {
     const gd_vector_loops *loops;

@@ -1,10 +1,10 @@
-/* The triangle of a QR of a matrix with many rows and few columns, taken in a few rows at a time.
+/* The triangle of a QR of a matrix with many rows and few columns, a few rows at a time.
  *
- *     [ R ]          the rows of a block are turned into the triangle by one reflection a column, which meets one row of R
- *     [ x ]          and the block: R stays a triangle, Q is never formed, and nothing is squared but for norms
+ *     [ R ]          the rows of a block are reduced into the triangle by one reflection per column, which affects one row of R
+ *     [ x ]          and the block: R stays a triangle, Q is never formed, and nothing is squared except for norms
  *
- * Rows are cut into shards that depend on nothing but their number; each has a triangle of its own, and those are joined in
- * their order: the same bits on any number of threads. */
+ * Rows are cut into shards that depend only on their number; each has a triangle, and these are joined in order:
+ * the same bits on any number of threads. */
 #ifndef GD_OPTIM_VECTOR_TRIANGLE_H
 #define GD_OPTIM_VECTOR_TRIANGLE_H
 

@@ -26,7 +26,7 @@
         }                                                                                               \
     }
 
-/* Rows of ops.def whose loops operators do not have. */
+/* Rows of ops.def without loops among the operators. */
 #define OWN_MAP_0(...)
 #define OWN_MAP_1(X, name, element)      X(name, 2, element)
 #define OWN_MAP_2(X, name, element)      X(name, 3, element)
@@ -63,7 +63,7 @@
         for (int64_t i = 0; i < n; i++) to[i] = (T)(scale * value(code[i]));             \
     }
 
-/* Lane k takes elements k, k + 16, ...: n is a multiple of sixteen but for the last block. */
+/* Lane k takes elements k, k + 16, ...: n is a multiple of sixteen except for the last block. */
 #define REDUCE(NAME, expression)                                           \
     static void JOIN(NAME, SUFFIX)(void *lanes, const void *x_, int64_t n) \
     {                                                                      \
@@ -94,7 +94,7 @@ TURNED(turned_f64, double)
 #ifdef __AVX512F__
 TURNED(turned_rows, float)
 #define FEW 5
-/* A few are searched in all vectors of the rows: element e is in lane e % 16 of vector e / 16. */
+/* The largest is searched in all vectors of the rows: element e is in lane e % 16 of vector e / 16. */
 static void turned_f32(float (*restrict column)[GD_LANES], const float *restrict x, int n)
 {
     const __m512i row = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -116,7 +116,7 @@ static void turned_f32(float (*restrict column)[GD_LANES], const float *restrict
 TURNED(turned_f32, float)
 #endif
 
-/* Sixteen short rows side by side: each has its elements joined in the order in which lanes are. */
+/* Sixteen short rows side by side: the elements of each are joined in the order of lanes. */
 #define SHORT_ROWS(NAME, begin, expression)                                      \
     static void JOIN(NAME, SUFFIX)(double *out, int64_t step, const T *x, int n) \
     {                                                                            \
@@ -165,7 +165,7 @@ TURNED(turned_f32, float)
         }                                                                                              \
     }
 
-/* Few columns: a vector of them stays in registers, and what it has beyond the last one is thrown away. */
+/* Few columns: a vector of them stays in registers, and elements beyond the last one are discarded. */
 #define COLUMNS(NAME, expression)                                                         \
     static void JOIN(NAME, SUFFIX)(void *result, const void *x_, int64_t rows, int64_t n) \
     {                                                                                     \
@@ -206,7 +206,7 @@ TURNED(turned_f32, float)
                 for (int k = 0; k < GD_LANES; k++) to[at + k] = *from;                         \
         }                                                                                      \
     }
-/* Sixteen rows of fewer than sixteen at a time; how many it did. */
+/* Sixteen rows of fewer than sixteen at a time; returns the number of rows done. */
 #define NONE(to, from, columns, rows) 0
 #ifdef __AVX512F__
 static int64_t spread_many(uint32_t *to, const uint32_t *from, int columns, int64_t rows)
@@ -233,7 +233,7 @@ SPREAD(spread_2, uint16_t, NONE)
 SPREAD(spread_4, uint32_t, spread_many)
 SPREAD(spread_8, uint64_t, NONE)
 
-/* x - x is 0 but for what is not finite: no branch in the loop. */
+/* x - x is 0 for finite x and NaN otherwise: no branch in the loop. */
 #define RESULTS(NAME, begin, expression)                                  \
     static bool JOIN(NAME, SUFFIX)(void *to_, const double *x, int64_t n) \
     {                                                                     \
@@ -301,7 +301,7 @@ static void stream_words(const gd_stream *s, uint64_t first, uint32_t (*restrict
     COLUMNS(sum_columns, a + b)                                                                \
     COLUMNS(maximum_columns, a != a ? a : ((b > a) | (b != b)) ? b : a)
 
-/* Of exp, log, tanh and pow, those of the C library: of f32 by way of f64, or operators' own where those are older. */
+/* Of exp, log, tanh and pow, those of the C library: for f32 computed in f64, or operators' own if those were used before. */
 #define libm_exp_f32       gd__exp_f32
 #define libm_log_f32       gd__log_f32
 #define libm_tanh_f32      gd__tanh_f32

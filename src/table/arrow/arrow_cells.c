@@ -1,4 +1,4 @@
-/* Cells of Arrow's columns; see arrow_cells.h.  Nothing is taken to be aligned. */
+/* Cells of Arrow's columns; see arrow_cells.h.  Nothing is assumed to be aligned. */
 #include "table/arrow/arrow_cells.h"
 
 #include <math.h>
@@ -129,7 +129,7 @@ static double float_at(const gd_arrow_cells *c, int64_t row)
     return c->type.bytes == 8 ? value : c->type.bytes == 4 ? (double)single : half((uint16_t)bits);
 }
 
-/* Seconds of a date: whole ones and the rest apart, so that nanoseconds since 1970 are rounded once. */
+/* Seconds of a date: whole seconds and the rest separately, so that nanoseconds since 1970 are rounded once. */
 static double seconds_of(const gd_arrow_type *type, int64_t number)
 {
     if (type->unit >= 1) return (double)number * type->unit;
@@ -146,7 +146,7 @@ double gd__arrow_number(const gd_arrow_cells *c, int64_t row)
     if (c->type.kind == 'f') return float_at(c, row);
     if (c->type.cells == GD_CELLS_DATES) {
         int64_t number = gd__arrow_whole(c, row);
-        return number == INT64_MIN ? NAN : seconds_of(&c->type, number); /* what NumPy writes for no date */
+        return number == INT64_MIN ? NAN : seconds_of(&c->type, number); /* NumPy's missing date (NaT) */
     }
     return c->type.kind == 'u' ? (double)bits_at(c, row) : (double)gd__arrow_whole(c, row);
 }

@@ -5,7 +5,7 @@
 #include "table/arrow/arrow.h"
 #include "table/frame.h"
 
-/* What a format says. */
+/* A parsed format. */
 typedef struct gd_arrow_type {
     char
         kind; /* n: nothing but missing cells; b: bits; i u f: whole and other numbers; s: texts; v: views of texts */
@@ -15,10 +15,10 @@ typedef struct gd_arrow_type {
     double unit;     /* seconds of a date's number */
 } gd_arrow_type;
 
-/* False: no column can be made of it. */
+/* False: not supported. */
 bool gd__arrow_type(const char *format, gd_arrow_type *out);
 
-/* A column of a batch: rows from `first` on.  Checks what can be checked without knowing how large buffers are. */
+/* A column of a batch: rows from `first` on.  Checks everything except the sizes of buffers, which are unknown. */
 typedef struct gd_arrow_cells {
     gd_arrow_type type;
     const unsigned char *valid; /* bits; NULL: all are */
@@ -29,15 +29,15 @@ typedef struct gd_arrow_cells {
     int64_t first, rows;
 } gd_arrow_cells;
 
-/* `what` is wrong with it, or NULL.  offset: of the batch. */
+/* Returns what is wrong, or NULL.  offset: of the batch. */
 const char *gd__arrow_cells(const gd_arrow_array *array, const gd_arrow_type *type, int64_t offset,
                             int64_t rows, gd_arrow_cells *out);
 bool gd__arrow_valid(const gd_arrow_cells *cells, int64_t row);
 /* Numbers and dates; NAN where it is missing. */
 double gd__arrow_number(const gd_arrow_cells *cells, int64_t row);
-/* A whole number, for places in a dictionary. */
+/* A whole number, for indices of a dictionary. */
 int64_t gd__arrow_whole(const gd_arrow_cells *cells, int64_t row);
-/* The bytes of a text; NULL: the buffers do not have it. */
+/* The bytes of a text; NULL: not in the buffers. */
 const char *gd__arrow_text(const gd_arrow_cells *cells, int64_t row, size_t *size);
 
 #endif

@@ -1,7 +1,7 @@
 /* Tables over columns of Arrow streams; see gradus/table.h and arrow.h.
  *
- * All batches of the stream are fetched, then each column is made.  One that is f64, without missing cells and in one batch is lent:
- * the batch stays until the last of its columns goes.  Others are converted. */
+ * All batches of the stream are fetched, then each column is made. A column of f64 without missing cells in one batch is borrowed: the batch
+ * stays until the last of its columns is freed.  Others are converted. */
 #include "base/object.h"
 #include "base/text/compose.h"
 #include "gradus/dlpack.h"
@@ -133,7 +133,7 @@ static gd_status open_dictionary(importer *m, const column *c, int k, gd_arrow_c
     return wrong ? bad_column(m, c, k, "has a dictionary that cannot be read") : GD_OK;
 }
 
-/* A text as the word that it is: the place among the column's words, NAN where it is missing. */
+/* A text as a word: the index among the column's words, NAN if missing. */
 static gd_status read_word(importer *m, const column *c, int k, const gd_arrow_cells *cells, int64_t row,
                            gd_word_places *places, gd_frame_column *words, double *out)
 {
@@ -235,7 +235,7 @@ static gd_status convert(importer *m, const column *c)
     return status;
 }
 
-/* Can the numbers be lent as they are? */
+/* Can the numbers be borrowed in place? */
 static const double *lent_numbers(importer *m, const column *c, gd_status *status)
 {
     gd_arrow_cells cells;
@@ -278,7 +278,7 @@ static gd_status describe(importer *m, int64_t at, column *out)
                    s->name, format ? format : "");
 }
 
-/* The index of a pandas table that came along. */
+/* The index of a pandas table in the stream. */
 static bool is_index(const char *name)
 {
     static const char front[] = "__index_level_";

@@ -35,8 +35,8 @@ gd_status gd__blas_reserve(gd_ctx *ctx, int64_t tasks)
 
 #else
 
-/* A shared OpenBLAS is used by others too, and does not let itself be looked into.  Which of its builds it is, is decided
- * where the program runs: the sequential one returns wrong products when two threads call it. */
+/* A shared OpenBLAS is also used by other code, and cannot be inspected. Which build it is depends on the machine that runs the
+ * program: the sequential one returns wrong products when two threads call it. */
 gd_status gd__blas_reserve(gd_ctx *ctx, int64_t tasks)
 {
     (void)tasks;

@@ -15,7 +15,7 @@ enum { GD_AS_F32, GD_AS_F64, GD_AS_I64, GD_AS_COUNT };
 
 /* o[i] = op(a[i], b[i], c[i]); TEST kernels write bytes; `where` reads a as bytes.  f are the operator's settings. */
 typedef void (*gd_vec_fn)(void *o, const void *a, const void *b, const void *c, int64_t n, const double *f);
-/* o[i] = a[i * across_a] op b[i * across_b]: operands that lie apart, or are one element. */
+/* o[i] = a[i * across_a] op b[i * across_b]: strided operands, or single elements. */
 typedef void (*gd_spaced_fn)(void *o, const void *a, int64_t across_a, const void *b, int64_t across_b,
                              int64_t n);
 /* Converts n elements between a memory dtype and its compute type. */
@@ -34,9 +34,8 @@ typedef struct gd_vec_table {
     const struct gd_sources_table *sources; /* cpu/source_kernels.h */
     gd_vec_fn map[GD_OP_COUNT][GD_AS_COUNT];
     const gd_vec_fn (*slopes)[2]; /* o = a times the slope of an operator, in terms of b: cpu/slopes_impl.h */
-    gd_spaced_fn spaced[GD_OP_COUNT][2]; /* of f32 and f64; NULL: by way of dense copies, same bits */
-    gd_vec_fn halves[GD_OP_COUNT]
-                    [2]; /* of f16 and bf16 as they lie, where that pays; NULL: by way of f32, same bits */
+    gd_spaced_fn spaced[GD_OP_COUNT][2]; /* of f32 and f64; NULL: through dense copies, same bits */
+    gd_vec_fn halves[GD_OP_COUNT][2]; /* of f16 and bf16 in place, if faster; NULL: through f32, same bits */
     gd_convert_fn load[GD_DTYPE_COUNT];              /* to the compute type; NULL: the same */
     gd_convert_fn store[GD_DTYPE_COUNT];             /* from the compute type; NULL: the same */
     gd_convert_fn between[GD_AS_COUNT][GD_AS_COUNT]; /* compute type to compute type */
@@ -79,20 +78,20 @@ static inline int gd__compute_type(gd_dtype dtype)
                                                                     : GD_AS_I64;
 }
 
-/* Where f16 and bf16 stand in pairs of kernels. */
+/* Indices of f16 and bf16 in pairs of kernels. */
 static inline bool gd__is_half(gd_dtype dtype) { return dtype == GD_F16 || dtype == GD_BF16; }
 static inline int gd__half_at(gd_dtype dtype) { return dtype == GD_BF16; }
 
 /* Element-wise execution of MAP and TEST operators. */
 gd_status gd__cpu_map(gd_device *device, const gd_call *call);
 
-/* Work below this many elements, about 2 us, is not worth a second thread. */
+/* Work below this many elements, about 2 us, uses one thread. */
 #define GD_MICROBATCH 16384
 
 /* n times the same element. */
 void gd__repeat(char *to, const char *from, int64_t n, size_t item);
 
-/* Runs tasks that work on so many elements in all; a thread is woken only where there are enough. */
+/* Runs tasks that work on so many elements in all; a thread is woken only if there are enough. */
 static inline void gd__run_tasks(gd_ctx *ctx, int64_t elements, int64_t tasks, void (*fn)(void *, int64_t),
                                  void *arg)
 {

@@ -1,4 +1,4 @@
-/* Instances of dense_impl.h and dense_spectral_impl.h for double and float, and what does not depend on the type. */
+/* Instances of dense_impl.h and dense_spectral_impl.h for double and float, and code independent of the type. */
 #include "tensor/cpu/dense.h"
 
 #include <float.h>

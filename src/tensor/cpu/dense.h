@@ -1,4 +1,4 @@
-/* Plain dense linear algebra: what gradus runs when it is built without BLAS and LAPACK.
+/* Plain dense linear algebra: used when gradus is built without BLAS and LAPACK.
  *
  * Every matrix is row-major with a row stride `ld` counted in elements; the strides of different matrices
  * are free.  Nothing is allocated and nothing is global: functions that need scratch take `work`, with as
@@ -7,7 +7,7 @@
  * inputs unless the routine works in place.
  *
  * Result: 0, or a positive number in the manner of LAPACK's `info` (see each routine).  Sizes may be 0.
- * NaN and infinity go through the direct methods as the arithmetic has it; the iterative ones (eigh, svd)
+ * NaN and infinity propagate through the direct methods; the iterative ones (eigh, svd)
  * fill their outputs with NaN and report that they did not converge.
  *
  *     double a[4] = {4, 1, 1, 3}, b[2] = {1, 2};
@@ -35,10 +35,10 @@ int gd__dense_gemm_f64(int64_t m, int64_t n, int64_t k, double alpha, const doub
 
 /* P A = L U in place with partial pivoting, unit lower L.  piv[i] is the 1-based row that changed places
  * with row i + 1, as LAPACK counts.  Result i > 0: U(i, i) is the first exact zero; the factorisation is
- * complete all the same. */
+ * complete anyway. */
 int gd__dense_getrf_f64(int64_t n, double *a, int64_t lda, int *piv);
 
-/* Solves A X = B, or A^T X = B with `transpose`, in place in b (n x nrhs) from what getrf left.
+/* Solves A X = B, or A^T X = B with `transpose`, in place in b (n x nrhs) from the result of getrf.
  * Result i > 0: U(i, i) is zero and b is unchanged. */
 int gd__dense_getrs_f64(int64_t n, int64_t nrhs, const double *lu, int64_t lda, const int *piv, double *b,
                         int64_t ldb, int transpose);

@@ -1,4 +1,4 @@
-/* The routines of dense.h for one type, but for eigenvalues and singular values, which are in
+/* The routines of dense.h for one type, except for eigenvalues and singular values, which are in
  * dense_spectral_impl.h.  dense.c includes this file once per type, having defined REAL,
  * REAL_EPSILON, REAL_MIN, PUBLIC(name) (exported names) and LOCAL(name) (names of statics).  No include
  * guard on purpose.
@@ -126,11 +126,11 @@ static REAL LOCAL(matrix_max_abs)(int64_t m, int64_t n, const REAL *a, int64_t l
  *     A: panels of TILE_ROWS rows       B: panels of TILE_COLS columns
  *        panel 0: column 0, column 1...    panel 0: row 0, row 1, ...
  *
- * so that the inner kernel reads both one after the other.  Edges are filled with zeros and computed like
+ * so that the inner kernel reads both sequentially.  Edges are filled with zeros and computed like
  * the rest.
  *
  * Bits: an entry of C is, for every PACK_DEPTH terms, one sum in the order of k started from 0, scaled by
- * alpha and added to beta C or to what the earlier terms left.  Every path below keeps to that. */
+ * alpha and added to beta C or to the sum of earlier terms. Every path below has this order. */
 
 typedef REAL LOCAL(vector) __attribute__((vector_size(VECTOR_BYTES)));
 
@@ -174,7 +174,7 @@ static void LOCAL(multiply_tile)(int64_t depth, const REAL *a, const LOCAL(vecto
     tile[6] = c30, tile[7] = c31;
 }
 
-/* C = alpha sum + beta C for a row of n; beta = 0 means that C holds nothing yet. */
+/* C = alpha sum + beta C for a row of n; beta = 0 means that C is uninitialised. */
 static void LOCAL(store_row)(int64_t n, REAL alpha, const REAL *sum, REAL beta, REAL *c, int64_t stride)
 {
     if (beta == 0)
@@ -311,7 +311,7 @@ static void LOCAL(substitute)(int forward, int unit, int64_t n, int64_t nrhs, co
     }
 }
 
-/* Blocked substitution: what is already solved leaves the next block of right-hand sides through the product
+/* Blocked substitution: the solved part is subtracted from the next block of right-hand sides by a product
  * (Golub & Van Loan, section 3.1). */
 static void LOCAL(solve_triangle)(int lower, int transpose, int unit, int64_t n, int64_t nrhs, const REAL *a,
                                   int64_t lda, REAL *b, int64_t ldb)
@@ -338,7 +338,7 @@ int PUBLIC(trsm)(int lower, int transpose, int unit, int64_t n, int64_t nrhs, co
 
 /* --- LU --- */
 
-/* Factors columns first .. first + size of all rows from `first` down; whole rows change places. */
+/* Factors columns first .. first + size of all rows from `first` down; swaps whole rows. */
 static void LOCAL(factor_panel)(int64_t n, int64_t first, int64_t size, REAL *a, int64_t lda, int *piv)
 {
     int64_t end = first + size;
@@ -410,15 +410,15 @@ static int LOCAL(factor_cholesky_block)(int64_t n, REAL *a, int64_t lda)
     return 0;
 }
 
-/* Left-looking block Cholesky (Golub & Van Loan, section 4.2): a block column loses the product of what is
- * to its left, then its diagonal block is factored and the rows below are solved against it. */
+/* Left-looking block Cholesky (Golub & Van Loan, section 4.2): the product of the columns to its left is
+ * subtracted from a block column, then its diagonal block is factored and the rows below are solved against it. */
 int PUBLIC(potrf_lower)(int64_t n, REAL *a, int64_t lda)
 {
     REAL tile[BLOCK * BLOCK];
     for (int64_t first = 0; first < n; first += BLOCK) {
         int64_t size = smaller(BLOCK, n - first), next = first + size;
         REAL *left = a + first * lda, *block = left + first, *below = a + next * lda;
-        /* Through a tile, because the upper triangle of the diagonal block is not ours. */
+        /* Through a tile, because the upper triangle of the diagonal block must not change. */
         PUBLIC(gemm)(size, size, first, 1, left, lda, 1, left, 1, lda, 0, tile, BLOCK);
         for (int64_t i = 0; i < size; i++) LOCAL(add_scaled)(i + 1, -1, tile + i * BLOCK, block + i * lda);
         int info = LOCAL(factor_cholesky_block)(size, block, lda);

@@ -32,7 +32,7 @@ static void LOCAL(reflect_both_sides)(int64_t n, REAL tau, const REAL *v, REAL *
 }
 
 /* A = Q T Q^T by Householder reflections (Golub & Van Loan, algorithm 8.3.1).  The diagonal of T goes to
- * d, what is beside it to e; row i of a keeps reflector i right of its diagonal; Q is formed in z. */
+ * d, the off-diagonal to e; row i of a keeps reflector i right of its diagonal; Q is formed in z. */
 static void LOCAL(tridiagonalise)(int64_t n, REAL *a, REAL *d, REAL *e, REAL *tau, REAL *row, REAL *z,
                                   int64_t ldz)
 {
@@ -60,7 +60,7 @@ static REAL LOCAL(wilkinson_shift)(REAL a, REAL b, REAL c)
 
 /* One implicit QL step on the unreduced block first .. last: a rotation made from the last column of
  * T - shift, then rotations that chase the entry it puts beside the tridiagonal up and out (Golub & Van Loan
- * algorithm 8.3.2, read from the other end).  Rows of zt turn along. */
+ * algorithm 8.3.2, read from the other end).  Rows of zt are rotated too. */
 static void LOCAL(ql_step)(int64_t n, int64_t first, int64_t last, REAL *d, REAL *e, REAL *zt, int64_t ldz)
 {
     REAL x = d[last] - LOCAL(wilkinson_shift)(d[first], e[first], d[first + 1]), bulge = e[last - 1];
@@ -79,7 +79,7 @@ static void LOCAL(ql_step)(int64_t n, int64_t first, int64_t last, REAL *d, REAL
     }
 }
 
-/* Turns the block first .. last end for end: a permutation, so still the same eigenproblem. */
+/* Reverses the block first .. last: a permutation, so still the same eigenproblem. */
 static void LOCAL(reverse_block)(int64_t n, int64_t first, int64_t last, REAL *d, REAL *e, REAL *zt,
                                  int64_t ldz)
 {
@@ -90,8 +90,8 @@ static void LOCAL(reverse_block)(int64_t n, int64_t first, int64_t last, REAL *d
     for (int64_t i = first, j = last - 1; i < j; i++, j--) LOCAL(swap)(1, e + i, 1, e + j, 1);
 }
 
-/* The end of the unreduced block that starts at first.  What is cut is rounding error beside its
- * neighbours, or beside the whole matrix (whose largest entry is near 1) even after squaring. */
+/* The end of the unreduced block that starts at first.  The neglected entry is rounding error relative
+ * to its neighbours, or relative to the whole matrix (whose largest entry is near 1) even after squaring. */
 static int64_t LOCAL(block_end)(int64_t n, int64_t first, const REAL *d, const REAL *e)
 {
     int64_t last = first;
@@ -101,9 +101,9 @@ static int64_t LOCAL(block_end)(int64_t n, int64_t first, const REAL *d, const R
     return last;
 }
 
-/* Diagonalises the tridiagonal (d, e), turning the rows of zt along.  0, or the 1-based index that did not
- * converge.  A step starts at the last entry and must not start among the small ones: there the shift
- * drowns them and the first rotations underflow.  So a block is turned, once, to have its larger end last
+/* Diagonalises the tridiagonal (d, e), rotating the rows of zt too.  0, or the 1-based index that did not
+ * converge.  A step starts at the last entry and must not start among the small ones: there they are lost
+ * against the shift and the first rotations underflow. So a block is reversed, once, to have its larger end last
  * (LAPACK's steqr chooses between QL and QR for the same reason; here e counts too, for diagonals of
  * zeros). */
 static int LOCAL(diagonalise)(int64_t n, REAL *d, REAL *e, REAL *zt, int64_t ldz)
@@ -126,7 +126,7 @@ static int LOCAL(diagonalise)(int64_t n, REAL *d, REAL *e, REAL *zt, int64_t ldz
     return 0;
 }
 
-/* Selection sort by key, `sign` > 0 ascending; the rows of x, and of y where there is one, move with their
+/* Selection sort by key, `sign` > 0 ascending; the rows of x, and of y if there is one, move with their
  * keys. */
 static void LOCAL(sort_rows)(int64_t n, int sign, REAL *key, int64_t cols, REAL *x, int64_t ldx, REAL *y)
 {
@@ -191,8 +191,7 @@ static LOCAL(svd_space) LOCAL(divide_svd_work)(int64_t m, int64_t n, REAL *work)
     return s;
 }
 
-/* Makes rows p and q of w orthogonal, the longer first (de Rijk 1989); returns whether there was anything
- * to do. */
+/* Makes rows p and q of w orthogonal, the longer first (de Rijk 1989); returns whether they were not. */
 static int LOCAL(orthogonalise_pair)(LOCAL(svd_space) * s, int64_t p, int64_t q, REAL tolerance)
 {
     int64_t n = s->cols;
@@ -272,7 +271,7 @@ static void LOCAL(normalise_rows)(LOCAL(svd_space) * s, REAL *lengths)
     }
 }
 
-/* u = Q J and vt = W P^T, or the other way round for a transposed problem. */
+/* u = Q J and vt = W P^T, or vice versa for a transposed problem. */
 static void LOCAL(write_svd)(const LOCAL(svd_space) * s, int transposed, REAL *u, int64_t ldu, REAL *vt,
                              int64_t ldvt)
 {

@@ -52,7 +52,7 @@ const gd_backend gd__cpu_backend = {
     .download = cpu_move,
     .sync = cpu_sync,
     .run = cpu_run,
-    /* widened, two thousand million bytes would ask for sixteen times the memory */
+    /* widened, two billion bytes would need sixteen times the memory */
     .narrow = GD_TAKES_SMALL | GD_TAKES_SUMMED,
     .close = cpu_close,
 };

@@ -1,4 +1,4 @@
-/* Factorisations and solvers on the CPU: LAPACK where there is one, the kernels of dense.h otherwise.
+/* Factorisations and solvers on the CPU: LAPACK if there is one, the kernels of dense.h otherwise.
  *
  * Operands are contiguous [..., rows, columns]; every matrix of a batch is worked on by one thread alone, so the bits do
  * not depend on the number of threads.
@@ -23,7 +23,7 @@
 
 #define NOT_FINITE    (-1)  /* info of a matrix that holds NaN or infinity */
 #define TASK          20000 /* elements times columns below which a second thread is not worth it */
-#define TILE          16    /* of a matrix that is turned */
+#define TILE          16    /* of a matrix that is transposed */
 #define TALL_BYTES    65536 /* of a block of rows of a tall matrix */
 #define TALL_LEAST    16384 /* elements of a matrix that is cut into blocks */
 #define TALL_ROOM     64    /* columns of work space for LAPACK, per column */
@@ -40,11 +40,11 @@ struct problems {
     const gd_attrs *attrs;
     int64_t m, n, k;     /* rows, columns, the smaller of them */
     int64_t columns;     /* of right sides */
-    int64_t room, whole; /* elements LAPACK wants: REAL, int */
+    int64_t room, whole; /* elements needed by LAPACK: REAL, int */
     int64_t batches, tasks;
-    size_t bytes; /* of work, a task */
+    size_t bytes; /* of work, per task */
     char *work;
-    int64_t *info; /* 0 or what went wrong, a matrix */
+    int64_t *info; /* 0 or an error, per matrix */
 };
 
 #ifdef GD_HAVE_BLAS
@@ -144,7 +144,7 @@ typedef struct method {
     one_fn one[2];
     size_t (*bytes[2])(problems *p); /* of work; NULL: none */
     int64_t most;                    /* rows or columns, the smaller of them */
-    /* of a matrix that cannot be: "not positive definite (leading minor 2 of ...)"; NULL: an iteration that may not end */
+    /* message for an impossible matrix: "not positive definite (leading minor 2 of ...)"; NULL: an iteration that may not converge */
     const char *fault, *part, *tail;
 } method;
 

@@ -1,8 +1,8 @@
 /* Digamma and trigamma functions in vectors, for every instruction set.  Included by kernels.c.
  *
- * psi(x) = psi(x + n) - sum of 1 / (x + k), k < n, up to where the expansion at infinity holds (Abramowitz and Stegun 6.3.6, 6.3.18), with
- * what additions and divisions lost; near its zero 1.46 a polynomial.  psi'(x) is the same with squares and the other sign.  Numbers that
- * are not positive come from 1 - x by cot(pi x) and its slope.  f32 is computed in f64 without what is lost. */
+ * psi(x) = psi(x + n) - sum of 1 / (x + k), k < n, up to where the expansion at infinity holds (Abramowitz and Stegun 6.3.6, 6.3.18), with the
+ * rounding errors of additions and divisions; near its zero 1.46 a polynomial.  psi'(x) is the same with squares and the other sign.  Numbers that
+ * are not positive come from 1 - x by cot(pi x) and its slope.  f32 is computed in f64 without rounding errors. */
 
 enum { GAMMA_BLOCK = 32 };
 
@@ -14,7 +14,7 @@ typedef struct gamma_block {
     double at[GAMMA_BLOCK], at_low[GAMMA_BLOCK], sum[GAMMA_BLOCK], rest[GAMMA_BLOCK];
 } gamma_block;
 
-/* How many of the steps up to `end` anything in the block takes. */
+/* The number of steps up to `end` that an element of the block needs. */
 static int gamma_steps(const gamma_block *b, double end)
 {
     double least = end;

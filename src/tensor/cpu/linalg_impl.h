@@ -1,9 +1,9 @@
 /* Factorisations of one matrix, for REAL.  Included by factor.c once per type, with REAL, LOCAL(name), ABS, LOG,
  * LAPACK(name) (the LAPACKE function without its type letter and _work), TRSM and TRSV (CBLAS) and DENSE(name).
  *
- * LAPACK counts columns first, our matrices are stored row by row: what it sees is the transposed matrix.  So
- * a lower triangle is its upper one, an LQ factorisation its QR, and U and V of a singular value decomposition change
- * places.  Nothing has to be transposed but eigenvectors. */
+ * LAPACK counts columns first, our matrices are stored row by row: it sees the transposed matrix.  So
+ * a lower triangle is its upper one, an LQ factorisation its QR, and U and V of a singular value decomposition are swapped.
+ * Only eigenvectors have to be transposed. */
 
 /* Matrix number b of a contiguous tensor. */
 static REAL *LOCAL(at)(const gd_tensor *t, int64_t b)
@@ -97,7 +97,7 @@ static void LOCAL(cholesky)(const problems *p, int64_t b, char *work)
     const REAL *a = LOCAL(at)(p->in[0], b);
     REAL *l = LOCAL(at)(p->out[0], b);
 #ifdef GD_HAVE_BLAS
-    /* its lower triangle is our upper one, and what it is fast at: 1.5 times as fast at 200 x 200 */
+    /* its lower triangle is our upper one, and its faster case: 1.5 times as fast at 200 x 200 */
     LOCAL(flip)(l, a, n, true);
     info = LAPACK(potrf)(LAPACK_COL_MAJOR, 'L', (int)n, l, (int)n);
     LOCAL(flip)(l, l, n, false);
@@ -125,7 +125,7 @@ static size_t LOCAL(lu_bytes)(problems *p)
 }
 
 #ifdef GD_HAVE_BLAS
-/* Which pivot is zero beside NaN depends on the processor's kernels: such a matrix is not singular, its factors are NaN. */
+/* With NaN, the zero pivot depends on the processor's kernels: such a matrix is not singular, its factors are NaN. */
 static int64_t LOCAL(not_singular)(LOCAL(lu) * f, int64_t n)
 {
     for (int64_t i = 0; i < n * n; i++) f->a[i] = (REAL)NAN;
@@ -221,8 +221,8 @@ static void LOCAL(triangular)(const problems *p, int64_t b, char *work)
 
 #ifdef GD_HAVE_BLAS
 /* Tall matrices are factored in blocks of rows that stay in a cache, then the blocks' triangles, one above the other, are
- * (Demmel, Grigori, Hoemmen and Langou 2012).  The number of blocks, each of more rows than columns; below 2:
- * one is enough. */
+ * (Demmel, Grigori, Hoemmen and Langou 2012).  The number of blocks, each of more rows than columns; below 2: not
+ * split. */
 static int64_t LOCAL(tall_blocks)(int64_t m, int64_t n)
 {
     int64_t rows = TALL_BYTES / (int64_t)sizeof(REAL) / (n ? n : 1);
@@ -236,8 +236,8 @@ static size_t LOCAL(tall_bytes)(int64_t m, int64_t n)
     return (size_t)(m * n + blocks * n * n + n * n + (blocks + 2 + TALL_ROOM) * n) * sizeof(REAL);
 }
 
-/* The signs of columns that one sweep of Householder reflections gives: those of Q - S = L U with S = diag(+-1), which is chosen
- * on the way (Ballard, Demmel, Grigori, Jacquelin, Knight and Nguyen 2015).  w: the top of Q, overwritten. */
+/* The signs of columns that one sweep of Householder reflections gives: those of Q - S = L U with S = diag(+-1), which is chosen during
+ * the factorisation (Ballard, Demmel, Grigori, Jacquelin, Knight and Nguyen 2015).  w: the top of Q, overwritten. */
 static void LOCAL(reflected_signs)(REAL *w, int64_t n, REAL *sign)
 {
     for (int64_t j = 0; j < n; j++) {

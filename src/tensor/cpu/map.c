@@ -1,5 +1,5 @@
 /* Element-wise execution: the output, which is contiguous, is cut into fixed pieces; inside a piece, blocks of operands
- * are read as plain arrays of the compute type (in place where they already are), and one vector kernel runs.
+ * are read as plain arrays of the compute type (in place if they already are), and one vector kernel runs.
  *
  *   piece of 16384 outputs -> blocks of at most 1024 -> [a as f32][b as f32] -> kernel -> [o as f32] -> stored */
 #include "tensor/cpu/cpu.h"
@@ -19,7 +19,7 @@ typedef struct operand {
     gd_convert_fn load; /* NULL: memory is the compute type */
     bool raw;           /* read bytes as they are: the condition of `where` */
     bool flat;          /* contiguous */
-    bool direct;        /* that, and raw or no conversion: used in place */
+    bool direct;        /* dense, and raw or no conversion: used in place */
     bool constant;      /* the same element everywhere */
 } operand;
 
@@ -34,7 +34,7 @@ typedef struct job {
     size_t out_item;
     gd_convert_fn store;
     size_t compute_item;
-    int64_t numel, share; /* share: elements a task */
+    int64_t numel, share; /* share: elements per task */
 } job;
 
 static void merge_axes(operand *o)
@@ -73,7 +73,7 @@ static void see(operand *o, const gd_vec_table *vec, const gd_tensor *t, int ndi
     o->constant = o->ndim == 0 || (o->ndim == 1 && o->stride[0] == 0);
 }
 
-#define SEED 64   /* bytes that single elements are stored in before memcpy is called */
+#define SEED 64   /* bytes up to which single elements are stored instead of calling memcpy */
 #define NEAR 4096 /* bytes that stay in the nearest cache */
 
 /* What is there already is copied behind itself, from a certain size on always the same. */
@@ -106,7 +106,7 @@ void gd__repeat(char *to, const char *from, int64_t n, size_t item)
     }
 }
 
-/* n elements spaced by bytes, here and there.  By types: a memcpy of a size known late is a call for every element. */
+/* n elements with strides in bytes on both sides. Separate loops per type, because a memcpy of variable size is a call per element. */
 static void move_spaced(char *to, int64_t there, const char *from, int64_t here, int64_t n, size_t item)
 {
 #define MOVE(type)                  \
@@ -130,7 +130,7 @@ static void collect(char *to, const char *from, int64_t n, int64_t step, size_t 
         move_spaced(to, (int64_t)item, from, step, n, item);
 }
 
-#define SHORT_RUN 32 /* elements of a run that is not worth a call */
+#define SHORT_RUN 32 /* elements of a run that is too short for a call */
 
 /* `rows` runs of `run` elements into a dense array: runs `down` bytes apart, their elements `across`. */
 static void collect_runs(char *to, const char *from, int64_t rows, int64_t run, int64_t down, int64_t across,
@@ -144,7 +144,7 @@ static void collect_runs(char *to, const char *from, int64_t rows, int64_t run, 
     for (int64_t r = 0; r < rows; r++, from += down, to += (length) * (int64_t)item) \
         for (int64_t k = 0; k < (length); k++)                                       \
     ((type *)(void *)to)[k] = *(const type *)(const void *)(from + k * across)
-/* the same element all along: a column beside rows of few */
+/* the same element all along: a column with short rows */
 #define RUNS_OF(type)                                                                             \
     if (across == 0 && run == 2)                                                                  \
         for (int64_t r = 0; r < rows; r++)                                                        \
@@ -170,7 +170,7 @@ static void collect_runs(char *to, const char *from, int64_t rows, int64_t run, 
 #undef RUNS
 }
 
-/* Whole short runs from the beginning of one on, at most n elements; how many runs were read. */
+/* Whole short runs from the start of one, at most n elements; returns the number of runs. */
 static int64_t read_short_runs(const operand *o, const char *from, int64_t at, int64_t n, char *out)
 {
     int last = o->ndim - 1;
@@ -250,7 +250,7 @@ static void read_block(const operand *o, int64_t start, int64_t n, char *out, si
     }
 }
 
-#define LONG_RUN 64  /* elements of a run that is worth a call of the kernel */
+#define LONG_RUN 64  /* elements of a run that is long enough for a call of the kernel */
 #define REPEATED 256 /* of a run that has the same element all along, the most that a buffer is filled with */
 
 static bool has_long_runs(const operand *o)
@@ -260,7 +260,7 @@ static bool has_long_runs(const operand *o)
            o->stride[last] >= 0;
 }
 
-/* How many of n elements from position i on can be taken at once: up to the end of a row of each operand that has long ones. */
+/* The number of elements from position i that can be processed together: up to the end of a row of each operand with long rows. */
 static int64_t to_end_of_runs(const job *j, int64_t i, int64_t n)
 {
     for (int k = 0; k < j->nin; k++) {
@@ -280,8 +280,7 @@ static const char *element_at(const operand *o, int64_t i)
     return o->data + offset * (int64_t)o->item;
 }
 
-/* n elements at position i of an operand: where they are, or in the buffer, which holds the element of the run *held if that is all along
- * the same. */
+/* n elements at position i of an operand: in place, or in the buffer, which holds the element of the run *held if it is constant. */
 static const void *take_block(const operand *o, int64_t i, int64_t n, char *buffer, size_t compute_item,
                               int64_t *held)
 {
@@ -303,7 +302,7 @@ static const void *take_block(const operand *o, int64_t i, int64_t n, char *buff
 
 static int64_t across(const operand *o) { return o->ndim ? o->stride[o->ndim - 1] : 0; }
 
-/* Two operands where they lie, run by run. */
+/* Two operands in place, run by run. */
 static void run_spaced(const job *j, int64_t start, int64_t end)
 {
     for (int64_t i = start, n; i < end; i += n) {
@@ -313,8 +312,8 @@ static void run_spaced(const job *j, int64_t start, int64_t end)
     }
 }
 
-/* Some operand is not dense, and nothing is to be converted; runs are long, or calls would cost more than copies. */
-#define NEAR_BYTES 64 /* elements further apart are read by rows, of which a block has several */
+/* Some operand is not dense, and no conversion is needed; runs are long enough that calls cost less than copies. */
+#define NEAR_BYTES 64 /* elements further apart are read by rows, several per block */
 
 static gd_spaced_fn spaced_kernel(const gd_vec_table *vec, const job *j, gd_op_id op, int type)
 {
@@ -374,7 +373,7 @@ static void piece_task(void *arg, int64_t k)
     run_piece(j, start, end < j->numel ? end : j->numel);
 }
 
-/* The kernel that takes all operands and the result as they lie; NULL: there is none, something is to be converted. */
+/* The kernel for all operands and the result in place; NULL: a conversion is needed. */
 static gd_vec_fn straight_kernel(const gd_vec_table *vec, const gd_call *call, gd_vec_fn fn)
 {
     gd_dtype dtype = call->out[0]->dtype;
@@ -494,7 +493,7 @@ static void write_block(const operand *o, int64_t start, int64_t n, const char *
     }
 }
 
-/* Bytes that are dense here and there for long: without buffers between. */
+/* Bytes that are dense on both sides in long runs: without buffers. */
 static bool copy_runs(const copy_job *j, int64_t start, int64_t end)
 {
     const operand *sides[2] = {&j->from, &j->to};
@@ -519,7 +518,7 @@ static bool copy_runs(const copy_job *j, int64_t start, int64_t end)
     return true;
 }
 
-/* Dense here and there, and one conversion between them. */
+/* Dense on both sides, with one conversion. */
 static gd_convert_fn only_conversion(const copy_job *j)
 {
     gd_convert_fn steps[3] = {j->from.load, j->between, j->store}, only = NULL;
@@ -558,7 +557,7 @@ static void copy_piece(void *arg, int64_t k)
     }
     for (int64_t i = start; i < end; i += BLOCK) {
         int64_t n = end - i < BLOCK ? end - i : BLOCK;
-        if (i > start && j->from.constant) { /* one number everywhere: it is there */
+        if (i > start && j->from.constant) { /* one number everywhere: already in the buffer */
             write_block(&j->to, i, n, data);
             continue;
         }
@@ -579,7 +578,7 @@ static void copy_piece(void *arg, int64_t k)
 /* ---- rows made of columns ---- */
 
 #define TURNED_ROWS    64
-#define TURNED_COLUMNS 16 /* lines of memory that are read side by side */
+#define TURNED_COLUMNS 16 /* cache lines that are read together */
 
 /* Squares of vectors of 16 bytes: columns of `from`, `apart` elements from each other, become rows of `to`. */
 typedef uint32_t four __attribute__((vector_size(16), aligned(4), may_alias));
@@ -684,7 +683,7 @@ static gd_status copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor
         memmove(dst->data, src->data, (size_t)dst->numel * gd__item_size(dst));
         return GD_OK;
     }
-    /* a number is true when it is not zero, not when its integer part is not */
+    /* a number is true if it is not zero, not if its integer part is not */
     if (dst->dtype == GD_BOOL && gd_dtype_is_float(src->dtype)) return float_to_bool(device, dst, src);
     if (!same) {
         j.between = vec->between[gd__compute_type(src->dtype)][gd__compute_type(dst->dtype)];

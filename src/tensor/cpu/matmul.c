@@ -1,14 +1,14 @@
 /* The matrix product on the CPU: [..., m, k] x [..., k, n] -> [..., m, n].
  *
  * Both operands have the same number of axes and the same batch sizes; any strides (0 for a broadcast batch).  The rows of
- * the result are adjacent, its batches anywhere.
- * The result is cut into tiles whose sizes follow from m, n and k alone, and each tile is one single-threaded call, so
- * the bits do not depend on how many threads share the tiles:
+ * the result are adjacent, its batches may have any stride.
+ * The result is cut into tiles whose sizes depend only on m, n and k, and each tile is one single-threaded call, so
+ * the bits do not depend on the number of threads:
  *
  *          n                     tall m: rows are cut          small m, n and long k: k is cut and
  *      +--------+                wide n: columns are cut       the partial products are added in order
  *    m | 0 |  1 |
- *      | 2 |  3 |                many small matrices: several of them make one task
+ *      | 2 |  3 |                many small matrices: several per task
  *      +--------+
  */
 #include "tensor/cpu/blas.h"
@@ -22,7 +22,7 @@
 #include <cblas.h>
 #endif
 
-#define TINY      32    /* multiply-adds up to which plain loops win over a call */
+#define TINY      32    /* multiply-adds up to which plain loops are faster than a call */
 #define TASK      1.5e5 /* a task should cost at least this many multiply-adds, about 2.5 us */
 #define ROWS_MIN  64    /* rows of a tile; larger tiles are faster, smaller ones keep more threads busy */
 #define ROWS_MAX  512
@@ -31,7 +31,7 @@
 #define SLABS     16   /* slabs of k */
 #define DEPTH_MIN 2048 /* length of a slab of k */
 #define DEEP_MAX  256  /* rows and columns of a result up to which k is cut */
-#define CROWD     4    /* from this many matrices on, they need not be cut to keep threads busy */
+#define CROWD     4    /* from this many matrices on, no cuts are needed to keep threads busy */
 
 typedef struct tile {
     int64_t m, n, k;
@@ -53,15 +53,15 @@ typedef struct product {
     int64_t m, n, k, batches;
     int64_t rows, cols, depth;  /* of a tile */
     int64_t down, across, deep; /* tiles along m, n, k */
-    int64_t group;              /* matrices a task */
-    bool blas;                  /* tiles may be handed to it */
+    int64_t group;              /* matrices per task */
+    bool blas;                  /* tiles may be passed to it */
     int batch_dims;
     int64_t batch[GD_MAX_DIMS];
     stack a, b, c;
-    char *slabs;           /* partial products where k is cut */
+    char *slabs;           /* partial products if k is cut */
     const gd_tensor *bias; /* added to every row; NULL: nothing is */
     const gd_vec_table *vec;
-    bool light; /* not worth waking a thread */
+    bool light; /* too small for a second thread */
 } product;
 
 static bool is_tiny(const tile *t) { return (double)t->m * (double)t->n * (double)t->k <= TINY; }
@@ -90,7 +90,7 @@ static bool blas_layout(int64_t rows, int64_t cols, int64_t row, int64_t col, la
 }
 
 #ifdef GD_HAVE_BLAS
-/* Zeroes the matrix that a product is added to.  BLAS would do the same for a factor of 0, one number at a time on some processors. */
+/* Zeroes the matrix that a product is added to.  BLAS does the same for a factor of 0, but one number at a time on some processors. */
 static void clear_rows(void *c, int64_t rows, size_t bytes, size_t step)
 {
     if (bytes == step) bytes *= (size_t)rows, rows = 1;
@@ -127,7 +127,7 @@ static void clear_rows(void *c, int64_t rows, size_t bytes, size_t step)
 
 /* ---- the plan: how a product is cut ---- */
 
-/* Multiply-adds, plus what reading the operands costs when they are used only a few times. */
+/* Multiply-adds, plus the cost of reading operands that are used only a few times. */
 static double cost(double m, double n, double k) { return m * n * k + 8 * k * (m + n); }
 
 static int64_t pieces(int64_t size, int64_t piece) { return size == 0 ? 0 : (size - 1) / piece + 1; }
@@ -312,14 +312,14 @@ static multiply_fn multiply_for(gd_dtype dtype)
     return dtype == GD_F32 ? multiply_f32 : dtype == GD_F64 ? multiply_f64 : multiply_i64;
 }
 
-/* From row to row of the result; a single one may have any stride. */
+/* The stride between rows of the result; a single row may have any stride. */
 static int64_t row_step(const gd_tensor *c)
 {
     int64_t rows = c->size[c->ndim - 2], columns = c->size[c->ndim - 1];
     return rows == 1 ? columns : c->stride[c->ndim - 2];
 }
 
-/* c = a b, and the bias added to its rows where there is one. */
+/* c = a b, and the bias added to its rows if there is one. */
 static gd_status product_into(gd_device *device, const gd_tensor *a, const gd_tensor *b,
                               const gd_tensor *bias, const gd_tensor *c)
 {
@@ -392,7 +392,7 @@ static void add_up(gd_device *device, blend *b)
 
 #define SLAB 64 /* rows of a matrix that is added to in place */
 
-/* The same matrix is c and the result: some rows at a time. */
+/* If c is also the result: some rows at a time. */
 static gd_status add_in_place(gd_device *device, const gd_call *call)
 {
     gd_tensor a = *call->in[1], c = *call->out[0];

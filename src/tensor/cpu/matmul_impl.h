@@ -1,4 +1,4 @@
-/* One tile of a matrix product, for REAL.  Included by matmul.c once a type, with REAL and LOCAL(name), and for the
+/* One tile of a matrix product, for REAL.  Included by matmul.c once per type, with REAL and LOCAL(name), and for the
  * floating types GEMM, GEMV (CBLAS) and DENSE_GEMM (the plain kernel). */
 
 /* Results of few columns stay in registers; the order of the sums is the same. */
@@ -16,7 +16,7 @@ static inline __attribute__((always_inline)) void LOCAL(narrow)(const tile *t, c
     }
 }
 
-/* Plain loops: cheaper than any call when the tile is tiny, and all there is for integers. */
+/* Plain loops: cheaper than any call if the tile is tiny, and the only implementation for integers. */
 static void LOCAL(direct)(const tile *t)
 {
     const REAL *a = t->a, *b = t->b;

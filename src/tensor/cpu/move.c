@@ -1,4 +1,4 @@
-/* Kernels that fill, place and pick elements. */
+/* Kernels that fill, place and select elements. */
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/source_kernels.h"
 
@@ -120,7 +120,7 @@ gd_status gd__cpu_embed(gd_device *device, const gd_call *call)
     const int64_t *start = call->attrs->i, *step = start + x->ndim;
     if (x->numel < out->numel) fill_with(device, out, call->attrs->f[0]);
     if (x->numel == 0) return GD_OK;
-    gd_tensor window = *out; /* the places of x inside out */
+    gd_tensor window = *out; /* the positions of x inside out */
     for (int i = 0; i < x->ndim; i++) {
         window.data += start[i] * out->stride[i] * (int64_t)gd__item_size(out);
         window.stride[i] = out->stride[i] * step[i];
@@ -168,7 +168,7 @@ gd_status gd__cpu_tri(gd_device *device, const gd_call *call)
     return GD_OK;
 }
 
-/* ---- picking by index: operands seen as [outer, axis, inner] ---- */
+/* ---- selection by index: operands seen as [outer, axis, inner] ---- */
 
 typedef struct split {
     int64_t outer, axis, inner;
@@ -188,7 +188,7 @@ typedef struct pick_job {
     const char *x, *values;
     char *out;
     const int64_t *at;
-    split from, to; /* of x and of what is picked */
+    split from, to; /* of x and of the selection */
     size_t item;
     int64_t size, count, blocks; /* of the axis, of indices; blocks: of columns */
     int type;
@@ -217,7 +217,7 @@ static gd_status check_index(gd_device *device, gd_op_id op, const gd_tensor *in
     return GD_OK;
 }
 
-/* to[k] = from[at[k]]: by types, as a memcpy of a size known late is a call for every element. */
+/* to[k] = from[at[k]]: separate loops per type, because a memcpy of variable size is a call per element. */
 static void pick(char *to, const char *from, const int64_t *at, int64_t n, size_t item)
 {
 #define PICK(type) \
@@ -238,7 +238,7 @@ static void pick(char *to, const char *from, const int64_t *at, int64_t n, size_
 #undef PICK
 }
 
-/* to[k] = element at[k] of column i of rows of `inner` numbers; columns follow each other, `columns` of them. */
+/* to[k] = element at[k] of column i of rows of `inner` numbers; `columns` adjacent columns. */
 static void pick_columns(char *to, const char *from, const int64_t *at, int64_t n, int64_t i, int64_t columns,
                          int64_t inner, size_t item)
 {
@@ -351,7 +351,7 @@ gd_status gd__cpu_index_add(gd_device *device, const gd_call *call)
     return GD_OK;
 }
 
-/* Of values for one place the last counts.  The result may be x itself. */
+/* The last value for one position counts.  The result may be x itself. */
 gd_status gd__cpu_index_put(gd_device *device, const gd_call *call)
 {
     gd_tensor *x = call->in[0], *index = call->in[1], *values = call->in[2], *out = call->out[0];
@@ -368,7 +368,7 @@ gd_status gd__cpu_index_put(gd_device *device, const gd_call *call)
     return GD_OK;
 }
 
-/* Elements start..end of what is gathered: those of one outer row at a time. */
+/* Elements start..end of the gathered result: those of one outer row at a time. */
 static void gather_piece(void *arg, int64_t task)
 {
     pick_job *j = arg;

@@ -1,7 +1,7 @@
 /* Exponentials of rows (softmax and its relatives) and standardized rows, over [outer, reduced, inner].
  *
- *   inner == 1: a row at a time; rows of at most 16 elements in turned tiles of 64
- *   inner  > 1: strips of at most 128 columns; where there are few and long ones, chunks of rows of all of them */
+ *   inner == 1: a row at a time; rows of at most 16 elements in transposed tiles of 64
+ *   inner  > 1: strips of at most 128 columns; few long columns are cut into chunks of rows */
 #include "tensor/cpu/reduce.h"
 
 #include <string.h>
@@ -64,7 +64,7 @@ static void exp_rows(void *arg, int64_t task)
 
 /* ---- columns ---- */
 
-/* The results of n columns at x, elements `apart`, to `to` in the same way; of logsumexp one after the other.  The first is
+/* The results of n columns at x, elements `apart`, to `to` in the same way; contiguous for logsumexp.  The first is
  * number `at` of all. */
 static void strip(const view *v, char *to, const char *x, int64_t apart, int64_t n, int64_t at)
 {
@@ -123,7 +123,7 @@ void gd__exponentials_of_rows(view *v)
     (has_tiles(v) ? exp_tiles : exp_rows)(v, 0);
 }
 
-/* ---- few columns that are long: chunks of rows, of which several make a wide one ---- */
+/* ---- few long columns: chunks of rows, several of which form a wide row ---- */
 
 typedef struct tall {
     view v;
@@ -132,7 +132,7 @@ typedef struct tall {
     bool finishing;                    /* the second pass */
 } tall;
 
-/* The wide rows of a chunk; the last has what is left over as rows of their own. */
+/* The wide rows of a chunk; the last chunk also has the remaining rows. */
 static void tall_part(const tall *m, int64_t o, int64_t first, int64_t rows, int64_t columns, double *sum)
 {
     const view *v = &m->v;
@@ -164,7 +164,7 @@ static void tall_chunk(void *arg, int64_t task)
     }
 }
 
-/* Sums of the chunks in their order, then of the rows that lie side by side; the result stands beside itself as rows do. */
+/* Sums of the chunks in their order, then of the rows in a wide row; the result is repeated for each. */
 static void join_tall(tall *m)
 {
     const view *v = &m->v;

@@ -1,4 +1,4 @@
-/* The order of elements: a merge sort of places, stable, row by row. */
+/* The order of elements: a stable merge sort of indices, row by row. */
 #include "tensor/cpu/cpu.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ typedef struct sorting {
     bool descending;
 } sorting;
 
-/* Does the element at b come before the one at a, which stands in front of it?  NaN is the largest. */
+/* Does the element at b sort before the one at a, which is in front of it?  NaN is the largest. */
 #define COMES_FIRST(T)                                                                        \
     static bool first_##T(const void *row, int64_t b, int64_t a, bool descending)             \
     {                                                                                         \
@@ -24,7 +24,7 @@ COMES_FIRST(int64_t)
 
 typedef bool (*first_fn)(const void *row, int64_t b, int64_t a, bool descending);
 
-/* Merges neighbouring runs of `width` places of `from` into `to`. */
+/* Merges adjacent runs of `width` indices of `from` into `to`. */
 static void merge_runs(const sorting *s, const void *row, first_fn first, const int64_t *from, int64_t *to,
                        int64_t width)
 {

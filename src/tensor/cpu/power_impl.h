@@ -1,5 +1,5 @@
 /* Powers, for every instruction set: whole and half exponents are products and roots.  Zeros, infinities, negative
- * numbers and NaNs give what IEEE 754 says of pow.  The same for one number, with the same bits: gd__scalar_pow_f64 and its like in
+ * numbers and NaNs give the results of pow in IEEE 754.  The same for one number, with the same bits: gd__scalar_pow_f64 and its like in
  * base/vmath_special.h.  Included by kernels.c. */
 
 enum { POWER_BLOCK = 64, MOST_FACTORS = 32 };
@@ -31,7 +31,7 @@ POWERS(power_times_root, rooted_f32(a) * sqrtf(rooted_f32(a)), rooted_f64(a) * s
 
 /* ---- products ---- */
 
-/* Numbers with what they lost: x is high + low. */
+/* Numbers with their rounding errors: x is high + low. */
 typedef struct power_block {
     double high[POWER_BLOCK], low[POWER_BLOCK];
 } power_block;
@@ -73,7 +73,7 @@ static void block_root(power_block *restrict root, const power_block *restrict x
     }
 }
 
-/* result *= x^k; x is spoilt.  No product is further from 1 than the power itself: none overflows alone. */
+/* result *= x^k; x is overwritten. No product is further from 1 than the power itself, so none overflows alone. */
 static void block_power(power_block *restrict result, power_block *restrict x, int k)
 {
     while (k) {
@@ -82,8 +82,8 @@ static void block_power(power_block *restrict result, power_block *restrict x, i
     }
 }
 
-/* Up to POWER_BLOCK numbers to the power of a whole or half exponent, within 0.6 ULP.  What products lost is not a number where
- * they are infinite, and not all of it where they are next to nothing. */
+/* Up to POWER_BLOCK numbers to the power of a whole or half exponent, within 0.6 ULP.  Rounding errors of products are NaN if they are
+ * infinite, and incomplete if they are subnormal. */
 static void powers_of_block(double *o, const double *a, int n, double exponent)
 {
     power_block x, result;

@@ -3,15 +3,15 @@
  *   inner == 1: every row is cut into chunks of 4096, each folded in sixteen lanes, the chunks joined pairwise
  *   inner  > 1: rows of `inner` are folded in chunks of 128 rows, the chunk rows joined pairwise
  *
- * Rows of at most 16 elements are turned in tiles of 64, so that a vector has an element of each. */
+ * Rows of at most 16 elements are transposed in tiles of 64, so that a vector has an element of each. */
 #include "tensor/cpu/reduce.h"
 
 #include <string.h>
 
 #define CHUNK         4096
 #define ROWS          128
-#define COLUMNS       1024 /* of a block: which it is changes no sum */
-#define COLUMNS_ALONE 128  /* where there is one chunk of rows */
+#define COLUMNS       1024 /* columns of a block: does not affect sums */
+#define COLUMNS_ALONE 128  /* if there is one chunk of rows */
 
 typedef gd_reduction view;
 
@@ -45,7 +45,7 @@ void gd__spread(gd_device *device, view *v, int64_t units, int64_t size, void (*
     gd__run_tasks(device->ctx, units * size, (units + v->units_per_task - 1) / v->units_per_task, fn, v);
 }
 
-/* Chunks and blocks of columns, and how the units of work are counted. */
+/* Chunks and blocks of columns, and numbering of the units of work. */
 static void cut(view *v)
 {
     v->chunk = v->inner == 1 ? CHUNK : ROWS;
@@ -197,7 +197,7 @@ static void fold_columns(void *arg, int64_t task)
     }
 }
 
-/* Joins the chunks of one outer row pairwise, then moves the result out: that of halves is rounded here, once. */
+/* Joins the chunks of one outer row pairwise, then moves the result out: 16-bit results are rounded here, once. */
 static void join_chunks(void *arg, int64_t task)
 {
     view *v = arg;
@@ -243,7 +243,7 @@ gd_status gd__fold(gd_device *device, view *v, int fold)
     return GD_OK;
 }
 
-/* begin: what no elements give, 0 or 1 */
+/* begin: the result for no elements, 0 or 1 */
 static gd_status folded(gd_device *device, const gd_call *call, int fold, int begin)
 {
     view v = gd__reduction_of(device, call);
@@ -280,7 +280,7 @@ gd_status gd__cpu_lowest(gd_device *device, const gd_call *call)
     return folded(device, call, GD_FOLD_MIN, 0);
 }
 
-/* ---- places of extremes: the first of equals; the first NaN beats all ---- */
+/* ---- indices of extremes: the first of equals; the first NaN beats all ---- */
 
 #define BLOCK 1024
 
@@ -438,7 +438,7 @@ gd_status gd__cpu_argmin(gd_device *device, const gd_call *call) { return placed
 static bool truth_of_row(const uint8_t *x, int64_t n, bool any)
 {
     if (n > GD_TILE_LONG) return (memchr(x, any, (size_t)n) != NULL) == any;
-    bool found = false; /* what is looked for decides */
+    bool found = false; /* the searched value decides */
     for (int64_t i = 0; i < n; i++) found |= x[i] == any;
     return found == any;
 }

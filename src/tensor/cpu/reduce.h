@@ -1,4 +1,4 @@
-/* What reductions share: the operand as [outer, reduced, inner], and tasks over pieces of it. */
+/* Common code of reductions: the operand as [outer, reduced, inner], and tasks over pieces of it. */
 #ifndef GD_TENSOR_CPU_REDUCE_H
 #define GD_TENSOR_CPU_REDUCE_H
 

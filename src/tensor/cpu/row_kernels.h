@@ -15,10 +15,10 @@
 #define GD_REGISTER 16
 #endif
 
-/* What a fold joins elements by; SQUARES: the sum of their squares. */
+/* The operation of a fold; SQUARES: the sum of their squares. */
 enum { GD_FOLD_SUM, GD_FOLD_PROD, GD_FOLD_MAX, GD_FOLD_MIN, GD_FOLD_SQUARES, GD_FOLD_COUNT };
 
-#define GD_TILE_ROWS 64  /* short rows that are handled side by side */
+#define GD_TILE_ROWS 64  /* short rows that are processed together */
 #define GD_TILE_LONG 16  /* elements of the longest row that is short */
 #define GD_STRIP     128 /* columns that kernels with a sum per column take at most */
 
@@ -29,7 +29,7 @@ typedef struct gd_runs {
 
 /* For f32 and f64.  x[r * apart + c] is element c of row r. */
 typedef struct gd_rows_table {
-    /* acc[c] = row 0, then joined with the rows that follow, one after the other */
+    /* acc[c] = row 0, then joined with the following rows, in order */
     void (*columns[GD_FOLD_COUNT])(void *acc, const void *x, int64_t apart, int64_t rows, int64_t columns);
     /* acc[c] joined with x[c] */
     void (*join[GD_FOLD_COUNT])(void *acc, const void *x, int64_t columns);

@@ -173,7 +173,7 @@ typedef BITS NAME(mask) __attribute__((vector_size(GD_REGISTER)));
         for (int64_t r = 0; r < rows; r++) out[r] = tile[0][r];                                           \
     }
 
-/* Rows of up to four numbers by loops whose length the compiler knows. */
+/* Rows of up to four numbers by loops of constant length. */
 static void NAME(turn)(void *to_, int64_t to_apart, const void *from_, int64_t from_apart, int64_t rows,
                        int64_t columns)
 {
@@ -210,7 +210,7 @@ SHORT_ROWS(min, FOLD_MIN, )
 ROW_EXTREME(max, >)
 ROW_EXTREME(min, <)
 
-/* Places are kept in numbers as wide as T, which vectors want: row numbers of a chunk, which are small. */
+/* Indices are stored as wide as T, for vectorisation: row numbers of a chunk, which are small. */
 static inline __attribute__((always_inline)) void NAME(places_of)(const int count, T *acc, int64_t *place,
                                                                   const T *x, int64_t apart, int64_t rows,
                                                                   int64_t first, T sign)
@@ -531,7 +531,7 @@ static void NAME(running_rows)(void *to_, const void *x_, int64_t rows, int64_t 
 
 /* ---- copies ---- */
 
-/* Lengths and steps that the compiler knows make vectors of it. */
+/* Constant lengths and steps let the compiler vectorise it. */
 static inline __attribute__((always_inline)) void NAME(few_runs)(T *restrict to, const T *restrict from,
                                                                  const gd_runs *u, int n)
 {

@@ -36,7 +36,7 @@ void gd__on_device_free(gd_replay *p)
 
 /* ---- planning ---- */
 
-/* Made anew in each run from nothing on the device. */
+/* Made again in each run from nothing on the device. */
 static bool comes_first(const gd_recorded *c)
 {
     return c->kind == GD_CALL_INPUT || (c->kind == GD_CALL_KERNEL && c->op == GD_OP_random && !c->nin);

@@ -1,8 +1,7 @@
 /* Many problems of one traced function: see gd_traced_batch.
  *
- * The first ones are calls as any other, until there is a replay; if its body fits into lanes, tasks take the others in groups
- * of GD_LANE_COUNT.  Results of a group go where they belong, or, if a result is only a part of its buffer, to room of the
- * task and from there. */
+ * The first ones are ordinary calls, until there is a replay; if its body fits into lanes, tasks run the others in groups of
+ * GD_LANE_COUNT. Results of a group are written in place, or, if a result does not fill its buffer, through memory of the task. */
 #include "gradus/autograd.h"
 #include "trace/entry.h"
 #include "trace/many/lanes.h"
@@ -48,7 +47,7 @@ static bool make_outputs(batch *b, gd_tensor *const *results)
     return true;
 }
 
-/* Problem i of a tensor with all of them, without names. */
+/* Problem i of a batched tensor, without names. */
 static gd_tensor *problem_of(const gd_tensor *all, int64_t i)
 {
     gd_tensor *t = gd__bare(all);
@@ -110,7 +109,7 @@ typedef struct job {
 
 static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* All of its buffer, row by row, and the only result there. */
+/* The whole buffer, row-major, and its only result. */
 static bool is_whole(const gd_replay *p, int output)
 {
     const gd_operand *o = &p->r->output[output];
@@ -166,7 +165,7 @@ static void copy_elements(char *to, const char *from, const gd_operand *o)
     }
 }
 
-/* Results that the steps did not put in their place: of the room, or the same for all problems. */
+/* Results that the steps did not store in place: in task memory, or the same for all problems. */
 static void copy_results(const job *j, char *const *base, int64_t first, int count)
 {
     const gd_replay *p = j->p;
@@ -234,7 +233,7 @@ static gd_status run_groups(batch *b, gd_replay *p, int64_t first)
     return status;
 }
 
-/* The replay of the call before, if many problems can go through it at once. */
+/* The replay of the call before, if many problems can run through it together. */
 static gd_replay *laned(const batch *b)
 {
     gd_trace_set *set = &b->t->set;

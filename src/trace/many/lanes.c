@@ -1,4 +1,4 @@
-/* Tapes over lanes: which slots values have, and running them. */
+/* Tapes over lanes: slots of values, and execution. */
 #include "trace/many/lanes.h"
 
 #include <stdio.h>
@@ -88,11 +88,11 @@ static void put_numbers(maker *m)
 static void give_back(maker *m, int32_t operand, int32_t reader)
 {
     if (operand < 0 || m->last[operand] != reader || m->tape->value[operand].op == GD_TAPE_NUMBER) return;
-    m->last[operand] = -1; /* an operand may be there twice */
+    m->last[operand] = -1; /* an operand may occur twice */
     m->free[m->frees++] = m->slot[operand];
 }
 
-/* What a load reads must be there: numbers that the units of the body know may have no memory. */
+/* Inputs of a load need memory: numbers known to the units of the body may have none. */
 static bool is_there(const maker *m, int buffer)
 {
     return m->p->r->buffer[buffer].origin != GD_ORIGIN_MADE || m->p->base[buffer];
@@ -233,7 +233,7 @@ void gd__lanes_prepare(const gd_lanes *l, char *room)
     }
 }
 
-/* All lanes, or the first ones: those without a problem get the numbers of the last one.  Unrolled, for half of the time goes into
+/* All lanes, or the first ones: those without a problem get the numbers of the last one.  Unrolled, because half of the time is spent
  * moving numbers between problems and lanes. */
 #define MOVES(type)                                                                    \
     static void load_##type(char *slot, const char *at, ptrdiff_t by, int count)       \

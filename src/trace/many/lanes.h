@@ -2,7 +2,7 @@
  *
  *     slot of a value    problem 0 | problem 1 | ... | problem 15
  *
- * A step is the vector kernel of its operator over a slot, so every problem has the bits that it has alone: kernels compute each
+ * A step is the vector kernel of its operator over a slot, so every problem has the same bits as alone: kernels compute each
  * element by itself.  Sums and copies within a problem are operations of the tape already.  Loads collect a number from each
  * problem's memory, stores scatter it. */
 #ifndef GD_TRACE_MANY_LANES_H
@@ -37,12 +37,12 @@ typedef struct gd_lanes {
     size_t room; /* bytes of all slots */
 } gd_lanes;
 
-/* The whole body as one tape, not to be run.  NULL, with the reason in `why`: it cannot be one, or no memory is left. */
+/* The whole body as one tape, not to be run.  NULL, with the reason in `why`: not possible, or no memory. */
 gd_tape *gd__whole_tape(const gd_replay *p, char *why, size_t size);
-/* The whole body as lanes.  NULL: it cannot be one tape, `why` says so; or there is no memory, with no error. */
+/* The whole body as lanes.  NULL: it cannot be one tape, see `why`; or there is no memory, with no error. */
 gd_lanes *gd__lanes_new(const gd_replay *p, char *why, size_t size);
 void gd__lanes_free(gd_lanes *lanes); /* NULL is fine */
-/* Puts the numbers of the tape into the room of a thread. */
+/* Copies the constants of the tape into the memory of a thread. */
 void gd__lanes_prepare(const gd_lanes *lanes, char *room);
 /* `count` problems, at most GD_LANE_COUNT: buffer b of problem i is at base[b] + i * by[b]. */
 void gd__lanes_run(const gd_lanes *lanes, char *const *base, const ptrdiff_t *by, int count, char *room);

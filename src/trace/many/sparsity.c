@@ -1,6 +1,6 @@
-/* Which derivatives can be other than zero: from a recording as one tape, operation by operation.
+/* Structure of derivatives: from a recording as one tape, operation by operation.
  *
- * A value depends on the input elements that its operands depend on; truth and whole numbers have no derivatives.  Rows are elements of
+ * A value depends on the input elements of its operands; truth and whole numbers have no derivatives.  Rows are elements of
  * a result.  The Jacobian's structure is that of the value, the Hessian's that of the gradient. */
 #include "trace/entry.h"
 #include "trace/many/lanes.h"
@@ -231,7 +231,7 @@ static gd_status find_entries(entries *out, int first, int last, gd_tensor **row
     return status;
 }
 
-#define MOST_CALLS 8 /* recordings may be given up for want of memory */
+#define MOST_CALLS 8 /* recordings may be dropped without memory */
 
 /* Evaluates until it replays. */
 static gd_trace_entry *recorded(gd_traced *t, const gd_evaluation *what, gd_tensor *const *inputs, int count)
@@ -269,7 +269,7 @@ gd_status gd_traced_sparsity(gd_traced *t, gd_traced_kind kind, gd_tensor *const
     if (!e) return gd_error(ctx);
     char why[160];
     gd_tape *tape = gd__whole_tape(e->replay, why, sizeof why);
-    if (!tape) tape = gd__whole_tape(e->replay, why, sizeof why); /* memory may have been short */
+    if (!tape) tape = gd__whole_tape(e->replay, why, sizeof why); /* memory may have been insufficient */
     if (!tape) return gd_fail(ctx, GD_NOT_IMPLEMENTED, "traced_sparsity: %s", why);
     entries out = {.f = {.ctx = ctx, .e = e, .p = e->replay, .tape = tape, .by = gd__traced_by(t, count)}};
     for (int i = 0; i < out.f.by; i++) out.f.columns += inputs[i]->numel;

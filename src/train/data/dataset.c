@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define MAX_CLASSES 100000
-#define FEW_CLASSES 20 /* so many whole numbers, each in five rows, are classes */
+#define FEW_CLASSES 20 /* at most so many different whole numbers, each in five rows, are classes */
 
 /* ---- classes ---- */
 
@@ -45,7 +45,7 @@ static gd_status unknown_class(gd_dataset *d, const char *source, const char *na
                    gd__suggest_hint(&nearest, hint));
 }
 
-/* Gives every sorted label its class: the next one found, or its place among those known. */
+/* Assigns a class to every sorted label: a new one, or its index among known ones. */
 static gd_status number_labels(gd_dataset *d, const char *source, const label *sorted,
                                const gd_name_index *known, int64_t *out)
 {
@@ -103,7 +103,7 @@ typedef struct table {
     size_t feature_bytes;
 } table;
 
-/* A column that a model wants is not there: what it wants, behind what the table has. */
+/* A missing column of a model: lists its columns, after those of the table. */
 static gd_status lacks_column(const gd_dataset *d, const gd_data_request *q)
 {
     char why[400], names[240];
@@ -129,7 +129,7 @@ static gd_status find_wanted(gd_dataset *d, const gd_data_request *q, table *t)
     return GD_OK;
 }
 
-/* All columns but the target and those ignored.  They must be told apart by their names afterwards. */
+/* All columns but the target and those ignored.  Their names must be distinct afterwards. */
 static gd_status find_others(gd_dataset *d, const gd_data_request *q, table *t)
 {
     int columns = gd__csv_columns(t->csv);
@@ -172,7 +172,7 @@ static gd_status known_kinds(gd_dataset *d, const gd_data_request *q, const tabl
     return GD_OK;
 }
 
-/* Columns that only number the rows say nothing about other rows, unless they were asked for or there are no others. */
+/* Drops columns that only number the rows, unless they were requested or are the only ones. */
 static gd_status drop_ids(gd_dataset *d, const gd_data_request *q)
 {
     gd_status status = GD_OK;
@@ -240,7 +240,7 @@ static bool is_named_text(const gd_data_request *q, const char *name)
     return q->text && gd__words_find(q->text, name) >= 0;
 }
 
-/* Are the cells of the target numbers?  Not where most of them are something else; where a few are, these are mistakes. */
+/* Are the cells of the target numbers? Not if most of them are texts; a few texts are mistakes. */
 static bool target_is_numeric(const gd_dataset *d, const gd_data_request *q, const table *t)
 {
     int64_t numbers = 0;
@@ -297,7 +297,7 @@ static gd_status read_table(gd_dataset *d, const gd_data_request *q, table *t)
     return status;
 }
 
-/* csv is consumed unless it is that of the request; NULL: reading it failed. */
+/* csv is consumed unless it belongs to the request; NULL: reading it failed. */
 static gd_status open_table(gd_dataset *d, const gd_data_request *q, gd_csv *csv)
 {
     table t = {.target = -1, .csv = csv};
@@ -410,7 +410,7 @@ static gd_status reshape_rows(gd_dataset *d)
     return GD_OK;
 }
 
-/* A model that learnt no median knows nothing to put in a hole. */
+/* A model without medians cannot fill missing cells. */
 static gd_status check_holes(const gd_dataset *d, const gd_columns *columns)
 {
     for (int i = 0; i < columns->count; i++)

@@ -1,7 +1,7 @@
-/* Data sets: rows of numbers with what they are to give, a class or numbers.
+/* Data sets: rows of numbers with a target, a class or numbers.
  *
  *   table     a CSV file: columns are features, one is the target
- *   arrays    an npy, IDX or safetensors file with one row an entry of the first axis; the target is a file too */
+ *   arrays    an npy, IDX or safetensors file with one row per entry of the first axis; the target is a file too */
 #ifndef GD_TRAIN_DATASET_H
 #define GD_TRAIN_DATASET_H
 
@@ -19,8 +19,8 @@ typedef struct gd_data_request {
     const gd_words *features; /* columns; none: all but the target, those ignored, and ids */
     const gd_words *ignored;
     const gd_words *text;      /* columns that are words, whatever they look like; NULL: none */
-    const gd_columns *columns; /* how the features become numbers; NULL or empty: that is to be learnt */
-    bool keep_table;           /* its cells are wanted afterwards */
+    const gd_columns *columns; /* encoding of the features; NULL or empty: to be learnt */
+    bool keep_table;           /* its cells are needed afterwards */
     const char *key;           /* a column that orders or groups rows; NULL: none */
     bool key_apart;            /* nothing is learnt from it unless it is among the features */
     const gd_words *classes;   /* none: those found, in order; else others are an error */
@@ -32,18 +32,18 @@ typedef struct gd_data_request {
 typedef struct gd_dataset {
     gd_ctx *ctx;
     const char *path, *target;
-    gd_frame frame; /* of a table, before it is numbers */
-    gd_csv *csv;    /* the table itself, where it was to be kept */
-    gd_frame key;   /* the one column that was asked for */
+    gd_frame frame; /* of a table, before encoding */
+    gd_csv *csv;    /* the table itself, if it is kept */
+    gd_frame key;   /* the one requested column */
     gd_words ids;   /* columns left out because they only number the rows */
     gd_tensor *x;   /* [rows, row...], in the file's dtype (f64 for a table, from gd__dataset_encode on) */
     gd_tensor *y;   /* classes: i64 [rows]; numbers: f64 [rows, outputs]; NULL without a target */
     gd_task task;   /* AUTO without a target */
-    bool numeric;   /* what is to be predicted is numbers, also where they are classes */
+    bool numeric;   /* the target as numbers, even for classes */
     bool guessed;   /* the task was found from few whole numbers */
     gd_words features, classes;
     int64_t rows;
-    int row_axes; /* as asked for */
+    int row_axes; /* as requested */
     int64_t row[GD_MAX_DIMS];
 } gd_dataset;
 
@@ -53,14 +53,14 @@ void gd__dataset_close(gd_dataset *data);
 /* The same from a table's text. */
 GD_NODISCARD gd_status gd__dataset_open_text(gd_ctx *ctx, const gd_data_request *request, const char *text,
                                              size_t size, gd_dataset *out);
-/* What is to be predicted for so many rows of an array, without them. */
+/* Reads the target for so many rows of an array, without the rows. */
 GD_NODISCARD gd_status gd__dataset_open_target(gd_ctx *ctx, const gd_data_request *request, int64_t rows,
                                                gd_dataset *out);
-/* Gives rows of an array the shape asked for. */
+/* Reshapes rows of an array as requested. */
 GD_NODISCARD gd_status gd__dataset_shape(gd_dataset *data);
 GD_NODISCARD gd_status gd__dataset_check_finite(gd_ctx *ctx, const char *path, gd_tensor *t);
-/* Makes x of a table, which has none before: columns are learnt from some rows (NULL: all) where there are none, and x has the
- * shape asked for.  Again: a new x. */
+/* Makes x of a table, which has none before: columns are learnt from some rows (NULL: all) if there are none, and x has the
+ * requested shape.  Again: a new x. */
 GD_NODISCARD gd_status gd__dataset_encode(gd_dataset *data, gd_columns *columns, const int64_t *rows,
                                           int64_t count);
 /* A fingerprint of the data. */
@@ -78,7 +78,7 @@ typedef struct gd_scaling {
 
 /* Mean and standard deviation of each number of a row, or of all together; a deviation of 0 counts as 1. */
 GD_NODISCARD gd_status gd__scaling_measure(gd_tensor *x, gd_standardise how, gd_scaling *out);
-/* For counts of which the logarithm of the rate is predicted: that of their mean, and a deviation of 1. */
+/* For counts, whose log rate is predicted: the log of their mean, and a deviation of 1. */
 GD_NODISCARD gd_status gd__scaling_of_rates(gd_tensor *y, gd_scaling *out);
 void gd__scaling_close(gd_scaling *scaling);
 /* Standardised and cast; in f64 on the way unless the values are of few bits.  New. */

@@ -1,4 +1,4 @@
-/* Columns as numbers; see learnt_columns.h. */
+/* Encoding of columns; see learnt_columns.h. */
 #include "train/data/learnt_columns.h"
 #include "train/data/median.h"
 
@@ -85,7 +85,7 @@ static int compare_words(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Words that are there at least `least` times, in the order of their letters. */
+/* Words that occur at least `least` times, in alphabetical order. */
 static gd_status take_words(gd_ctx *ctx, const gd_frame_column *f, const int64_t *times, int64_t least,
                             gd_words *out)
 {
@@ -272,7 +272,7 @@ static bool is_quantity(const gd_column *c)
     return c->kind == GD_COLUMN_NUMBER || c->kind == GD_COLUMN_DATE;
 }
 
-/* Where all quantities are alike, their common mean and deviation. */
+/* If all quantities are alike, their common mean and deviation. */
 static void measure_all(const gd_columns *columns, const double *data, int64_t rows, double *mean,
                         double *scale)
 {

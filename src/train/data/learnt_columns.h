@@ -1,10 +1,10 @@
-/* How the columns of a table become rows of numbers, learnt from some rows and the same for all others:
+/* Encoding of the columns of a table as rows of numbers, learnt from some rows and applied to all:
  *
  *   numbers    themselves
  *   words      one number each: 1 for the word of the row, 0 for the others; a word that was not learnt is all 0.  More than
  *              GD_ONE_HOT words: a code, for which the model learns a few numbers (an embedding); 0: a word seen less than twice
- *   dates      days since 1970, sine and cosine of the part of the year and of the week, where they have a time also of the
- *              part of the day; times alone: the part of the day, its sine and cosine
+ *   dates      days since 1970, sine and cosine of the fraction of the year and of the week, with a time also of the day; times
+ *              alone: the fraction of the day, its sine and cosine
  *
  * Missing cells become the median of the training rows (for words: no word, for cycles 0); if training rows had missing cells there
  * is an indicator: 1 for missing.  A row has all numbers in the order of the columns, then the codes. */
@@ -41,17 +41,17 @@ typedef struct gd_columns {
     int64_t numbers, codes; /* of a row */
 } gd_columns;
 
-/* Learns them from rows of a frame (NULL: all).  FORMAT: a column says nothing.  gd__columns_close also after a failure. */
+/* Learns them from rows of a frame (NULL: all).  FORMAT: a column without information.  gd__columns_close also after a failure. */
 GD_NODISCARD gd_status gd__columns_learn(gd_ctx *ctx, const gd_frame *frame, const int64_t *rows,
                                          int64_t count, gd_columns *out);
 void gd__columns_close(gd_columns *columns);
-/* So many columns of numbers of which no median is known: what is missing is an error. */
+/* Columns of numbers without medians: missing cells are errors. */
 GD_NODISCARD gd_status gd__columns_numbers(gd_ctx *ctx, int count, gd_columns *out);
 /* The frame as numbers, f64 [rows, numbers + codes].  Its columns are those learnt, in their order.  New. */
 gd_tensor *gd__columns_apply(const gd_columns *columns, const gd_frame *frame);
-/* What the cells of a column must be. */
+/* The required kind of a column's cells. */
 gd_cells gd__column_cells(const gd_column *column);
-/* Mean and deviation of what is a quantity; words, cycles, holes and codes stay as they are. */
+/* Mean and deviation of quantities; words, cycles, indicators and codes stay as they are. */
 GD_NODISCARD gd_status gd__columns_scaling(const gd_columns *columns, gd_tensor *x, gd_standardise how,
                                            gd_scaling *out);
 /* The k-th column with a code; borrowed. */

@@ -1,8 +1,8 @@
 /* Medians; see median.h.
  *
- * The bits of a double, turned so that they order as the numbers do, are read eleven at a time from the left.  Each pass counts how
- * many numbers have each pattern, and leaves only those with the pattern that the wanted number has: about two passes over the data,
- * whatever its order, where sorting makes log2(count). */
+ * The bits of a double, transformed so that they are ordered like the numbers, are read eleven at a time from the left. Each pass counts
+ * the numbers per pattern, and keeps those with the pattern of the wanted number: about two passes over the data in any order, instead of log2(count)
+ * for sorting. */
 #include "train/data/median.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static int64_t keep_alike(double *value, int64_t count, int shift, int64_t *plac
         if ((ordered(value[i]) >> shift & (KINDS - 1)) == kind) {
             double v = value[kept];
             value[kept++] = value[i];
-            value[i] = v; /* nothing is lost: a later pass may need those behind */
+            value[i] = v; /* swaps, because a later pass may need the others */
         }
     return kept;
 }

@@ -7,7 +7,7 @@
 
 void gd__shuffle(int64_t *order, int64_t count, int64_t seed, int64_t stream)
 {
-    /* a key of its own, so that no number serves twice: the context's generator has the seed itself */
+    /* a separate key, so that no random number is used twice: the context's generator uses the seed itself */
     uint64_t key = (uint64_t)seed ^ UINT64_C(0x5368756666C3A921), first = (uint64_t)stream << 40;
     for (int64_t i = 0; i < count; i++) order[i] = i;
     for (int64_t i = count - 1; i > 0; i--) {
@@ -36,7 +36,7 @@ static gd_status sort_by_class(gd_ctx *ctx, int64_t *order, int64_t count, const
     return sorted ? GD_OK : GD_NOMEM;
 }
 
-/* The same with the rows of each class one after the other: every k-th of them are a sample of all classes alike. */
+/* The same with the rows of each class one after the other: every k-th row is then a stratified sample. */
 static gd_status shuffle_classes(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed,
                                  const gd_classes *classes)
 {
@@ -70,7 +70,7 @@ typedef struct sample {
     const gd_classes *classes;
 } sample;
 
-/* Places spread evenly: the i-th is taken where i * wanted / count passes a whole number. */
+/* Evenly distributed indices: the i-th is taken where i * wanted / count passes a whole number. */
 static bool is_sampled(const void *user, int64_t i)
 {
     const sample *s = user;

@@ -1,4 +1,4 @@
-/* Rows to judge by that come later, or belong to other groups, than those learnt from; see row_split.h. */
+/* Validation rows that are later, or of other groups, than the training rows; see row_split.h. */
 #include "train/data/row_split.h"
 
 #include <stdlib.h>
@@ -225,7 +225,7 @@ gd_status gd__split_by_more(gd_ctx *ctx, const gd_row_split *split, int64_t *ord
     return gd__split_more(ctx, order, count, share, &split->classes, apart);
 }
 
-/* All rows in the order that parts are taken from. */
+/* All rows in the order in which splits are taken. */
 static gd_status begin_order(gd_ctx *ctx, const gd_row_split *split, int64_t *order, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) order[i] = i;

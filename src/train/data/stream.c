@@ -55,8 +55,7 @@ gd_status gd__stream_add_block(gd_row_stream *s, gd_block block)
 
 /* ---- cutting a table ---- */
 
-/* Where the lines of the header and some rows end, of which no separator is known yet: behind a line end with as many quotes before it
- * as close. */
+/* Where the lines of the header and some rows end, whose separator is not known yet: after a line end with balanced quotes before it. */
 static size_t head_end(const char *text, size_t size)
 {
     size_t end = 0;
@@ -204,7 +203,7 @@ static gd_status check_target(const gd_row_stream *s, int64_t k, const gd_frame 
     return GD_OK;
 }
 
-/* A file that others write to is not the one that was cut and counted. */
+/* Detects that the file was changed since it was cut. */
 static gd_status check_unchanged(const gd_row_stream *s, int64_t k, const gd_frame *f)
 {
     const gd_block *b = &s->block[k];

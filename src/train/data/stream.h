@@ -1,10 +1,9 @@
-/* Data sets that are not held in memory: blocks of rows, read when they are wanted.
+/* Streamed data sets: blocks of rows, read when needed.
  *
  *   table     a CSV file (UTF-8, not packed) in pieces of about GD_BLOCK bytes that end with a row
- *   arrays    an npy or safetensors file in ranges of rows; what is to be predicted, a number or a few a row, is in memory
+ *   arrays    an npy or safetensors file in ranges of rows; the target, one or a few numbers per row, is in memory
  *
- * What is learnt about columns, numbers and their scale comes from a sample of blocks, at most GD_SAMPLE_BLOCKS, spread over the file; classes
- * are those of all rows. */
+ * Encodings and scales are learnt from a sample of at most GD_SAMPLE_BLOCKS blocks distributed over the file; classes are those of all rows. */
 #ifndef GD_TRAIN_STREAM_H
 #define GD_TRAIN_STREAM_H
 
@@ -45,15 +44,15 @@ typedef struct gd_row_stream {
     size_t text_bytes;
 } gd_row_stream;
 
-/* Opens the file and cuts it into blocks.  ARGUMENT: compressed, standard input, a different encoding; FORMAT as everywhere.
+/* Opens the file and cuts it into blocks.  ARGUMENT: compressed, standard input, a different encoding; FORMAT as for other files.
  * gd__stream_close also after a failure. */
 GD_NODISCARD gd_status gd__stream_open(gd_ctx *ctx, const gd_data_request *request, gd_row_stream *out);
 void gd__stream_close(gd_row_stream *s);
 /* The sample, blocks[0..count), as a data set. */
 GD_NODISCARD gd_status gd__stream_sample(gd_row_stream *s, const gd_data_request *request,
                                          const int64_t *blocks, int64_t count, gd_dataset *out);
-/* Once the sample's columns are known: reads all rows, which are counted, and finds the classes that the sample has not (in
- * data->classes; NULL where they are known: others are an error). */
+/* Once the sample's columns are known: reads all rows, which are counted, and finds classes missing in the sample (in
+ * data->classes; NULL if they are known: others are an error). */
 GD_NODISCARD gd_status gd__stream_survey(gd_row_stream *s, gd_dataset *data, const gd_columns *columns,
                                          bool known);
 /* The rows of a block: x as numbers, y as in gd_dataset.  New. */

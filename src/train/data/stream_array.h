@@ -1,4 +1,4 @@
-/* Between stream.c and stream_array.c. */
+/* Interface between stream.c and stream_array.c. */
 #ifndef GD_TRAIN_STREAM_ARRAY_H
 #define GD_TRAIN_STREAM_ARRAY_H
 

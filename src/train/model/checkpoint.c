@@ -125,7 +125,7 @@ static gd_status put_parameters(gd_checkpoint *c, gd_archive *archive, bool best
     return status;
 }
 
-/* Parameters of the k-th member under names of its own, out of the archive or into it. */
+/* Reads or writes the parameters of the k-th member under its own names. */
 static gd_status exchange_member(gd_checkpoint *c, int k, gd_archive *to, const gd_archive *from,
                                  const char *path)
 {
@@ -297,7 +297,7 @@ static gd_status take_scaling(const gd_archive *archive, const char *path, const
     return out->mean && out->scale ? GD_OK : gd_error(gd_tensor_ctx(any));
 }
 
-/* Would the model have as many numbers as there are?  Before it is made: a damaged description may say anything. */
+/* Does the size of the model match the data? Checked before it is built, because a damaged description may say anything. */
 static bool sizes_agree(const gd_archive *archive, const gd_recipe *r, const gd_network_spec *spec)
 {
     double numbers = 0;

@@ -1,4 +1,4 @@
-/* Pictures of how good a model is; see metrics.h. */
+/* Pictures of a model's quality; see metrics.h. */
 #include "train/model/metrics.h"
 #include "plot/plot_internal.h"
 
@@ -56,7 +56,7 @@ static gd_status put_curves(const gd_report *r, const gd_words *names, gd_plot *
     scored *all = gd__alloc_array(r->ctx, (size_t)r->rows, sizeof *all);
     if (!all) return gd_error(r->ctx);
     for (int i = 0; i < GRID; i++) x[i] = (double)i / (GRID - 1);
-    /* of two classes the second says it all */
+    /* with two classes the second suffices */
     for (int64_t k = r->classes == 2; k < r->classes; k++) {
         char label[120];
         if (isnan(r->auc[k])) continue;

@@ -78,7 +78,7 @@ static void count_answers(gd_report *r)
     }
 }
 
-/* F1 is 0 for a class that is there and never found, and none of a class that is neither there nor answered. */
+/* F1 is 0 for a class that occurs and is never predicted, and NaN for a class that neither occurs nor is predicted. */
 static void measure_classes(gd_report *r)
 {
     double sum = 0, classes = 0;

@@ -23,7 +23,7 @@ static gd_status no_class(const gd_checkpoint *c, const char *name, size_t lengt
                    length < 60 ? (int)length : 60, name, gd__suggest_hint(&nearest, hint));
 }
 
-/* CLASS=WEIGHT; the last = counts, a class may have others in its name. */
+/* CLASS=WEIGHT; split at the last '=', because a class may contain others. */
 static gd_status read_weight(const gd_checkpoint *c, const char *item, size_t length, double *weight)
 {
     size_t name = length;

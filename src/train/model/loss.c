@@ -9,7 +9,7 @@
 typedef struct loss_name {
     const char *name;
     bool takes;                  /* a number behind a colon */
-    double otherwise, low, high; /* without one (NAN: it must be there), and its range, open */
+    double otherwise, low, high; /* default (NAN: required), and its open range */
 } loss_name;
 
 static const loss_name names[GD_LOSS_KINDS] = {

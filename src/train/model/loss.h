@@ -1,11 +1,11 @@
-/* What a model is trained to make small.
+/* Losses.
  *
  *   cross_entropy    of classes, each row times the weight of its class
  *   squares          of numbers, as all below in their standard deviations: (p - y)^2
  *   absolute         |p - y|: the median
  *   huber[:d]        squares up to d (1), then straight
  *   quantile:q       the pinball loss: p with a share q of the numbers below it
- *   poisson          of counts: p is a rate, the exponential of what the model gives */
+ *   poisson          of counts: p is a rate, the exponential of the model's output */
 #ifndef GD_TRAIN_LOSS_H
 #define GD_TRAIN_LOSS_H
 
@@ -29,9 +29,9 @@ typedef struct gd_loss {
 
 /* PARSE: "loss: ..." as the caller spells it */
 GD_NODISCARD gd_status gd__loss_parse(gd_ctx *ctx, const char *text, gd_loss *out);
-/* The text that reads back as it. */
+/* Its text, which can be parsed again. */
 void gd__loss_print(gd_text *out, const gd_loss *loss);
-/* The mean over rows of what the model gives; y are classes, standardised numbers or counts.  weight: of each class; NULL: all
+/* The mean loss over rows of the model's output; y are classes, standardised numbers or counts.  weight: of each class; NULL: all
  * alike.  New. */
 gd_tensor *gd__loss(const gd_loss *loss, gd_tensor *given, gd_tensor *y, gd_tensor *weight);
 

@@ -1,4 +1,4 @@
-/* How good a model is; see metrics.h. */
+/* Measures of a model; see metrics.h. */
 #include "train/model/metrics.h"
 #include "gradus/autograd.h"
 
@@ -164,7 +164,7 @@ static gd_status measure_piece(const gd_checkpoint *c, gd_tensor *x, gd_tensor *
     return gd_error(c->ctx);
 }
 
-/* In the order of the rows, whoever made them. */
+/* In the order of the rows, whichever thread computed them. */
 static void add_pieces(const sums *piece, int64_t count, sums *out)
 {
     for (int64_t k = 0; k < count; k++) {

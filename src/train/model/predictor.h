@@ -1,4 +1,4 @@
-/* What a model says about rows of a table or of arrays, and how good it is on them. */
+/* Predictions of a model for rows of a table or of arrays, and its scores. */
 #ifndef GD_TRAIN_PREDICTOR_H
 #define GD_TRAIN_PREDICTOR_H
 
@@ -13,10 +13,10 @@ typedef struct gd_predictor {
     gd_dataset data;
 } gd_predictor;
 
-/* What is asked about a model's rows: what the recipe knows of them.  table NULL: the file.  target NULL: none is read. */
+/* The data request for a model's rows, from its recipe.  table NULL: the file.  target NULL: none is read. */
 gd_data_request gd__predictor_request(const gd_recipe *recipe, gd_table *table, const char *path,
                                       const char *target);
-/* Reads the rows as the model takes them.  Numbers without names are those of its columns in their order: a warning.  MISMATCH: the
+/* Reads the rows in the model's encoding.  Numbers without names are those of its columns in their order: a warning.  MISMATCH: the
  * model wants a table, or arrays.  gd__predictor_close also after a failure. */
 GD_NODISCARD gd_status gd__predictor_open(gd_ctx *ctx, gd_checkpoint *point, gd_device *device,
                                           const gd_data_request *request, gd_predictor *out);
@@ -24,9 +24,9 @@ void gd__predictor_close(gd_predictor *p);
 
 /* Probabilities, or numbers in their own units, of the rows [at, end).  New, f64, on the CPU. */
 gd_tensor *gd__predictor_rows(gd_predictor *p, int64_t at, int64_t end);
-/* All rows and their answers as gd__measure takes them.  New. */
+/* All rows and their targets for gd__measure.  New. */
 GD_NODISCARD gd_status gd__predictor_measured(gd_predictor *p, gd_tensor **x, gd_tensor **y);
-/* How good the model is on its rows; of classes *report has them one by one (gd__report_close). */
+/* The scores of the model on its rows; of classes *report has them one by one (gd__report_close). */
 GD_NODISCARD gd_status gd__predictor_score(gd_predictor *p, gd_metrics *out, gd_report *report);
 
 #endif

@@ -155,7 +155,7 @@ static void get_words(reader *r, const char *key, gd_words *out)
     if (!r->status) read_part(r, key, gd__words_read(r->ctx, list, out));
 }
 
-/* Files of version 1 have what was there then. */
+/* Files of version 1 have only the members of that version. */
 static void get_loss(reader *r, gd_recipe *out)
 {
     out->loss.kind = out->task == GD_TASK_CLASSIFY ? GD_LOSS_CROSS_ENTROPY : GD_LOSS_SQUARES;
@@ -176,7 +176,7 @@ static void get_loss(reader *r, gd_recipe *out)
     if ((out->loss.kind == GD_LOSS_CROSS_ENTROPY) != (out->task == GD_TASK_CLASSIFY)) bad(r, "loss");
 }
 
-/* Files of version 1 knew nothing but numbers. */
+/* Files of version 1 have only numbers. */
 static void get_columns(reader *r, gd_recipe *out)
 {
     if (r->status) return;
@@ -242,7 +242,7 @@ static void read_recipe(reader *r, gd_recipe *out)
     out->epochs = get_whole(r, "epochs", 0, INT64_MAX / 2);
     out->patience = get_whole(r, "patience", 0, INT64_MAX / 2);
     out->validation = get_number(r, "validation");
-    /* files from before there were other ways */
+    /* files older than other splits */
     out->split = json_object_get(r->object, "split") ? get_text(r, "split") : "random";
     out->stratified = r->version > 1 && get_whole(r, "stratified", 0, 1);
     out->stream = r->version > 1 && get_whole(r, "stream", 0, 1);

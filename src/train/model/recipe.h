@@ -1,8 +1,8 @@
-/* What a trained model is made by, and how far its training is: the part of a checkpoint that is not tensors.
+/* The settings of a model and the progress of its training: the metadata of a checkpoint.
  *
  * A checkpoint is one safetensors file:
  *
- *   tensors    model.NAME, best.NAME               parameters now, and where the validation was best
+ *   tensors    model.NAME, best.NAME               current parameters, and those of the best validation
  *              memberK.NAME                        those of further models, made with other seeds
  *              input.mean, input.scale             standardisation; output.mean, output.scale of numbers to predict
  *              class.weight                        of each class in the loss
@@ -24,13 +24,13 @@ typedef struct gd_recipe {
     gd_task task;
     gd_dtype dtype;
     const char *model, *chain, *target;
-    const char *class_weights; /* as asked for; "": none */
+    const char *class_weights; /* as requested; "": none */
     const char *stop_on;       /* the metric of the best epoch */
-    const char *split;         /* which rows are to validate with, see row_split.h */
+    const char *split;         /* validation rows, see row_split.h */
     gd_loss loss;
-    int64_t seeds; /* models whose answers are averaged */
+    int64_t seeds; /* models whose predictions are averaged */
     gd_words groups, schedules, features, ignored, text, classes;
-    gd_columns columns; /* how the features of a table become numbers; none for arrays */
+    gd_columns columns; /* encoding of the features of a table; none for arrays */
     int row_axes;
     int64_t row[GD_MAX_DIMS];
     int64_t outputs, batch, seed;
@@ -69,32 +69,32 @@ typedef struct gd_checkpoint {
 
 void gd__checkpoint_close(gd_checkpoint *c);
 
-/* Writes the file, of several ranks the first; all have the outcome.  optimizer NULL: without its state. */
+/* Writes the file, of several ranks the first; all get the status.  optimizer NULL: without its state. */
 GD_NODISCARD gd_status gd__checkpoint_save(gd_checkpoint *c, gd_optimizer *optimizer, const char *path);
 /* Is this the rank that writes? */
 bool gd__checkpoint_writes(const gd_checkpoint *c);
 /* Reads recipe, progress, standardisation and parameters, and makes the model.  The archive is for gd_optimizer_unpack:
- * gd_archive_free.  parts: it is read where it is asked for, so that of several processes each reads its own.  FORMAT when it is no
- * checkpoint of gradus train.  gd__checkpoint_close also after a failure. */
+ * gd_archive_free.  parts: it is read on request, so that each process reads only its shards. FORMAT if it is not a checkpoint
+ * of gradus train.  gd__checkpoint_close also after a failure. */
 GD_NODISCARD gd_status gd__checkpoint_load(gd_ctx *ctx, const char *path, bool parts, gd_checkpoint *out,
                                            gd_archive **archive);
 /* The same from a file already read. */
 GD_NODISCARD gd_status gd__checkpoint_read(gd_ctx *ctx, const char *path, const gd_archive *archive,
                                            gd_checkpoint *out);
 
-/* The checkpoint as it is now, but the best parameters, as copies in the CPU's memory.  New: gd_archive_free.  NULL: no memory. */
+/* The current checkpoint without the best parameters, as copies in the CPU's memory.  New: gd_archive_free.  NULL: no memory. */
 gd_archive *gd__checkpoint_keep(gd_checkpoint *c, gd_optimizer *optimizer);
 /* Are the parameters of such a copy finite? */
 bool gd__checkpoint_kept_finite(gd_ctx *ctx, const gd_archive *kept);
-/* Writes it as a file, with the progress of that time and the best parameters of now. */
+/* Writes it as a file, with its progress and the current best parameters. */
 GD_NODISCARD gd_status gd__checkpoint_save_kept(gd_checkpoint *c, const gd_archive *kept,
                                                 const gd_progress_state *then, const char *path);
 
 /* Sets the weights of classes by the recipe's words: "balanced" (rows / (classes * rows of the class)) or CLASS=WEIGHT,...
- * ARGUMENT: a class that is not there, or no number above 0. */
+ * ARGUMENT: an unknown class, or not a number above 0. */
 GD_NODISCARD gd_status gd__class_weights(gd_checkpoint *c, gd_tensor *y);
 
-/* Adds the model as it is to the members of an ensemble. */
+/* Adds the current model to the members of an ensemble. */
 GD_NODISCARD gd_status gd__checkpoint_add_member(gd_checkpoint *c);
 
 /* Moves parameters and their copies. */
@@ -104,7 +104,7 @@ GD_NODISCARD gd_status gd__checkpoint_copy(gd_checkpoint *c, gd_tensor ***copies
 void gd__checkpoint_free_copies(gd_checkpoint *c, gd_tensor ***copies); /* sets NULL */
 /* The same as the best ones. */
 GD_NODISCARD gd_status gd__checkpoint_remember(gd_checkpoint *c);
-/* Makes the remembered parameters the model's. */
+/* Copies the kept parameters into the model. */
 GD_NODISCARD gd_status gd__checkpoint_take_best(gd_checkpoint *c);
 
 /* ---- the text (recipe.c) ---- */

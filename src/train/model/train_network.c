@@ -22,7 +22,7 @@ static gd_status add_layer(gd_network *m, int *count, const char *kind, int numb
 
 static int64_t codes_of(const gd_network_spec *s) { return s->columns ? s->columns->codes : 0; }
 
-/* A table for each code.  What it gives is as large as standardised numbers, whatever its size. */
+/* A table for each code. Its outputs have unit size, whatever its width. */
 static gd_status add_embeddings(gd_ctx *ctx, gd_network *m, gd_dtype dtype, int64_t *inputs)
 {
     int64_t codes = codes_of(&m->spec);
@@ -44,7 +44,7 @@ static gd_status add_embeddings(gd_ctx *ctx, gd_network *m, gd_dtype dtype, int6
     return GD_OK;
 }
 
-/* [rows, numbers + codes] becomes [rows, numbers + what the tables give]. */
+/* [rows, numbers + codes] becomes [rows, numbers + embeddings]. */
 static gd_tensor *look_up(const gd_network *m, gd_tensor *x)
 {
     int64_t numbers = m->spec.columns->numbers, codes = m->spec.columns->codes;

@@ -1,4 +1,4 @@
-/* Models by a small text, for gradus train:
+/* Models from a short text, for gradus train:
  *
  *   linear
  *   mlp(64, 64)      mlp(64, 64, activation=tanh, dropout=0.1)
@@ -6,7 +6,7 @@
  *
  * conv: for each number a convolution to so many channels that keeps height and width, the activation and a max pool; then
  * dense layers.  Every model ends in a linear layer to as many outputs as the data has.  Layers are called conv0, ..., dense0,
- * ..., out: names for --group.  Where rows have codes (learnt_columns.h), tables embed0, ... turn each into numbers first. */
+ * ..., out: names for --group.  If rows have codes (learnt_columns.h), tables embed0, ... turn each into numbers first. */
 #ifndef GD_TRAIN_NETWORK_H
 #define GD_TRAIN_NETWORK_H
 
@@ -22,7 +22,7 @@ typedef struct gd_network_spec {
     int64_t kernel, pool;
     double dropout;
     char activation[16];
-    const gd_columns *columns; /* what a row is; borrowed, NULL: numbers only.  No part of the text */
+    const gd_columns *columns; /* encoding of a row; borrowed, NULL: numbers only. Not part of the text */
 } gd_network_spec;
 
 /* Reads the text.  PARSE: "model: column 5: ..." */
@@ -36,7 +36,7 @@ typedef struct gd_network {
     gd_module *layer[2 * GD_NETWORK_SIZES + 1]; /* convolutions, dense layers, the last; borrowed */
     gd_module **embed;                          /* of each code, borrowed */
     int64_t embeds;
-    int64_t row[GD_MAX_DIMS]; /* a row of the data as the first layer sees it */
+    int64_t row[GD_MAX_DIMS]; /* the shape of a row for the first layer */
     int row_axes;
 } gd_network;
 
@@ -48,7 +48,7 @@ void gd__network_close(gd_network *model);
 /* Outputs [rows, outputs] for [rows, ...].  Dropout only while training.  New. */
 gd_tensor *gd__network_call(const gd_network *model, gd_tensor *x, bool training);
 int64_t gd__network_parameters(const gd_network *model);
-/* How many numbers the parameters of such a model would have, without making it; NAN for rows it cannot take. */
+/* The number of parameters of such a model, without building it; NAN for unsupported rows. */
 double gd__network_numbers(const gd_network_spec *spec, int row_axes, const int64_t *row, int64_t outputs);
 
 #endif

@@ -45,7 +45,7 @@ static void little_endian(gd_text *out, uint64_t value, int bytes)
     for (int i = 0; i < bytes; i++) gd__text_char(out, (char)(uint8_t)(value >> 8 * i));
 }
 
-/* The mask keeps check sums of data that contains check sums apart. */
+/* The mask distinguishes checksums of data that contain checksums. */
 static void masked_crc(gd_text *out, const void *data, size_t size)
 {
     uint32_t crc = gd__crc32c(data, size);
@@ -184,7 +184,7 @@ gd_status gd__events_flush(gd_events *e)
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) {
             gd_status status = gd__io_error(e->ctx, e->path.data, "write", errno);
-            /* half a record would end the file for its readers */
+            /* readers stop at an incomplete record */
             if (whole >= 0 && ftruncate(e->fd, whole) != 0) status = GD_IO;
             gd__text_clear(&e->buffer);
             return status;

@@ -4,8 +4,8 @@
  *   gd__events_scalar(events, "train/loss", step, loss);
  *   gd__events_close(events);
  *
- * The file is runs/adam/events.out.tfevents.SECONDS.HOST.PID, a new one each time, whole records only: what a killed run leaves
- * can be read. */
+ * The file is runs/adam/events.out.tfevents.SECONDS.HOST.PID, a new one each time, whole records only: the file of a killed run can be
+ * read. */
 #ifndef GD_TRAIN_EVENTS_H
 #define GD_TRAIN_EVENTS_H
 
@@ -13,7 +13,7 @@
 
 typedef struct gd_events gd_events;
 
-/* Makes the folder if it is not there, and a file in it.  New; NULL with IO recorded. */
+/* Makes the folder if it does not exist, and a file in it.  New; NULL with IO recorded. */
 gd_events *gd__events_open(gd_ctx *ctx, const char *folder);
 /* Adds one number.  Kept in memory until 64 KB are together or gd__events_flush. */
 GD_NODISCARD gd_status gd__events_scalar(gd_events *events, const char *tag, int64_t step, double value);

@@ -1,4 +1,4 @@
-/* What may be learnt about a model and its training: which columns matter, which learning rate suits. */
+/* Importance of columns, and search for a learning rate. */
 #ifndef GD_TRAIN_EXPLORE_H
 #define GD_TRAIN_EXPLORE_H
 
@@ -15,8 +15,8 @@ GD_NODISCARD gd_status gd__importance(const gd_checkpoint *c, gd_tensor *x, gd_t
 
 /* ---- a learning rate (Smith 2017) ---- */
 
-/* Steps with a rate that grows from 1e-6 to 10, until the loss is four times the lowest or not finite.  The model is worth nothing
- * afterwards.  VALUE: the loss falls nowhere; ATTRIBUTE: the chain has no lr. */
+/* Steps with a rate that grows from 1e-6 to 10, until the loss is four times the lowest or not finite.  The model is unusable afterwards.
+ * VALUE: the loss never falls; ATTRIBUTE: the chain has no lr. */
 GD_NODISCARD gd_status gd__find_rate(gd_trainer *t, gd_rates *out);
 /* The loss over the rate. */
 GD_NODISCARD gd_status gd__draw_rates(gd_ctx *ctx, const gd_rates *rates, const char *path, bool dark);

@@ -1,7 +1,7 @@
 /* Data in blocks; see job.h.
  *
- * Blocks are shuffled among each other every epoch, and POOL of them at a time are in memory, whose rows are shuffled: neighbours in the
- * file seldom meet in a batch, and memory does not depend on the file. */
+ * Blocks are shuffled among each other every epoch, and POOL of them at a time are in memory, whose rows are shuffled: rows adjacent in the file
+ * are seldom in one batch, and memory does not depend on the file. */
 #include "train/run/job.h"
 #include "train/data/stream.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define POOL         64 /* blocks */
-#define CHECK_BLOCKS 32 /* at most so many are kept to validate with */
+#define CHECK_BLOCKS 32 /* at most so many are used for validation */
 #define BLOCK_STREAM ((int64_t)1 << 22)
 
 typedef gd_train_job job;
@@ -18,8 +18,8 @@ struct gd_train_stream {
     job *j;
     gd_row_stream s;
     gd_feed feed;
-    int64_t *block; /* those to validate with, then those to learn from */
-    int64_t *next;  /* those to learn from in the order of an epoch */
+    int64_t *block; /* validation blocks, then training blocks */
+    int64_t *next;  /* training blocks in the order of an epoch */
     int64_t check, learn;
     size_t bytes;
 };
@@ -44,7 +44,7 @@ void gd__train_stream_close(job *j)
 
 /* ---- blocks as tensors ---- */
 
-/* One block as the model takes it.  x and y are new. */
+/* One block in the model's encoding.  x and y are new. */
 static gd_status read_block(gd_train_stream *m, int64_t k, gd_tensor **x, gd_tensor **y)
 {
     static const gd_scaling as_it_is;
@@ -150,7 +150,7 @@ static int compare_blocks(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Which blocks are kept apart: at least one where there is to be a validation, never all. */
+/* Selects the validation blocks: at least one if validation is requested, never all. */
 static gd_status split_blocks(gd_train_stream *m)
 {
     const gd_recipe *r = &m->j->t.point.recipe;

@@ -18,7 +18,7 @@ typedef gd_train_job job;
 
 /* ---- data ---- */
 
-/* A table takes about eight times its file in memory: more than half of what there is are read in blocks. */
+/* A table takes about eight times its file in memory: more than half of the memory is read in blocks. */
 static bool is_large(const char *path)
 {
     struct stat about;
@@ -137,7 +137,7 @@ static gd_status describe_data(job *j)
     return status ? status : copy_words(j->t.ctx, &j->data.classes, &r->classes);
 }
 
-/* ---- what depends on the task ---- */
+/* ---- checks of the task ---- */
 
 static gd_status check_counts(job *j)
 {
@@ -155,7 +155,7 @@ static gd_status check_counts(job *j)
                              j->t.point.recipe.target);
 }
 
-/* Are loss, weights and metric those of the task? */
+/* Do loss, weights and metric fit the task? */
 static gd_status check_task(job *j)
 {
     gd_recipe *r = &j->t.point.recipe;
@@ -173,7 +173,7 @@ static gd_status check_task(job *j)
 
 /* ---- rows ---- */
 
-/* Some rows, standardised where they are numbers, on the device.  New. */
+/* Some rows, with standardised numbers, on the device.  New. */
 static gd_tensor *prepared_rows(job *j, gd_tensor *from, gd_tensor *rows, const gd_scaling *scaling)
 {
     gd_trainer *t = &j->t;
@@ -226,7 +226,7 @@ gd_status gd__train_rows(job *j, const int64_t *rows, int64_t count, gd_tensor *
     return *x && *y ? GD_OK : gd_error(c->ctx);
 }
 
-/* The rows to learn from, which say how numbers are scaled, and those to validate with. */
+/* The training rows, which determine the scaling of numbers, and the validation rows. */
 static gd_status make_rows(job *j, const int64_t *learn, const int64_t *check)
 {
     gd_trainer *t = &j->t;
@@ -240,7 +240,7 @@ static gd_status make_rows(job *j, const int64_t *learn, const int64_t *check)
     if (!status && t->point.recipe.loss.kind == GD_LOSS_POISSON &&
         !(t->offset = on_device(t, t->point.output.mean)))
         status = gd_error(t->ctx);
-    /* what looks at single columns wants whole rows to look at */
+    /* permuting single columns needs whole rows */
     bool parts = t->point.world && t->point.recipe.microbatch && !j->stream && !j->whole_rows;
     if (!status && parts) status = gd__part_keep(t);
     /* without a validation a failed run keeps its best model for predict; --resume continues from the last one */
@@ -300,7 +300,7 @@ static gd_status make_model(job *j)
     return status ? status : make_optimizer(j);
 }
 
-/* Model, optimizer and what they have learnt. */
+/* Model, optimizer and their state. */
 static void forget_model(job *j)
 {
     gd_trainer *t = &j->t;
@@ -327,7 +327,7 @@ static void forget_rows(job *j)
     gd__columns_close(&t->point.recipe.columns);
 }
 
-/* The default: several processes find something to do, and as many as there usually are the same. */
+/* The default microbatch: gives several processes work, and the same result for usual numbers of processes. */
 static void set_microbatch(job *j)
 {
     gd_recipe *r = &j->t.point.recipe;
@@ -432,7 +432,7 @@ static gd_status take_key(job *j)
     return GD_OK;
 }
 
-/* Rows of the same time, or near to each other, are on both sides of a random split: what it says of later rows is too good. */
+/* A random split puts rows of the same or close times on both sides: the score is then too optimistic for later rows. */
 static void warn_of_dates(const job *j)
 {
     const gd_frame *f = &j->data.frame;
@@ -449,7 +449,7 @@ static void warn_of_dates(const job *j)
     }
 }
 
-/* Which rows are for what. */
+/* Splits the rows. */
 static gd_status split_data(job *j)
 {
     gd_recipe *r = &j->t.point.recipe;

@@ -23,9 +23,9 @@ gd_train_spec gd_train_defaults(void)
                            .save_every = NAN};
 }
 
-/* ---- the recipe: the spec, or the checkpoint where it says nothing ---- */
+/* ---- the recipe: the spec, or the checkpoint for unset members ---- */
 
-/* has: what the checkpoint was made with, given: the option. */
+/* has: of the checkpoint, given: the option. */
 gd_status gd__train_differs(const job *j, const char *option, const char *has, const char *given)
 {
     return gd_fail(j->t.ctx, GD_ARGUMENT,
@@ -105,7 +105,7 @@ static gd_status words_differ(job *j, const char *option, const gd_words *has, c
     return status;
 }
 
-/* Do two texts of an option say the same?  One that cannot be read fails as when it is used. */
+/* Do two texts of an option mean the same? An invalid one fails as in its use. */
 static gd_status compare_texts(job *j, gd_print_option print, const char *a, const char *b, bool *same)
 {
     gd_text one = gd__text(j->t.ctx), other = gd__text(j->t.ctx);
@@ -161,7 +161,7 @@ static gd_status compare_words(job *j, gd_print_option print, const gd_words *a,
     return status;
 }
 
-/* Takes a list; print: its items are compared by what they say, and may change in a resumed run. */
+/* Takes a list; print: its items are compared by meaning, and may change in a resumed run. */
 static gd_status set_words(job *j, const char *option, const char *const *list, gd_print_option print,
                            gd_words *words)
 {
@@ -202,7 +202,7 @@ static gd_status set_model(job *j, gd_network_spec *network)
     return status;
 }
 
-/* A loss of numbers says that the target is numbers. */
+/* A loss for numbers means that the target is numeric. */
 static gd_status set_loss(job *j, int *task)
 {
     gd_recipe *r = &j->t.point.recipe;

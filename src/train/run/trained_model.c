@@ -18,7 +18,7 @@ static void own_parts(gd_checkpoint *c)
     for (int k = 0; k < c->members; k++) gd__own_made(c->member[k].module);
 }
 
-/* The networks look at the columns of the recipe beside them. */
+/* The networks refer to the columns of the recipe next to them. */
 static void join_columns(gd_checkpoint *c)
 {
     c->model.spec.columns = &c->recipe.columns;
@@ -134,7 +134,7 @@ const char *gd_model_feature(const gd_model *m, int index)
 
 /* ---- predicting ---- */
 
-/* All rows, some at a time, in a tensor that is there already. */
+/* All rows, in blocks, into an existing tensor. */
 static gd_status fill_rows(gd_predictor *p, int64_t outputs, double *to)
 {
     gd_status status = GD_OK;
@@ -214,7 +214,7 @@ gd_tensor *gd_model_predict_rows(gd_model *m, gd_tensor *rows)
 
 /* ---- judging ---- */
 
-/* The rows with their answers. */
+/* The rows with their targets. */
 static gd_status open_judged(gd_model *m, gd_table *table, const char *target, gd_predictor *p)
 {
     const gd_recipe *r = &m->point.recipe;

@@ -1,4 +1,4 @@
-/* The inside of a gd_model. */
+/* Internals of a gd_model. */
 #ifndef GD_TRAIN_TRAINED_MODEL_H
 #define GD_TRAIN_TRAINED_MODEL_H
 
@@ -13,7 +13,7 @@ struct gd_model {
 
 /* Takes the model out of a job that has run.  New; NULL: no memory. */
 gd_model *gd__model_take(gd_train_job *j);
-/* The status of a call: what is recorded, or if nothing is, this one with a text. */
+/* The status of a call: the recorded error, or else this one with a text. */
 gd_status gd__train_status(gd_ctx *ctx, gd_status status);
 
 #endif

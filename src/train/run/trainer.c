@@ -33,7 +33,7 @@ static gd_status pick_batch(gd_trainer *t, int64_t at, int64_t count)
     return t->batch_x && t->batch_y ? GD_OK : gd_error(t->ctx);
 }
 
-/* Is the step recorded once and replayed?  It reads batches of the usual size where the first one was. */
+/* Is the step recorded once and replayed?  It reads batches of the usual size from the memory of the first one. */
 static bool is_replayed(const gd_trainer *t)
 {
     bool alone = !t->point.world && t->device == gd__cpu(t->ctx);
@@ -101,7 +101,7 @@ static gd_status one_step(gd_trainer *t, int64_t at, int64_t count, gd_step_info
 
 /* ---- several ranks ---- */
 
-/* A number of the first rank, in all of them. */
+/* Broadcasts a number of the first rank. */
 static gd_status take_first(gd_trainer *t, double *number)
 {
     if (!t->point.world) return GD_OK;
@@ -120,7 +120,7 @@ static gd_status common_time(gd_trainer *t, double *now)
     return take_first(t, now);
 }
 
-/* Is there a reason to stop?  Ranks ask before a step, so that the answer is there after it. */
+/* Is there a reason to stop? Ranks exchange this during a step, so that the answer is known after it. */
 typedef struct wish {
     gd_tensor *wants; /* interrupted, time is up */
     gd_exchange *work;
@@ -158,14 +158,14 @@ static gd_status stop_if_asked(gd_trainer *t, wish *w)
 
 /* ---- saving ---- */
 
-/* Lines first: a trace may be ahead of the checkpoint, --resume drops what is too much, but never behind. */
+/* Lines first: a trace may be ahead of the checkpoint (--resume drops extra lines), but never behind. */
 static gd_status flush_records(gd_trainer *t)
 {
     gd_status status = t->tracer ? gd__run_writer_flush(t->tracer) : GD_OK;
     return !status && t->events ? gd__events_flush(t->events) : status;
 }
 
-/* Does a link keep weights to evaluate with? */
+/* Does a link keep weights for evaluation? */
 static bool averages(const gd_link *link)
 {
     bool does = gd_link_class_of(link)->evaluated != NULL;
@@ -173,8 +173,8 @@ static bool averages(const gd_link *link)
     return does;
 }
 
-/* Without a validation the model of a run is the last one; where a link keeps weights to evaluate with, these are it, beside those
- * that later steps use. */
+/* Without validation, the model of a run is the last one; if a link keeps weights for evaluation, these are the model, saved in addition
+ * to the weights of steps. */
 static gd_status save(gd_trainer *t)
 {
     bool averaged = !t->check_x && averages(gd_optimizer_chain(t->optimizer));
@@ -184,7 +184,7 @@ static gd_status save(gd_trainer *t)
     return status ? status : gd__checkpoint_save(&t->point, t->optimizer, t->out);
 }
 
-/* A save between epochs.  The run is worth more than this one checkpoint: where it fails it is tried again soon. */
+/* A save between epochs.  A failure does not end the run: it is tried again soon. */
 static gd_status save_between(gd_trainer *t)
 {
     double now;
@@ -208,8 +208,8 @@ static gd_status save_between(gd_trainer *t)
     return GD_OK;
 }
 
-/* Keeps a checkpoint in memory at the end of an epoch, for the case that a later step fails: often enough to lose little, and
- * seldom enough to cost no more than a twentieth of the time.  Without memory there is none. */
+/* Keeps a checkpoint in memory at the end of an epoch, for the case that a later step fails: often enough to lose little, and rarely
+ * enough to cost at most a twentieth of the time. Without memory, none is kept. */
 static gd_status keep_good(gd_trainer *t)
 {
     double now;
@@ -228,7 +228,7 @@ static gd_status keep_good(gd_trainer *t)
     return status;
 }
 
-/* Saves what there is; *epoch is that of the model, 0 where a step failed and nothing good is known. */
+/* Saves the current state; *epoch is that of the model, 0 if a step failed without a good earlier model. */
 static gd_status save_good(gd_trainer *t, int64_t *epoch)
 {
     *epoch = t->point.progress.epoch;
@@ -246,7 +246,7 @@ static gd_status save_good(gd_trainer *t, int64_t *epoch)
     return GD_OK;
 }
 
-/* The last save of a run that failed; then its error again, with where the model is. */
+/* The last save of a failed run; then reports its error, with the file of the model. */
 static gd_status save_after(gd_trainer *t, const gd_trouble *why)
 {
     int64_t epoch;
@@ -260,7 +260,7 @@ static gd_status save_after(gd_trainer *t, const gd_trouble *why)
     return gd_fail(t->ctx, why->status, "%s; continue with {resume} %s", why->text, t->out);
 }
 
-/* The end of a run, whatever came of it. */
+/* The end of a run, successful or not. */
 static gd_status save_end(gd_trainer *t, gd_status status)
 {
     if (!t->out) return status;
@@ -268,7 +268,7 @@ static gd_status save_end(gd_trainer *t, gd_status status)
     if (!status) status = flush_records(t);
     if (world) status = gd_world_agree(world, status);
     if (!status) return save(t);
-    /* a rank that failed may have left: the first saves what it has by itself, which it has where it has all */
+    /* a failed rank may have left: the first rank saves alone, if it has the whole state */
     if (world && (gd_world_rank(world) > 0 || t->shard != GD_SHARD_NONE)) return status;
     t->point.world = NULL;
     gd_trouble why = {.status = GD_OK};
@@ -280,7 +280,7 @@ static gd_status save_end(gd_trainer *t, gd_status status)
 
 /* ---- the end of an epoch ---- */
 
-/* Numbers of an epoch as they are called in traces and event files. */
+/* Names of the numbers of an epoch in traces and event files. */
 typedef struct value {
     const char *key, *tag;
     double number;
@@ -323,7 +323,7 @@ static gd_status record(gd_trainer *t)
     return status;
 }
 
-/* The number of the last epoch that is to become small. */
+/* The monitored number of the last epoch. */
 static gd_status standing(gd_trainer *t, double *out)
 {
     const gd_metric *metric = gd__metric_find(t->point.recipe.stop_on);
@@ -338,8 +338,7 @@ static gd_status standing(gd_trainer *t, double *out)
     return status;
 }
 
-/* Is this epoch the best so far?  Then its parameters are kept: if they are judged by other rows as what the run gives, else for
- * the case that the run fails. */
+/* Is this epoch the best so far?  Then its parameters are kept: with validation as the result of the run, else in case the run fails. */
 static gd_status judge(gd_trainer *t)
 {
     gd_progress_state *p = &t->point.progress;
@@ -379,7 +378,7 @@ static gd_status end_epoch(gd_trainer *t)
 
 /* ---- the run ---- */
 
-/* Room for the order of the rows, which may be others than before. */
+/* Memory for the order of the rows, whose number may have changed. */
 static gd_status make_order(gd_trainer *t, int64_t rows)
 {
     if (t->order_bytes == (size_t)rows * sizeof *t->order) return GD_OK;
@@ -404,7 +403,7 @@ static void show(const gd_trainer *t, int64_t step, double loss)
                  loss);
 }
 
-/* The rows in memory, `first` of the epoch being before them, in an order of their own. */
+/* The rows in memory, after the `first` rows of the epoch, in their own order. */
 static gd_status run_rows(gd_trainer *t, int64_t first, int64_t rows, int64_t stream)
 {
     gd_progress_state *p = &t->point.progress;
@@ -429,7 +428,7 @@ static gd_status run_rows(gd_trainer *t, int64_t first, int64_t rows, int64_t st
     return status;
 }
 
-/* Pool by pool; those that a resumed run has behind it are not read. */
+/* Pool by pool; pools that a resumed run has completed are not read. */
 static gd_status run_pools(gd_trainer *t)
 {
     const gd_feed *feed = t->feed;

@@ -1,6 +1,6 @@
 /* The training loop: epochs of shuffled batches, validation, early stopping, checkpoints, metrics.
  *
- * All that the next step depends on is in the checkpoint, down to the rows of the epoch that are done, and the order of an
+ * Everything that the next step depends on is in the checkpoint, including the completed rows of the epoch, and the order of an
  * epoch's rows is a function of seed and epoch: a run that was stopped anywhere continues with the same bits. */
 #ifndef GD_TRAIN_TRAINER_H
 #define GD_TRAIN_TRAINER_H
@@ -11,7 +11,7 @@
 #include "train/model/metrics.h"
 #include "train/run/events.h"
 
-/* Rows that are not all in memory: an epoch is pools of them, one at a time. */
+/* Streamed rows: an epoch is pools of them, one at a time. */
 typedef struct gd_feed {
     void *user;
     int64_t pools;
@@ -31,9 +31,9 @@ typedef struct gd_trainer {
     gd_optimizer *optimizer;
     gd_reduce reduce; /* of several ranks, see point.world */
     gd_shard shard;
-    gd_tensor *x, *y;             /* to learn from, standardised */
+    gd_tensor *x, *y;             /* training rows, standardised */
     gd_tensor *weight, *offset;   /* of the loss: of each class; of the logarithm of a rate; NULL: none */
-    gd_tensor *check_x, *check_y; /* to validate with; NULL: none */
+    gd_tensor *check_x, *check_y; /* validation rows; NULL: none */
     int64_t rows, check_rows;
     const gd_feed *feed;   /* NULL: x and y are all rows; else they are a pool */
     double save_every;     /* seconds */
@@ -43,14 +43,14 @@ typedef struct gd_trainer {
     gd_run_writer *tracer; /* NULL: none */
     gd_events *events;
 
-    /* The last two checkpoints kept in memory, the younger first: after a step that failed the model is worth nothing, and
-     * the younger may be what that step stumbled over. */
+    /* The last two checkpoints kept in memory, the younger first: after a failed step the model is unusable, and the younger
+     * checkpoint may be the cause of the failure. */
     gd_archive *kept[2]; /* NULL: none yet */
     gd_progress_state kept_at[2];
     double kept_time, kept_cost; /* seconds: when, and how long that took */
-    gd_tensor **lowest;          /* without a validation: the parameters after the epoch of the lowest loss */
+    gd_tensor **lowest;          /* without validation: the parameters after the epoch of the lowest loss */
     bool broken;                 /* a step failed */
-    bool save_fails;             /* and has been complained about */
+    bool save_fails;             /* and was reported */
 
     const char *stopped;  /* why, after the run */
     gd_metrics checked;   /* of the last whole epoch, if there is validation */
@@ -73,12 +73,12 @@ typedef struct gd_trainer {
 /* Ranks of a world (point.world) evaluate microbatches of every batch, decide together when to stop and save, and have the same
  * parameters, losses and progress; the first one writes.
  *
- * Trains to the last epoch, an early stop, a termination link or the observer's interruption, and saves.  When something fails on the way (VALUE: the
- * loss is not finite; IO: a record cannot be written), what there is to save is saved first: the checkpoint
- * as it is, or after a step that failed one of shortly before, with the best model of all.  A save in between that fails is a warning and tried again. */
+ * Trains to the last epoch, an early stop, a termination link or the observer's interruption, and saves.  If something fails (VALUE: the loss is not
+ * finite; IO: a record cannot be written), the state is saved first: the current checkpoint, or after a failed step a recent one, with the best model
+ * of all.  A save in between that fails is a warning and tried again. */
 GD_NODISCARD gd_status gd__trainer_run(gd_trainer *t);
-/* One step, over the rows that are next in the order of the epoch; after the last ones the next epoch begins.  Nothing is
- * measured, told or saved. */
+/* One step, over the next rows in the order of the epoch; after the last ones the next epoch begins.  Nothing is
+ * measured, reported or saved. */
 GD_NODISCARD gd_status gd__trainer_step(gd_trainer *t, gd_step_info *info);
 void gd__trainer_close(gd_trainer *t);
 

@@ -1,5 +1,5 @@
 /* AdaBelief: Adam that divides by how far updates are from their average (Zhuang et al. 2020).  eps is added to the average
- * of squares at every step and stays in it, and once more to its root, as the paper's algorithm has both.
+ * of squares at every step and stays in it, and again to its root, as the paper's algorithm has both.
  * State: exp_avg, exp_avg_var.  Element-wise, fuses. */
 #include "gradus/link.h"
 

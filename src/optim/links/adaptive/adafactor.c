@@ -2,7 +2,7 @@
  * Of the two longest axes, the rows being the one that comes first, with g2 = g^2 + eps1 and b = 1 - t^-decay:
  *   R = b R + (1 - b) mean of g2 along columns     C = b C + (1 - b) mean of g2 along rows     V = R C / mean(R)
  * Tensors with no second axis longer than 1 keep V = b V + (1 - b) g2 itself.
- *   u = g / sqrt(V);   u / max(1, RMS(u) / clip);   times max(eps2, RMS(p)) where scale_parameter is set
+ *   u = g / sqrt(V);   u / max(1, RMS(u) / clip);   times max(eps2, RMS(p)) if scale_parameter is set
  * State: row and column, or exp_avg_sq.  Cost: a pass that reads gradient and parameter, one that reads the gradient for
  * RMS(u), then fuses. */
 #include "gradus/link.h"

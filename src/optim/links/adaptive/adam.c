@@ -3,7 +3,7 @@
  *     eps_at "raw"         alpha m sqrt(c2) / c1 / (sqrt(v) + eps)       their efficient form, end of section 2
  *     eps_at "corrected"   alpha m / c1 / (sqrt(v / c2) + eps)           their algorithm 1, and PyTorch
  *
- * are the same but for the size of eps in the first steps: the second adds eps sqrt(c2) to sqrt(v), a number for the whole
+ * are the same except for the size of eps in the first steps: the second adds eps sqrt(c2) to sqrt(v), a number for the whole
  * step, so neither costs more than the other.  AMSGrad keeps the largest average (Reddi, Kale & Kumar 2018).
  * State: exp_avg, exp_avg_sq, with amsgrad max_exp_avg_sq.  `inner` acts between the two averages: the squares are of
  * what comes in, the average is of what inner makes of it. */

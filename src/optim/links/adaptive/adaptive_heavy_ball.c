@@ -3,7 +3,7 @@
  *
  *     h = 2 F / |u|^2,   m = -F <u, u'> / (F' |u|^2 + F <u, u'>),   (1 + m) h u - m (p - p')
  *
- * Where F or |u| is 0 it stays.  State: previous_params, previous_update, and F' as a number.  One pass for its products. */
+ * If F or |u| is 0, nothing moves.  State: previous_params, previous_update, and F' as a number.  One pass for its products. */
 #include "gradus/link.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static gd_value adaptive_heavy_ball_rule(gd_rule *r, gd_value u)
     gd_value across = gd_rule_sum(r, gd_rule_mul(r, u, gd_rule_state(r, "previous_update")), GD_ALL);
     gd_value top = gd_rule_mul(r, gap, across);
     gd_value below = gd_rule_add(r, gd_rule_mul(r, gap_before, uu), top);
-    /* at the first step there is no product across: no momentum */
+    /* the first step has no previous update, so no momentum */
     gd_value m = gd_rule_where(r, gd_rule_ne(r, below, zero), gd_rule_neg(r, gd_rule_div(r, top, below)),
                                zero);
     gd_value move = gd_rule_sub(r, p, gd_rule_state_or(r, "previous_params", p));

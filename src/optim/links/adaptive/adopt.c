@@ -1,4 +1,4 @@
-/* ADOPT: divides by the second moment of the steps before, clips, and averages what comes of it; so it converges with any
+/* ADOPT: divides by the second moment of the steps before, clips, and averages the result, so it converges with any
  * beta2 (Taniguchi et al. 2024, algorithm 2).  The paper's step 0 only fills the second moment: here the first step, whose
  * bound 0^(1/4) makes its result zero.  State: exp_avg, exp_avg_sq.  Element-wise, fuses. */
 #include "gradus/link.h"

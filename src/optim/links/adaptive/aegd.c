@@ -2,7 +2,7 @@
  *
  *     v = g / (2 sqrt(f + c)),   r = r / (1 + 2 lr v^2),   2 lr r v,     r starts at sqrt(f + c)
  *
- * r falls and the method is stable for any lr, which is its own: no `lr` after it.  Where f + c is negative the result is NaN.
+ * r falls and the method is stable for any lr, which is its own: no `lr` after it.  If f + c is negative the result is NaN.
  * State: energy.  Element-wise, fuses. */
 #include "gradus/link.h"
 

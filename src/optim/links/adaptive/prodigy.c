@@ -5,7 +5,7 @@
  *     e m / (sqrt(v) + d eps),   then   d = max(d, r / |s|_1)
  *
  * The sums go over all parameters.  eps is scaled by the d that made the step, as in the paper; the authors' program takes the
- * next one.  No `lr` after it but for schedules, whose numbers are shares of its own step.
+ * next one.  No `lr` after it except for schedules, whose numbers are shares of its own step.
  * State: exp_avg, exp_avg_sq, s, initial; d and r as numbers.  One pass for the sums. */
 #include "gradus/link.h"
 

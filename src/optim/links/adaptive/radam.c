@@ -1,4 +1,4 @@
-/* RAdam: Adam whose first steps, while the second moment is known badly, are steps of plain momentum (Liu et al. 2020).
+/* RAdam: Adam whose first steps, while the second moment is poorly known, are steps of plain momentum (Liu et al. 2020).
  *
  *     R = 2 / (1 - beta2) - 1,   q = R - 2 t beta2^t / (1 - beta2^t)
  *     q > 5:   r m_hat / (sqrt(v_hat) + eps),   r^2 = (q - 4) (q - 2) R / ((R - 4) (R - 2) q);   else  m_hat

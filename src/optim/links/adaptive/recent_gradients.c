@@ -7,13 +7,13 @@
  *   ggt          U (L + damping)^matrix_power U^T u (Agarwal et al. 2019), or U times what a chain makes of U^T u
  *   ggt_basis    the same chain, whose state follows U
  *
- * M M^T is kept: a new gradient changes a row and a column of it, so a step costs 6 h n and h^3 operations.  U itself is only
- * formed where it outlives M, with update_freq > 1, with averages of U, and in ggt_basis: h^2 n then.  Eigenvalues within
+ * M M^T is kept: a new gradient changes a row and a column of it, so a step costs 6 h n and h^3 operations.  U itself is only formed
+ * if it outlives M, with update_freq > 1, with averages of U, and in ggt_basis: h^2 n then.  Eigenvalues within
  * the rounding error of the largest are left out.  A chain sees U^T u as the first elements of tensors like the parameters, the
  * largest eigenvalue first, and zeros behind them.
  *
- * State: M and M M^T, U where it is formed.  A gradient that is not finite, or whose square overflows, is handed on and not
- * kept; a chain does not see it.  Before there is a row the update is handed on as well. */
+ * State: M and M M^T, U where it is formed.  A gradient that is not finite, or whose square overflows, is passed on and not
+ * kept; a chain does not see it.  Before there is a row the update is passed on as well. */
 #include "gradus/link.h"
 #include "gradus/link/matrices.h"
 
@@ -47,13 +47,13 @@ static bool averages_basis(const gd_link *link)
     return gd_link_has_field(link, "U_beta") && !gd_link_is_none(link, "U_beta");
 }
 
-/* Is U needed when M has gone on? */
+/* Is U needed after M has changed? */
 static bool forms_basis(const gd_link *link)
 {
     return number(link, "update_freq", 1) > 1 || averages_basis(link) || gd_link_has_field(link, "basis_opt");
 }
 
-/* Zeros [rows, columns], or vectors where columns is 0, in the place of a tensor. */
+/* Zeros [rows, columns], or vectors if columns is 0, on the device of a tensor. */
 static gd_tensor *zeros_for(gd_tensor *x, int64_t rows, int64_t columns)
 {
     return gd_to_device(gd_zeros(gd_tensor_ctx(x), dtype_for(x), columns ? 2 : 1, (int64_t[]){rows, columns}),
@@ -122,7 +122,7 @@ static gd_status take_row(const gd_transform *t, int i, gd_tensor *row, int64_t 
     return status ? status : gd_assign(gd_slice(gram, "0", at, at + 1, 1), gd_transpose(products, 0, 1));
 }
 
-/* This step's gradient, where it is one of those that are kept. */
+/* Keeps this step's gradient if it is due. */
 static gd_status keep_gradient(const gd_transform *t, int i, int64_t h)
 {
     double *step = gd_link_scalar(t->link, t->keys[i], "step"),
@@ -178,7 +178,7 @@ static gd_status average_into(const gd_transform *t, int i, const char *slot, co
     return next ? gd_link_set_state(t->link, t->keys[i], slot, next) : gd_error(gd_link_ctx(t->link));
 }
 
-/* Eigenvectors are such with either sign: the one nearer to what they are averaged with. */
+/* The sign of an eigenvector is arbitrary: takes the one nearer to the old average. */
 static gd_tensor *with_signs_of(gd_tensor *rows, gd_tensor *old)
 {
     gd_tensor *along = gd_sum(gd_mul(rows, old), "1", true);
@@ -433,7 +433,7 @@ static const gd_field basis_fields[] = {
     GD_CHILD_NEEDED("basis_opt", "runs on U^T u; its state follows U"),
     HISTORY_FIELDS("gradients are kept in between"),
     SPECTRUM_FIELDS,
-    /* of ggt, for chains that write them: the chain does what they do there */
+    /* settings of ggt that chains may give; here the chain does their work */
     GD_REAL("damping", 1e-4, 1e-4, 1e-4, "as in ggt; here the chain replaces it"),
     GD_REAL("rdamping", 0, 0, 0, "the same"),
     GD_REAL("matrix_power", -0.5, -0.5, -0.5, "the same"),
@@ -444,14 +444,14 @@ static const gd_field basis_fields[] = {
     GD_INNER("acts on the update before the chain does"),
 };
 
-/* Coordinates of before in the new basis: T = U_new^T U_old. */
+/* Old coordinates in the new basis: T = U_new^T U_old. */
 typedef struct carrying {
     const gd_transform *t;
     int index;
     gd_tensor *turn;
 } carrying;
 
-/* Squares v of coordinates with means m: what their correlation may be is known from the means, so with w = m, no larger than
+/* Squares v of coordinates with means m: the means bound their correlation, so with w = m, no larger than
  * the root of v, they become sum T_ij^2 (v_j - w_j^2) + (sum T_ij w_j)^2; without means, or approximately, sum T_ij^2 v_j. */
 static gd_tensor *carried_squares(gd_tensor *turn, gd_tensor *v, gd_tensor *m)
 {

@@ -1,9 +1,9 @@
 /* Rprop: a step size for every element, which grows while the sign of its update stays and shrinks when it turns (Riedmiller &
- * Braun 1993).  Where it turns the step before is taken back, or with backtrack=false the element stays, as in PyTorch; the
- * step after that neither grows nor shrinks.  The steps are its own: no `lr` after it.
+ * Braun 1993).  If it turns, the previous step is undone, or with backtrack=false the element stays, as in PyTorch; the
+ * step after that neither grows nor shrinks.  It has its own step sizes: no `lr` after it.
  * State: previous (the last move, 0 after a turn), magnitude.  Element-wise, fuses.
  *
- * The links of sign_change.c are the parts of it. */
+ * sign_change.c has its parts as links. */
 #include "gradus/link.h"
 
 #include <math.h>

@@ -2,12 +2,12 @@
  *
  *     e = rho sign(g) |g|^(q-1) / |g|_q^(q/p),  1/p + 1/q = 1;  gradient at x + e.  p = 2: e = rho g / |g|
  *
- * p = 1 is the limit: all of rho along the steepest coordinate, shared where several are.
+ * p = 1 is the limit: all of rho along the steepest coordinate, divided among equal ones.
  *
  * asam (Kwon et al. 2021) measures distance relative to the parameters: with w = |x|, e = rho w^2 g / |w g|.
  *
  * A closure made of two evaluations: all links after it see the loss at x and the gradient at x + e.  A gradient of zero, or
- * one that is not finite, leads nowhere: it is handed on after the first.  eps is added to the norm. */
+ * one that is not finite, gives no direction: it is passed on after the first evaluation.  eps is added to the norm. */
 #include "gradus/autograd.h"
 #include "gradus/link.h"
 
@@ -54,7 +54,7 @@ static gd_tensor *steepest(gd_tensor *g, double most)
     return sign && limit ? gd_mul(sign, gd_cast(gd_ge(gd_abs(g), limit), gd_tensor_dtype(g))) : NULL;
 }
 
-/* u = sign(g) |g|^(q-1), of which the way is a multiple; *sum is that of |g|^q, or of what is left for p = 1. */
+/* u = sign(g) |g|^(q-1), a multiple of the displacement; *sum is that of |g|^q, or of what is left for p = 1. */
 static gd_status shape(gd_var *var, gd_tensor *const *grads, double q, bool relative, gd_tensor **u,
                        double *sum)
 {
@@ -70,7 +70,7 @@ static gd_status shape(gd_var *var, gd_tensor *const *grads, double q, bool rela
     return isinf(q) ? total(var, u, 1, false, sum) : GD_OK;
 }
 
-/* The way to the worst point, in out: new tensors of the current scope.  *leads is false where there is none. */
+/* The displacement to the worst point, in out: new tensors of the current scope.  *leads is false if there is none. */
 static gd_status ascent(gd_link *link, gd_var *var, gd_tensor *const *grads, bool relative, gd_tensor **out,
                         bool *leads)
 {
@@ -98,7 +98,7 @@ static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor *
     gd_no_grad_begin(ctx);
     status = way ? ascent(link, var, grads, relative, way, &leads) : gd_error(ctx);
     if (!status && leads) {
-        /* this gradient is needed no more, and there is a second one to come */
+        /* this gradient is no longer needed, and a second one follows */
         for (int i = 0; i < count; i++) gd_release(grads[i]);
         status = gd_var_inner_evaluate_at(var, 1, way, &there, grads);
     }
@@ -134,12 +134,12 @@ GD_LINK(adaptive, asam,
 
 /* ---- down the momentum ---- */
 
-/* Momentum-SAM: gradients are taken a distance rho down the momentum, without an evaluation more (Becker et al. 2024).
+/* Momentum-SAM: gradients are taken a distance rho down the momentum, without an extra evaluation (Becker et al. 2024).
  *
  *     v' = momentum v + g;  u = lr v' + rho v' / |v'| - rho v / |v|
  *
- * The parameters that are held are the ones moved by rho v / |v|; p + rho v / |v| are those that are meant.  With weight_decay these
- * decay.  Norms are over all parameters.  msam has its learning rate itself: no lr after it.  msam_objective: the step of a chain,
+ * The stored parameters are displaced by rho v / |v|; p + rho v / |v| are the true ones.  With weight_decay these
+ * decay.  Norms are over all parameters.  msam has its own learning rate: no lr after it.  msam_objective: the step of a chain,
  * with its learning rate, in place of lr v'.  nesterov: g + momentum v' in place of v' in the step; lerp: v' is an average.
  * State: velocity.  A reduction, then one pass. */
 
@@ -154,7 +154,7 @@ static const gd_field msam_fields[] = {GD_REAL_NEEDED("lr", -INFINITY, INFINITY,
 static const gd_field objective_fields[] = {
     GD_CHILD_NEEDED("modules", "the chain of the step, with its learning rate"), SETTINGS};
 
-/* Exact: the parameters lie off where they are meant to be by what it says. */
+/* Exact, because the stored parameters are displaced by this amount. */
 static const gd_slot slots[] = {{"velocity", GD_SLOT_EXACT}};
 
 /* rho v / |v|, 0 for v = 0. */

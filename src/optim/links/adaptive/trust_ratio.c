@@ -3,8 +3,8 @@
  *     eta |p| / (|u| + weight_decay |p| + eps) (u + weight_decay p)
  *
  * LAMB (You et al. 2020) is  adam(eps=1e-6, eps_at="corrected") | weight_decay(w) | trust_ratio | lr ,  LARS (You, Gitman &
- * Ginsburg 2017) is  trust_ratio(0.001, weight_decay=w) | heavy_ball(ema_init="zeros") | lr .  Where |p| or the sum below
- * the line is 0 the ratio is 1, so that tensors which start at zero move.  No state.  One pass for the norms. */
+ * Ginsburg 2017) is  trust_ratio(0.001, weight_decay=w) | heavy_ball(ema_init="zeros") | lr .  If |p| or the denominator is 0,
+ * the ratio is 1, so that tensors which start at zero move.  No state.  One pass for the norms. */
 #include "gradus/link.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* agc: adaptive gradient clipping (Brock, De, Smith & Simonyan, High-performance large-scale image recognition without
  * normalization, ICML 2021).  For each unit i, a position on the axes in dim (the first: the output units of a linear or
- * convolution layer), with norms over all that belongs to it:
+ * convolution layer), with norms over all elements of the unit:
  *   u_i * min(1, clipping max(norm(p_i), eps) / norm(u_i))
  * Of a vector each element is a unit, and the norms are absolute values.
  * State: none.  Cost: a pass that reads update and parameter, then fuses. */

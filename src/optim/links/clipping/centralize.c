@@ -1,7 +1,7 @@
-/* centralize: takes the mean off the update (Yong, Huang, Hua & Zhang, Gradient Centralization, ECCV 2020).
+/* centralize: subtracts the mean from the update (Yong, Huang, Hua & Zhang, Gradient Centralization, ECCV 2020).
  *   u - mean(u)
- * dim none: one mean a tensor; "global": one of all tensors together; a number or list: along those axes, for each position
- * on the others.  Where fewer than min_size elements are under the mean the update stays as it is.
+ * dim none: one mean per tensor; "global": one of all tensors together; a number or list: along those axes, for each position
+ * on the others.  With fewer than min_size elements per mean, the update stays as it is.
  * State: none.  Cost: a pass that reads the update, then fuses. */
 #include "gradus/link.h"
 

@@ -1,8 +1,7 @@
-/* Updates that may grow only so fast: clip_norm_growth bounds the norm of each tensor (or with parameterwise=false of all
- * together), clip_value_growth the magnitude of each element.  With w what was let through at the step before, at least
- * min_value,
+/* Bounds the growth of updates: clip_norm_growth bounds the norm of each tensor (or with parameterwise=false of all
+ * together), clip_value_growth the magnitude of each element.  With w the previous result, at least min_value,
  *
- *     bound = min(w mul, w + add),   w = max(what is let through, w / max_decay)
+ *     bound = min(w mul, w + add),   w = max(result, w / max_decay)
  *
  * so that a step near zero does not hold down all that follow.  The first update passes.
  * State: a number, or a slot, previous.  One pass for the norm; clip_value_growth is element-wise. */
@@ -28,7 +27,7 @@ static const gd_field value_fields[] = {GROWTH, GD_TARGET, GD_STATE_IN};
 static const gd_slot slots[] = {{"previous", 0}};
 static const char *const scalars[] = {"previous"};
 
-/* How large may it be after `before`? */
+/* The bound after `before`. */
 static gd_value bound_after(gd_rule *r, gd_value before)
 {
     if (!gd_rule_is_none(r, "min_value")) before = gd_rule_max(r, before, gd_rule_setting(r, "min_value"));

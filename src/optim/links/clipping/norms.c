@@ -1,8 +1,7 @@
 /* clip_norm and normalize: scale the update by a norm of it.
  *
  * dim none: the norm of each tensor; "global": of all tensors together; a number or list: along those axes, for each
- * position on the others.  Tensors with fewer than min_size elements
- * under the norm stay as they are. */
+ * position on the others.  Tensors with fewer than min_size elements per norm stay as they are. */
 #include "gradus/link.h"
 
 #include <math.h>
@@ -47,7 +46,7 @@ static gd_value norm_of(gd_rule *r, scope s, gd_value u)
     return gd_rule_norm(r, u, ord, gd_rule_is(r, "dim", "global") ? GD_ALL : GD_EACH);
 }
 
-/* The update times a factor where there are enough elements under the norm. */
+/* The update times a factor if there are enough elements per norm. */
 static gd_value scaled(gd_rule *r, scope s, gd_value u, gd_value factor)
 {
     gd_value count = s.axes ? gd_rule_count_along(r, s.mask) : gd_rule_numel(r);

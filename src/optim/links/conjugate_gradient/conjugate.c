@@ -6,8 +6,8 @@
  *   liu_storey          u y / d v                          conjugate_descent   u u / d v
  *   hager_zhang         -(u y + 2 y y (d u) / -d y) / d y   dyhs                max(0, min(dai_yuan, hestenes_stiefel))
  *
- * beta is 0 in the first step, every restart_interval steps (auto: the number of elements and one), and where its formula gives no
- * number.  They want a line search with c2 = 0.1 after them.
+ * beta is 0 in the first step, every restart_interval steps (auto: the number of elements and one), and when its formula gives no finite
+ * number. They need a line search with c2 = 0.1 after them.
  *
  * State: previous_update, direction; beta from update to apply. */
 #include "gradus/link.h"
@@ -27,7 +27,7 @@ static const gd_field fields[] = {RESTART, CLIP(false), INNER};
 static const gd_field polak_ribiere_fields[] = {CLIP(true), RESTART, INNER};
 static const gd_slot slots[] = {{"previous_update", true}, {"direction", false}};
 
-/* Products of the step: u update, v the one before, y their difference, d the direction before. */
+/* Products of the step: u update, v the previous one, y their difference, d the previous direction. */
 typedef struct products {
     double uu, vv, uy, yy, du, dv, dy;
 } products;

@@ -1,8 +1,8 @@
-/* Projected gradients (Zoutendijk 1960; Pearson 1969): each direction is free of all that earlier steps have dealt with,
+/* Projected gradients (Zoutendijk 1960; Pearson 1969): each direction is orthogonal to the changes of the gradient in earlier steps,
  *
  *     P - P y (P y)^T / y P y
  *
- * on a quadratic the directions are conjugate.  Every restart_interval steps (auto: the number of elements and one) P begins anew. */
+ * on a quadratic the directions are conjugate.  Every restart_interval steps (auto: the number of elements and one) P restarts. */
 #include "gradus/link/quasi_newton.h"
 
 static const gd_field fields[] = {GD_DENSE_FIELDS_(NULL, GD_SET_REAL, "auto", GD_SET_STRING), GD_DENSE_INNER};

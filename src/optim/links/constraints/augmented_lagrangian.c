@@ -1,17 +1,17 @@
-/* Augmented Lagrangian: constraints by a chain that knows none (Hestenes 1969; Powell 1969; Rockafellar 1973).
+/* Augmented Lagrangian: constraints for a chain without them (Hestenes 1969; Powell 1969; Rockafellar 1973).
  *
  * With h = 0 and g <= 0 the constraints of the objective, l and m their multipliers and r the penalty, inner minimises
  *
  *     f + l h + r/2 |h|^2 + (|max(0, m + r g)|^2 - |m|^2) / (2 r)
  *
- * A step is a step of inner.  Where the residual of this function is at most w, or inner is stuck: l += r h, m = max(0, m + r g);
- * r becomes ten times as large only where the violation did not fall to half of what it was then; w a tenth.  Inner starts anew:
- * no pair of a quasi-Newton link spans two functions.  f and every constraint are divided by the largest element of their
- * gradient at the start, at least 1.  Where no constraint is violated, and none that has a multiplier is left, by more than tol, and
- * the residual of the Lagrangian is at most tol max(1, |f|), nothing moves any more.  It must be small beside |f| / |x| too: far
- * out on a slope |f| is large, and no minimum is near.
+ * A step is a step of inner.  If the residual of this function is at most w, or inner is stuck: l += r h, m = max(0, m + r g);
+ * r becomes ten times as large only where the violation did not fall to half of what it was then; w a tenth of its value. Inner
+ * restarts: no pair of a quasi-Newton link spans two functions.  f and every constraint are divided by the largest element of their
+ * gradient at the start, at least 1.  If no constraint is violated, and none that has a multiplier is left, by more than tol, and
+ * the residual of the Lagrangian is at most tol max(1, |f|), nothing moves any more. The residual must be small compared with |f| / |x|
+ * too: far out on a slope |f| is large without a minimum near.
  *
- * Bounds stand as `box` inside inner.  Without constraints it is inner.  The attribute `multipliers` of the optimizer has l, then
+ * Bounds are a `box` inside inner. Without constraints the link does the same as inner.  The attribute `multipliers` of the optimizer has l, then
  * m >= 0, of the constraints as they were given: the gradient of f is - l grad h - m grad g at the solution.
  *
  * State: multipliers, scales, penalty, w, the violation at the last change. */
@@ -33,7 +33,7 @@ static const gd_field fields[] = {
 #define FLAT \
     1e-4 /* of the loss, at most, that a change of all parameters by themselves would make at a solution */
 
-/* The constraints at a point, scaled, and what belongs to them. */
+/* The constraints at a point, scaled, with their residuals. */
 typedef struct state {
     gd_link *link;
     gd_var *var;
@@ -113,7 +113,7 @@ static gd_tensor *piece(gd_tensor *v, int64_t from, int64_t count, const gd_tens
                         gd_tensor_device(like));
 }
 
-/* The constraints as vectors of the scaled problem; NULL where there are none. */
+/* The constraints as vectors of the scaled problem; NULL if there are none. */
 static gd_status scaled(const state *s, gd_tensor **h, gd_tensor **g)
 {
     gd_status status = gd_var_constraints(s->var, h, g);
@@ -150,7 +150,7 @@ static gd_status scale_of_loss(const state *s, double *f)
     return first ? gd_read_f64(first, f, 1) : gd_error(gd_var_ctx(s->var));
 }
 
-/* A var that sees the function, with nothing known yet. */
+/* A var for the function, without evaluations yet. */
 static gd_var *wrapped(state *s)
 {
     gd_var *clone = gd_var_clone(s->var, false, s->var);

@@ -3,14 +3,14 @@
  * It is the first link.  A start outside is moved onto its bounds; from then on elements at a bound, with the loss
  * falling beyond it, are held: links after it see a gradient of 0 there, links with a model of the curvature use its free
  * block, line searches and trust regions stay inside, and every step ends inside, with held elements on their bounds bit for bit
- * (Bertsekas 1982; projecting the update alone is no descent method).  What tells how far the solution is, is the KKT residual
- * x - P(x - g), P being the way into the bounds: step info, gd_minimize and `--until kkt<X` go by it.
+ * (Bertsekas 1982; projecting the update alone is no descent method).  The distance from the solution is measured by the KKT residual
+ * x - P(x - g), with P the projection into the bounds: step info, gd_minimize and `--until kkt<X` use it.
  *
- * Several boxes of a chain, and those that --bound, gd_minimize's callers or Python's bounds= put before it, hold all: their
+ * Several boxes of a chain, and those that --bound, gd_minimize's callers or Python's bounds= put before it, all hold: their
  * intersection; an empty one is an error that names both.
  *
- * A bound is a number, or a list: one number per element of all parameters in their order (as in gd_lsq_options), or of the one
- * parameter that it is set for by a group or gd_link_set_for.  Equal bounds fix an element.  No state: the optimizer keeps the bounds in force. */
+ * A bound is a number, or a list: one number per element of all parameters in their order (as in gd_lsq_options), or of the parameter
+ * for which it is set by a group or gd_link_set_for.  Equal bounds fix an element.  No state: the optimizer keeps the bounds in force. */
 #include "gradus/link.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static int64_t place_in_list(gd_var *var, int index, int64_t listed)
     return listed == all ? before : -1;
 }
 
-/* A bound of one parameter as a tensor; *out is NULL where there is none. */
+/* A bound of one parameter as a tensor; *out is NULL if there is none. */
 static gd_status bound_of(gd_link *link, gd_var *var, int index, const char *field, gd_tensor **out)
 {
     gd_ctx *ctx = gd_var_ctx(var);

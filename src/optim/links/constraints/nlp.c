@@ -6,12 +6,12 @@
  *
  * and takes x + d where the merit f + nu |violation|_1 falls as the model says (Fletcher 1987).  Unless it ends at a solution within
  * 40 evaluations, stage 2 begins again: a primal-dual interior point with a filter (Wachter & Biegler 2006), which minimises
- * f - mu sum log(slacks and distances from bounds) while mu goes to 0, and where no step is accepted looks for less violation.
+ * f - mu sum log(slacks and distances from bounds) while mu goes to 0, and, if no step is accepted, reduces the violation (restoration).
  * It is also the solver of the subproblems, and alone where variables and constraints are more than 300.
  *
- * A minimum has: the gradient of f + y h + z g + bounds', products with slacks, and violation at most tol, and no direction of
- * negative curvature along what is active.  Rejected points are evaluated without derivatives; an accepted one gives its gradients
- * and Hessian from the same evaluation.  Objectives without second derivatives get a damped BFGS model.
+ * At a minimum: the gradient of f + y h + z g + bounds', products with slacks, and violation at most tol, and no direction of
+ * negative curvature in the tangent space of the active constraints.  Rejected points are evaluated without derivatives; an accepted one gives
+ * its gradients and Hessian from the same evaluation.  Objectives without second derivatives get a damped BFGS model.
  *
  * Bounds are those of `box` before it.  As the last link it sets the parameters itself.  The attribute `multipliers` of the optimizer
  * has those of h, then of g, which are >= 0: the gradient of f is - y grad h - z grad g + b, where b, the attribute

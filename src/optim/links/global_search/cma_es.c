@@ -9,10 +9,9 @@
  *     p_c = (1 - c_c) p_c + h sqrt(c_c (2 - c_c) mu_w) d
  *     C = (1 - c_1 - c_mu) C + c_1 (p_c p_c' + (1 - h) c_c (2 - c_c) C) + c_mu sum w_k y_k y_k'
  *
- * A point outside the bounds is drawn again, a few times, then reflected.  A run ends where losses no longer differ, or points, or C
- * is no matrix to compute with; the next begins anywhere between the bounds (around the start) with `growth` times as many points
- * (IPOP).  A run that saw a lowest point and ended at a higher one is followed by one from there, with a tenth of sigma, which is no
- * restart.  After
+ * A point outside the bounds is drawn again, a few times, then reflected.  A run ends when losses or points no longer differ, or C is
+ * numerically singular; the next begins anywhere between the bounds (around the start) with `growth` times as many points
+ * (IPOP).  A run that ended above its lowest point is followed by one from there, with a tenth of sigma; this is not a restart.  After
  * `restarts` of them the link says stop.
  *
  * State: mean, both paths, C, its eigenvectors and roots of eigenvalues; start and best; numbers of the run. */
@@ -32,8 +31,8 @@ static const gd_field fields[] = {
 
 #define REDRAWS   10    /* of a point outside the bounds */
 #define SAME      1e-9  /* losses that differ by less, by their size, are equal */
-#define TINY      1e-11 /* a deviation, by the size of the element, that is none */
-#define CONDITION 1e14  /* of a matrix that is no use any more */
+#define TINY      1e-11 /* a deviation, relative to the size of the element, that counts as 0 */
+#define CONDITION 1e14  /* condition number of a matrix that is no longer usable */
 
 typedef struct run {
     gd_search s;
@@ -255,7 +254,7 @@ static void learn(run *r, double *d)
     r->generation++;
 }
 
-/* Eigenvectors and roots of eigenvalues, now and then: they change slowly.  *good: it is still a covariance. */
+/* Eigenvectors and roots of eigenvalues, not at every step: they change slowly.  *good: it is still a covariance. */
 static gd_status turn(run *r, bool *good)
 {
     int64_t n = r->n;
@@ -276,7 +275,7 @@ static gd_status turn(run *r, bool *good)
 
 /* ---- the end of a run ---- */
 
-/* Does nothing change any more: the lowest losses of many generations, and all those of this one; or where points are? */
+/* Has the run converged: the lowest losses of many generations, and all those of this one; or where points are? */
 static bool is_over(run *r)
 {
     double low = r->loss[r->order[0]], high = r->loss[r->order[r->lambda - 1]], widest = 0;

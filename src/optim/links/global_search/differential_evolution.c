@@ -1,4 +1,4 @@
-/* Differential evolution (Storn & Price 1997): a population whose differences are the steps it tries.
+/* Differential evolution (Storn & Price 1997): a population whose differences are the trial steps.
  *
  * The first step spreads the population evenly between the bounds (around the start), the start among it.  Every further step is a
  * generation: for each member x_i, with a, b, c other members and F drawn between low and high,
@@ -6,8 +6,8 @@
  *     v = best + F (a - b), or a + F (b - c), or x_i + F (best - x_i) + F (a - b)
  *
  * takes the place of a fraction `crossover` of the elements of x_i, one at least; where the loss is not higher it takes the place of
- * x_i.  A trial outside the bounds is drawn again, a few times, then reflected.  Where the members lie within tol of each other, by the
- * sizes of the elements, or their losses do not differ, the population is spread anew; after `restarts` of that the link says stop.
+ * x_i.  A trial outside the bounds is drawn again, a few times, then reflected.  If the members lie within tol of each other, by the
+ * sizes of the elements, or their losses do not differ, the population is spread again; after `restarts` of that the link says stop.
  *
  * State: population and its losses; start and best. */
 #include "gradus/link/search.h"
@@ -29,7 +29,7 @@ static const gd_field fields[] = {
 #define REDRAWS 3     /* of a trial outside the bounds */
 #define SAME    1e-12 /* losses that differ by less, by their size, are equal */
 #define DRAWS \
-    5 /* numbers of a trial besides one for each element: three members, F, and the element that is always new */
+    5 /* numbers of a trial besides one per element: three members, F, and the element that always changes */
 
 typedef struct population {
     gd_search s;
@@ -79,7 +79,7 @@ static gd_status keep_population(population *p)
     return status ? status : keep_count(p);
 }
 
-/* with_start: the first member is where the parameters are, and is known. */
+/* with_start: the first member is at the parameters, where the loss is known. */
 static gd_status populate(population *p, bool with_start)
 {
     int64_t from = with_start ? 1 : 0;
@@ -95,7 +95,7 @@ static gd_status populate(population *p, bool with_start)
 
 /* ---- trials ---- */
 
-/* A member that is none of those given. */
+/* A member different from those given. */
 static int64_t member(const population *p, double draw, const int64_t *but, int count)
 {
     int64_t k = (int64_t)(draw * (double)(p->count - count));

@@ -1,10 +1,10 @@
 /* A chain from several starts; the end is at the lowest point of all.
  *
- * A step is a step of inner.  Where inner has got to a minimum (no element of the gradient, inside bounds of the way back into them,
- * is above tol), or no further (it says stop, fails twice in a row, the loss stays for some steps with gradients, its steps are used up), its state is
- * forgotten and the parameters go elsewhere; links after this one do not see that step.
+ * A step is a step of inner.  If inner has got to a minimum (no element of the gradient, inside bounds of the way back into them,
+ * is above tol), or no further (it says stop, fails twice in a row, the loss stays for some steps with gradients, its steps are used up), its
+ * state is forgotten and the parameters go elsewhere; links after this one do not see that step.
  *
- *   multi_start     the given start, then n - 1 spread evenly between the bounds, around the start where there are none
+ *   multi_start     the given start, then n - 1 spread evenly between the bounds, around the start if there are none
  *   basin_hopping   a random step of at most `reach`, by the sizes of the elements, from the last minimum that was accepted: one
  *                   that is not higher, or with probability exp(-rise / temperature) one that is (Wales & Doye 1997).  reach
  *                   shrinks to 0.9 of itself where one is refused and grows again where one is accepted
@@ -69,7 +69,7 @@ static gd_status is_done(gd_link *link, gd_search *s, double loss, bool stop, bo
 {
     double still = 0, fails = 0, steps = gd_link_kept(link, "inner_steps", 0) + 1;
     bool failed = gd_var_failed(s->var);
-    /* by values alone many steps may find nothing lower; under constraints the loss and its gradient do not say when to stop */
+    /* without gradients many steps may find nothing lower; under constraints the loss and its gradient do not say when to stop */
     bool descends = gd_var_has_grad(s->var) && !s->constrained;
     gd_constraints_note note = {0};
     bool noted = s->constrained && gd_var_noted_constraints(s->var, &note);
@@ -83,7 +83,7 @@ static gd_status is_done(gd_link *link, gd_search *s, double loss, bool stop, bo
             fails >= (s->constrained ? FAILS_CONSTRAINED : FAILS) ||
             (noted && (note.solved || note.infeasible || note.outcome)) ||
             (gd_var_has_loss(s->var) && !isfinite(loss));
-    /* what inner has learnt may have misled it */
+    /* the learnt state may have misled inner */
     if (failed && !*done && !s->constrained) gd_link_reset(gd_link_child(link, "inner"));
     return status ? status : gd_error(gd_var_ctx(s->var));
 }
@@ -102,7 +102,7 @@ static gd_status forget_inner(gd_link *link)
 /* Where to go from a point where inner is done (loss INFINITY: it violates constraints), as the number of starts so far says; out: n numbers. */
 typedef gd_status (*next_fn)(gd_link *link, gd_search *s, double loss, double starts, double *out);
 
-/* The differences of the two links. */
+/* What differs between the two links. */
 typedef struct kind {
     gd_status (*prepare)(gd_link *link, gd_search *s); /* at the first step */
     next_fn next;
@@ -155,7 +155,7 @@ static gd_status go_on(gd_link *link, gd_search *s, double loss, next_fn next)
     return status ? status : gd_search_jump(s, last ? s->best : to);
 }
 
-/* What inner found where the step begins.  Unknown where it did not look, and has moved the parameters itself. */
+/* Loss at the start of the step as inner found it. Unknown if inner did not evaluate it and has moved the parameters itself. */
 static gd_status loss_here(gd_search *s, double *loss)
 {
     double *now = gd_search_numbers(s, s->n);
@@ -173,7 +173,7 @@ static gd_status loss_here(gd_search *s, double *loss)
     return gd_error(gd_var_ctx(s->var));
 }
 
-/* A start of ours where a constraint is no number has nothing to begin with.  The given one is the caller's mistake: inner says so. */
+/* A random start where a constraint is not a number cannot be used. At the given start this is the caller's mistake: inner reports it. */
 static gd_status look_at_start(gd_link *link, gd_search *s, bool *hopeless)
 {
     gd_tensor *side[2] = {NULL, NULL};
@@ -220,7 +220,7 @@ static gd_status step_of_kind(gd_link *link, gd_var *var, const kind *way)
 
 /* ---- multi_start ---- */
 
-/* All of them at first: an even spread needs their number. */
+/* All of them at first: a Latin hypercube needs their number. */
 static gd_status draw_starts(gd_link *link, gd_search *s)
 {
     int64_t others = (int64_t)gd_link_real(link, "n", NULL) - 1;
@@ -229,7 +229,7 @@ static gd_status draw_starts(gd_link *link, gd_search *s)
     return status ? status : gd_search_keep(s, "starts_left", others * s->n, all);
 }
 
-/* More than were drawn, where the setting has changed, begin with the first again. */
+/* If the setting has grown, indices beyond those drawn wrap to the first. */
 static gd_status next_start(gd_link *link, gd_search *s, double loss, double starts, double *out)
 {
     gd_tensor *kept = gd_link_global_tensor(link, "starts_left");

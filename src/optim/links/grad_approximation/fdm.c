@@ -19,7 +19,7 @@ static gd_status estimate(gd_link *link, gd_var *var, gd_tensor **loss, gd_tenso
     gd_difference_of of = {gd_link_difference(link), 0, gd_link_real(link, "typical", NULL), NAN,
                            gd_var_inner_value};
     if (!gd_link_is_none(link, "h")) of.h = gd_link_real(link, "h", NULL);
-    /* first, also where the formula does without: the loss of a step is that of its first evaluation */
+    /* first, even if the formula does not need it: the loss of a step is that of its first evaluation */
     gd_status status = gd_var_inner_evaluate(var, loss, NULL);
     if (!status) of.loss = gd_item(*loss);
     for (int i = 0; i < gd_var_count(var) && !status; i++)

@@ -1,11 +1,11 @@
-/* Gradients from derivatives along random directions, which are held in memory.
+/* Gradients from derivatives along random directions, which are kept in memory.
  *
  *   forward_gradient   g = mean over samples of (g.z) z, g.z by autograd or by differences of values      (Baydin et al. 2022)
  *   spsa1              g = mean over samples of f(x + h z) / h z, z = +-1: one value per sample             (Spall 1997)
  *
- * z has unit covariance (uniform numbers in +-sqrt 3, a sphere of radius sqrt n), so both are the gradient on average.  Of spsa1
- * every sample has the whole value of f in it, so it is noisy.  pre_generate: the same directions for all evaluations of a step.
- * forward_gradient by autograd takes all slopes from one gradient: reverse mode is what there is. */
+ * z has unit covariance (uniform numbers in +-sqrt 3, a sphere of radius sqrt n), so both are the gradient on average.  Each sample of
+ * spsa1 contains the whole value of f, so it is noisy.  pre_generate: the same directions for all evaluations of a step.
+ * forward_gradient by autograd takes all slopes from one gradient, because autograd has reverse mode only. */
 #include "gradus/autograd.h"
 #include "gradus/link/estimate.h"
 

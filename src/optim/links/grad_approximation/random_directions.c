@@ -6,7 +6,7 @@
  * the gradient up to the error of the difference, with covariance |g|^2 I + ... (Spall 1992; Nesterov & Spokoiny 2017).
  * For rademacher z = 1/z: spsa, randomized_fdm and rdsa are then the same; gaussian_smoothing and rdsa differ in defaults.
  *
- * z is never stored: every element of it is a function of a counter, made again wherever it is needed.  With pre_generate
+ * z is never stored: every element of it is a function of a counter, recomputed wherever it is needed.  With pre_generate
  * all evaluations of a step use the same directions.
  *
  * mezo (Malladi et al. 2023) allocates nothing of the size of the parameters (elsewhere than on the CPU a few pieces of

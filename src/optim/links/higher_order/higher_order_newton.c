@@ -9,10 +9,10 @@
  * The model is no quadratic, so its minimum is found by steps: Newton's in the free elements with the sizes of the eigenvalues,
  * projected into the box and shortened until m falls (Bertsekas 1982), from d = 0; where the gradient of m is 0 and an eigenvalue
  * is not positive enough, along its eigenvector.  de_iters: also from the best of so many generations of differential evolution
- * (Storn & Price 1997), and the lower of both counts.
+ * (Storn & Price 1997), and the lower of both is taken.
  *
- * Derivatives come from autograd, one reverse pass for each sorted choice of k - 1 elements; where the objective has no graph
- * (callbacks, sam, fdm, ...) from nested central differences of gradients.  Orders that are not finite are left out.
+ * Derivatives come from autograd, one reverse pass for each sorted choice of k - 1 elements; if the objective has no graph
+ * (callbacks, sam, fdm, ...), from nested central differences of gradients.  Orders that are not finite are left out.
  * Cost: n^order numbers; about n^(order - 1) / (order - 1)! passes per step. */
 #include "gradus/autograd.h"
 #include "gradus/link/trust_region.h"
@@ -65,7 +65,7 @@ typedef struct taylor {
 /* Where the minimiser is. */
 typedef struct place {
     double *d, *g, *h;  /* [n], [n], [n, n] */
-    double value, size; /* size: of the largest term, so of what rounding makes of the value */
+    double value, size; /* size: of the largest term, so of the rounding error of the value */
 } place;
 
 static int64_t power_of(int64_t n, int k) { return k > 0 ? n * power_of(n, k - 1) : 1; }
@@ -191,7 +191,7 @@ static gd_status free_spectrum(const taylor *m, const place *at, const int64_t *
     return status;
 }
 
-/* The room of a minimisation. */
+/* Memory of a minimisation. */
 typedef struct search {
     place at, next;
     double *to;
@@ -201,8 +201,7 @@ typedef struct search {
         least; /* of the box; residual that is enough; curvature that leads across the whole box */
 } search;
 
-/* -|H|^-1 g in the free elements; where they have no gradient left the eigenvector of the lowest eigenvalue, if that is
- * negative.  False: neither. */
+/* -|H|^-1 g in the free elements; if their gradient is 0, the eigenvector of the lowest eigenvalue, if that is negative.  False: neither. */
 static bool direction(const taylor *m, const place *at, const search *w, int64_t count, bool still,
                       double *to)
 {
@@ -221,7 +220,7 @@ static bool direction(const taylor *m, const place *at, const search *w, int64_t
     return true;
 }
 
-/* P(d + t to), with the decrease that is enough there. */
+/* P(d + t to), with the decrease to reach there. */
 static double stride(const taylor *m, search *w, double t)
 {
     double slope = 0;
@@ -232,7 +231,7 @@ static double stride(const taylor *m, search *w, double t)
     return slope;
 }
 
-/* Is next a step on?  Where values no longer tell, the residual does. */
+/* Is next an improvement? If values no longer differ, the residual decides. */
 static bool is_better(const taylor *m, search *w, double slope, double left)
 {
     model_at(m, &w->next, false);
@@ -329,7 +328,7 @@ static int64_t pick(double share, int64_t count)
     return i < count ? i : count - 1;
 }
 
-/* One trial for member k: a + F (b - c) where chance says so (rand/1/bin), in next; u: n + 5 numbers. */
+/* One trial for member k: a + F (b - c) in randomly chosen elements (rand/1/bin), in next; u: n + 5 numbers. */
 static void cross(const taylor *m, const double *members, int64_t all, int64_t k, const double *u,
                   double *next)
 {
@@ -394,7 +393,7 @@ static double *minimum(const taylor *m, double *out)
 
 /* ---- derivatives ---- */
 
-/* The place of a choice of elements in t[k]. */
+/* The index of a choice of elements in t[k]. */
 static int64_t offset_of(const int64_t *index, int k, int64_t n)
 {
     int64_t at = 0;
@@ -485,7 +484,7 @@ static gd_status evaluate_at(taylor *m, gd_var *var, const double *offset, doubl
     return status;
 }
 
-/* The gradient at p + offset, evaluated once: differences meet at the same points. */
+/* The gradient at p + offset, evaluated once, because several differences use the same points. */
 static const double *gradient_at(taylor *m, gd_var *var, const double *offset)
 {
     size_t n = (size_t)m->n;
@@ -554,7 +553,7 @@ static gd_status by_autograd(taylor *m, gd_var *var, gd_tensor *const *grad)
     return status;
 }
 
-/* Numbers of all orders; false with an error where there are too many. */
+/* Numbers of all orders; false with an error if there are too many. */
 static bool open_model(taylor *m, int order)
 {
     double most = pow((double)m->n, order);
@@ -636,7 +635,7 @@ static gd_tensor *lowest_step(gd_trust *t)
     gd_tensor *u = gd_cast(gd_from_f64(m->ctx, GD_F64, 1, &m->n, d), gd_tensor_dtype(t->b));
     u = gd_to_device(u, gd_tensor_device(t->b));
     if (!u) return NULL;
-    /* b u - less is what the whole model promises */
+    /* b u - less is the decrease that the whole model predicts */
     t->hd = gd_zeros_like(u);
     t->less = gd_vector_dot(t->b, u) + value;
     t->inside = !isnan(tolerance) && most < (1 - tolerance) * t->radius;

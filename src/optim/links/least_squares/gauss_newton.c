@@ -1,7 +1,7 @@
 /* Gauss-Newton: the objective returns residuals r, the step solves (J^T J + reg I) d = J^T r.
  *
  * As the child of a trust region it hands over J^T r and J^T J, half of the gradient and Hessian of the sum of squares;
- * trust regions find the factor themselves.  Cost: min(m, 2 n) reverse passes, one QR of J (m, n residuals and parameters).
+ * trust regions compute the factorisation themselves.  Cost: min(m, 2 n) reverse passes, one QR of J (m, n residuals and parameters).
  * J with fewer rows than columns works: reg makes the solution the one of least norm; with reg = 0 and columns that depend on
  * each other it is found by the SVD. */
 #include "gradus/link.h"
@@ -53,7 +53,7 @@ static gd_status gauss_newton_update(gd_link *link, gd_var *var)
     return status;
 }
 
-/* J, inside bounds with columns of 0 for what they hold. */
+/* J; inside bounds its columns of held elements are 0. */
 static gd_tensor *free_columns(const model *m, gd_var *var)
 {
     gd_tensor *mask = gd_var_free_mask(var);

@@ -3,7 +3,7 @@
  *     u = (G^T G + reg I)^-1 G^T 1 = G^T (G G^T + reg I)^-1 1
  *
  * With sqrt the power is -1/2: the sum of gradients, whitened; with gn_grad as well the elements weigh it, G^T (...)^(-1/2) f.
- * gn_grad makes G^T f the gradient that later links see.  The smaller of the two matrices is factored.  What comes in is replaced.
+ * gn_grad makes G^T f the gradient that later links see.  The smaller of the two matrices is factored.  The incoming update is replaced.
  *
  * No state.  Cost: a Jacobian, products of m n min(m, n) and a factorisation of min(m, n)^3 for m elements.  Losses or
  * gradients that are not finite give no step. */

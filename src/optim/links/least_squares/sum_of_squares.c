@@ -1,6 +1,6 @@
-/* Sum of squares: says that the objective returns residuals.  An objective that returns a vector is taken so by every
- * link; this one then changes nothing; it is for chains of other libraries.  One number is an error: it would be
- * minimised as it is, not squared. */
+/* Sum of squares: says that the objective returns residuals.  An objective that returns a vector is a sum of squares for
+ * every link; this link then changes nothing, and exists for chains of other libraries. An objective of one number is an error: it would be minimised
+ * as it is, not squared. */
 #include "gradus/link.h"
 
 static gd_status sum_of_squares_step(gd_link *link, gd_var *var) { return gd_var_want_residuals(var, link); }

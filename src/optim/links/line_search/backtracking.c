@@ -2,7 +2,7 @@
  *
  * adaptive: after a failed search the next step continues from its last step size; after a success it starts at init again.
  * Conditions on the slope at the trial cost a gradient there; the others only a value.  Along an update that points uphill
- * any decrease is good enough, unless descent: then the search is along one that does not (line.h).
+ * any decrease is good enough, unless descent: then the search is along a direction that points downhill (line.h).
  *
  * State: step, where the next search starts. */
 #include "gradus/link/line.h"
@@ -67,7 +67,7 @@ static bool good(const condition *c, const gd_line *line, const gd_trial *t)
     return yes;
 }
 
-/* Tries a, a beta, ...; *accepted is 0 when none was good, *tried the number of tries, *next the step after the last. */
+/* Tries a, a beta, ...; *accepted is 0 if none was good, *tried the number of tries, *next the step after the last. */
 static gd_status shrink(gd_line *line, double a, double beta, int *tried, double *accepted, double *next)
 {
     condition c = condition_of(line->link);

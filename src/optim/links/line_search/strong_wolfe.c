@@ -9,8 +9,8 @@
  *
  * Outcome: with no acceptable step within maxiter + maxzoom trials (non-finite ones do not count) the update is zero, or
  * with fallback the lowest point seen.  adaptive: then the next search starts at half the step.  At a_max enough decrease
- * is enough, and so it is before points where f is not finite.  An update that does not point downhill is not searched, unless plus_minus: then its opposite is, or descent:
- * then one that does (line.h).
+ * is enough, and so it is before points where f is not finite.  An update that does not point downhill is not searched, unless plus_minus (its
+ * opposite is searched) or descent (a direction that points downhill is, line.h).
  *
  * State: scale (of the first step), previous value, slope and step (for a_init). */
 #include "gradus/link/line.h"
@@ -39,7 +39,7 @@ static const gd_field fields[] = {
 };
 
 #define MAX_POINTS     6  /* that polynomials go through */
-#define MAX_NOT_FINITE 60 /* trials that give no number */
+#define MAX_NOT_FINITE 60 /* trials that are not finite */
 
 typedef struct search {
     gd_line *line;
@@ -66,7 +66,7 @@ static double clamp(double x, double low, double high) { return x < low ? low : 
 CUBIC(cubic_wide, double, sqrt)
 CUBIC(cubic_short, float, sqrtf)
 
-/* Values so different that 24 bits of them tell as much as 53. */
+/* Values so different that 24 bits of them suffice. */
 static bool far_apart(const gd_trial *l, const gd_trial *r)
 {
     double most = fmax(fabs(l->f), fabs(r->f)), size = fmax(fabs(l->slope), fabs(r->slope));
@@ -80,8 +80,8 @@ static double in_f32(double x)
     return (double)narrow;
 }
 
-/* The runs that searches are compared with (tests/golden) hold trials in f32, but not the point where the search began, and
- * compute in the wider of the two.  So do we where it makes no difference to the search. */
+/* The runs that searches are compared with (tests/golden) hold trials in f32, but not the point where the search began, and compute
+ * in the wider of the two. This search does the same where it does not affect the result. */
 static double cubic(const gd_trial *l, const gd_trial *r)
 {
     if (l->a > r->a) return cubic(r, l);
@@ -209,7 +209,7 @@ static bool enough(const search *s)
     return s->line->evals >= s->maxeval || s->not_finite >= MAX_NOT_FINITE;
 }
 
-/* Lower by what can be told apart, and flatter: where the decrease itself drowns in the rounding of f, the slope decides
+/* Lower by a measurable amount, and flatter: if the decrease is below the rounding of f, the slope decides
  * (approximate Wolfe conditions, Hager & Zhang 2005). */
 static bool as_low(const search *s, const gd_trial *t, const gd_trial *zero)
 {
@@ -249,7 +249,7 @@ static gd_status narrow(search *s, const gd_trial *zero, gd_trial lo, gd_trial h
         if (t.slope * (hi.a - lo.a) >= 0) hi = lo;
         lo = t;
     }
-    /* up to where f ends it falls ever steeper (log, towards 0): as at a_max enough decrease is enough */
+    /* towards the end of its domain f gets steeper and steeper (log, towards 0): as at a_max, enough decrease suffices */
     if (!isfinite(hi.f)) s->accepted = lo.a;
     return GD_OK;
 }

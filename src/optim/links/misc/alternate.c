@@ -1,10 +1,10 @@
 /* Chains that take turns:
  *
  *   alternate   `steps` steps with each, from the first to the last, and then the first again
- *   switch      the same, and then the last for ever
+ *   switch      the same, and then the last one forever
  *
- * steps is a number for all of them or a list with one for each.  A chain whose turn it is not keeps its state and learns
- * nothing.  State: whose turn it is, and for how many steps it has been. */
+ * steps is a number for all of them or a list with one for each. A waiting chain keeps its state and learns nothing.
+ * State: whose turn it is, and for how many steps it has been. */
 #include "gradus/link.h"
 
 #define STEPS                                                                                     \

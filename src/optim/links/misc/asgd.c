@@ -1,6 +1,6 @@
 /* ASGD: gradient descent with a step size that falls slowly, and the mean of its parameters (Polyak & Juditsky 1992, as Xu 2011
- * and PyTorch have it).  With e = lr / (1 + lambd lr (t - 1))^alpha the update is e (u + lambd p); from step t0 on the average is
- * the mean of the parameters, before it is the parameters.  It makes the steps itself, so it is the last link.
+ * and PyTorch have it).  With e = lr / (1 + lambd lr (t - 1))^alpha the update is e (u + lambd p); from step t0 on the average is the
+ * mean of the parameters, before that it equals them. It applies its steps itself, so it is the last link.
  * State: average.  Element-wise, fuses. */
 #include "gradus/link.h"
 

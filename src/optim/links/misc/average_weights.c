@@ -1,10 +1,10 @@
 /* Averages of the parameters themselves, while the chain continues without them: gd_optimizer_evaluate puts them in the place
  * of the parameters and takes them out again.
  *
- *   ema_weights   a = decay a + (1 - decay) p       (Polyak & Juditsky 1992 for the idea; the decay as everybody has it)
+ *   ema_weights   a = decay a + (1 - decay) p       (Polyak & Juditsky 1992 for the idea; with the usual decay)
  *   swa           the mean of all p                  (Izmailov et al. 2018)
  *
- * p is what this step leads to, so they stand last, after the learning rate.  The first average is the first p that counts:
+ * p are the parameters after this step, so these links come last, after the learning rate.  The first average is the first p that counts:
  * of step start + 1, then every `every` steps.  State: average, how many as a number.  Element-wise, fuse. */
 #include "gradus/link.h"
 

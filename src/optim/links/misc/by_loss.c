@@ -1,8 +1,8 @@
-/* Updates in units of the loss f: multiplied by it, divided by it, or nothing else than it in every element.  A loss below
- * min_value counts as that much.
+/* Updates in units of the loss f: multiplied by it, divided by it, or replaced by it in every element. A loss below min_value
+ * counts as min_value.
  *
- * backward: the gradient is evaluated too, with the loss where that is not there yet; false: only the loss, which is less
- * work where nothing reads the gradient, and one evaluation more where a later link does.  No state.  mul_by_loss and
+ * backward: the gradient is evaluated too, with the loss if that is not known yet; false: only the loss, which saves work if
+ * nothing reads the gradient, and costs one more evaluation if a later link does.  No state.  mul_by_loss and
  * div_by_loss are element-wise and fuse; fill_loss, which must not ask for an update, does not. */
 #include "gradus/link.h"
 
@@ -15,7 +15,7 @@ static const gd_field fill_fields[] = {ALPHA, BACKWARD};
 
 static gd_value factor(gd_rule *r)
 {
-    /* a rule that names the gradient gets it evaluated; what is not used is not read */
+    /* naming the gradient makes the step evaluate it; an unused input is not read */
     if (gd_rule_flag(r, "backward")) (void)gd_rule_grad(r);
     gd_value loss = gd_rule_max(r, gd_rule_loss(r), gd_rule_setting(r, "min_value"));
     return gd_rule_mul(r, gd_rule_setting(r, "alpha"), loss);

@@ -1,5 +1,5 @@
-/* Dropout of the update: each element becomes 0 with probability p, new ones every step; the others stay as they are, without
- * a factor 1 / (1 - p).  graft: what is left of a tensor is scaled to the norm that it had.
+/* Dropout of the update: each element becomes 0 with probability p, drawn at every step; the others stay as they are, without
+ * a factor 1 / (1 - p).  graft: the remaining update is scaled to the old norm of the tensor.
  * No state but the number of steps.  Element-wise, fuses; with graft a pass for the norms. */
 #include "gradus/link.h"
 

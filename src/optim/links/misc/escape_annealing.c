@@ -1,6 +1,6 @@
-/* Leaves a place where nothing moves any more for a lower one near by: after n_tol steps in a row in which no element changed by more
+/* Moves from a point where nothing changes any more to a lower one near by: after n_tol steps in a row in which no element changed by more
  * than tol, points p + U(-r, r) are tried, r growing to max_region over max_iter tries, and the first with a lower loss is taken.
- * That step ends there, and the count begins anew, also where none was lower.  State: the parameters before.  Cost: a value for each try. */
+ * That step ends there, and the count restarts, also where none was lower.  State: the parameters before.  Cost: a value for each try. */
 #include "gradus/autograd.h"
 #include "gradus/link.h"
 
@@ -36,7 +36,7 @@ static gd_status change_of(gd_link *link, gd_var *var, double *most)
     return status;
 }
 
-/* One try; where it is lower the parameters are there. */
+/* One try; if its loss is lower, the parameters stay there. */
 static gd_status try_at(gd_link *link, gd_var *var, double r, double loss, bool *lower)
 {
     gd_ctx *ctx = gd_var_ctx(var);

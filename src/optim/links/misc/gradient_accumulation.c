@@ -1,4 +1,4 @@
-/* Gradient accumulation: sums (or averages) n updates, then lets them through; until then nothing moves. */
+/* Gradient accumulation: sums (or averages) n updates, then passes the result on; until then nothing moves. */
 #include "gradus/link.h"
 
 static const gd_field fields[] = {
@@ -20,7 +20,7 @@ static gd_status gather(gd_link *link, gd_var *var, gd_tensor *const *update)
     return status;
 }
 
-/* The gathered updates become the update, the accumulators start again. */
+/* The accumulated updates become the update, and the accumulators are reset. */
 static gd_status let_through(gd_link *link, gd_var *var, double scale)
 {
     gd_status status = GD_OK;

@@ -1,4 +1,4 @@
-/* Grafts on what every step has: the norm of one on the direction of another (Agarwal et al. 2020).
+/* Grafts between update, gradient and parameters: the norm of one on the direction of another (Agarwal et al. 2020).
  *
  *   graft_to_grad         direction of the update, norm of the gradient
  *   graft_grad_to_update  direction of the gradient, norm of the update

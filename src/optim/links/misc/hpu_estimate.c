@@ -2,7 +2,7 @@
  *
  *     y / |s|     about     H s / |s|
  *
- * The first step counts from zero, parameters and update: u / |p|.  Where nothing moved, y as it is.
+ * At the first step, previous parameters and update count as zero: u / |p|. If nothing moved, the result is y.
  * |s| is over all parameters.  State: previous_params, previous_update.  Two passes. */
 #include "gradus/link.h"
 

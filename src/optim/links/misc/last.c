@@ -1,7 +1,7 @@
-/* The update against the one before it: difference, product, ratio.  The first has none before it and is compared with what
- * leaves it as it is: zero under the difference, one under product and ratio.
+/* The update against the one before it: difference, product, ratio.  The first update is compared with a neutral value: zero for
+ * the difference, one for product and ratio.
  *
- * last_grad_difference is about gradients, whatever the update has become: at the first step it is the gradient.  A ratio
+ * last_grad_difference is about gradients, whatever earlier links did to the update: at the first step it is the gradient.  A ratio
  * to zero is infinite, of two zeros NaN; last_absolute_ratio divides by eps at least.
  * State: previous.  Element-wise, fuse. */
 #include "gradus/link.h"
@@ -20,7 +20,7 @@ static const gd_field absolute_fields[] = {
 
 static const gd_slot slots[] = {{"previous", 0}};
 
-/* The value before; `first` where there is none. */
+/* The value before; `first` if there is none. */
 static gd_value exchange(gd_rule *r, gd_value now, double first)
 {
     gd_value before = gd_rule_state_or(r, "previous", gd_rule_const(r, first));
@@ -39,7 +39,7 @@ static gd_value last_grad_difference_rule(gd_rule *r, gd_value u)
 
 static gd_value last_product_rule(gd_rule *r, gd_value u) { return gd_rule_mul(r, u, exchange(r, u, 1)); }
 
-/* now over before or the other way round; the first update as it is. */
+/* now over before, or before over now; the first update as it is. */
 static gd_value ratio(gd_rule *r, gd_value now, gd_value eps)
 {
     bool other = gd_rule_is(r, "numerator", "prev");

@@ -1,5 +1,5 @@
 /* Lookahead: the chain takes k fast steps, then the slow weights go a share alpha of the way there and the fast ones start again
- * from them (Zhang et al. 2019).  The learning rate belongs into the chain: what comes after scales the return too.
+ * from them (Zhang et al. 2019).  The learning rate belongs inside the chain: a factor after it scales the return too.
  * State: slow.  Element-wise, fuses with its chain. */
 #include "gradus/link.h"
 

@@ -1,8 +1,8 @@
-/* Several steps inside one: the update is the distance they went.
+/* Several steps inside one: the update is their total displacement.
  *
  *   multistep    steps of a chain
  *   sequential   each of some links by itself, one after the other, and that several times: every link takes a step of its
- *                own, with its own evaluation, from where the one before has gone */
+ *                own, with its own evaluation, from the point that the previous link reached */
 #include "gradus/link.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static gd_status forget(gd_var *var)
     return gd_var_set_grad(var, NULL);
 }
 
-/* The distance from start becomes the update; the parameters go back, as the optimizer subtracts all of it. */
+/* The displacement from start becomes the update; the parameters go back, because the optimizer subtracts all of it. */
 static gd_status turn_back(gd_link *link, gd_var *var, gd_tensor *const *start)
 {
     int count = gd_var_count(var);

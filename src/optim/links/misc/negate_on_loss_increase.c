@@ -1,6 +1,6 @@
-/* Looks at the loss where the update leads, p - u, and undoes an update that leads up: where the loss there is not below or
- * equal to the one here (NaN neither) the update becomes zero, or with backtrack its opposite.  An update that is not finite
- * leads nowhere: zero, without looking.  No state.  Cost: an evaluation of the loss. */
+/* Evaluates the loss at p - u and undoes an update that leads up: if the loss there is not below or equal to the one here (NaN is
+ * not) the update becomes zero, or with backtrack its opposite.  An update that is not finite becomes
+ * zero without an evaluation.  No state.  Cost: an evaluation of the loss. */
 #include "gradus/link.h"
 
 static const gd_field fields[] = {

@@ -1,16 +1,16 @@
 /* Updates that are not finite:
  *
  *   zero_nonfinite   elements that are NaN or infinite become 0; a rule, fuses
- *   skip_nonfinite   one such element in any parameter, and the step does not happen: no further link runs, so their state and
+ *   skip_nonfinite with one such element in any parameter the step is skipped: no further link runs, so their state and
  *                    the parameters stay, and schedules do not count it.  It should be first, since links before it have already run.
  *   loss_scale       for gradients in few bits: the loss is multiplied by a scale before its gradient is taken, the gradient
  *                    divided by it.  A gradient that is not finite skips the step as above and halves the scale; 2000 good
- *                    steps double it (Micikevicius et al. 2018).  A power of two changes no bits.  Stands first.  Without an
- *                    objective the caller multiplies the loss: by the optimizer's attribute loss_scale, or what the chain says
- *                    before the first step.
+ *                    steps double it (Micikevicius et al. 2018).  A power of two changes no bits. It comes first. Without an
+ *                    objective the caller multiplies the loss: by the optimizer's attribute loss_scale, or before the first step by the setting of
+ *                    the chain.
  *
- * Skipped steps are in gd_step_info, their number is the attribute skipped_steps.  Cost: a look at every element, and on a GPU
- * the host waits for the answer. */
+ * Skipped steps are in gd_step_info, their number is the attribute skipped_steps.  Cost: a check of every element, and on a GPU the
+ * host waits for the answer. */
 #include "gradus/link.h"
 
 #include <math.h>
@@ -90,7 +90,7 @@ static gd_status unscaled(void *user, gd_var *var, bool backward, gd_tensor **lo
     return status || !backward ? status : divide(user, gd_var_count(var), grads);
 }
 
-/* The gradient, divided.  One that is there already was taken without the scale. */
+/* The gradient, divided by the scale. An existing one was computed without the scale. */
 static gd_status take_gradient(gd_link *link, gd_var *var, gd_tensor *const **grad)
 {
     gd_status status = GD_OK;

@@ -1,4 +1,4 @@
-/* Online: makes links that compare with the previous step right for mini-batches.  The objective of this step is also
+/* Online: makes links that compare with the previous step correct for mini-batches.  The objective of this step is also
  * evaluated at the previous parameters, the links are updated there, then here, and then applied; so differences of
  * gradients and losses come from one batch.  State: previous parameters. */
 #include "gradus/link.h"

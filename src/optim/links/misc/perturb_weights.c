@@ -1,7 +1,7 @@
-/* Objectives at other weights: all links after these see loss and gradient there, the parameters themselves stay.
+/* Evaluates the objective at changed weights: later links see loss and gradient there; the parameters stay.
  *
  *   perturb_weights   at p + alpha c z, z random, c the mean of |p| of the tensor with relative, else 1
- *   weight_dropout    with each weight 0 with probability p; graft: the tensor has its norm of before
+ *   weight_dropout    with each weight 0 with probability p; graft: the tensor keeps its norm
  *
  * One draw per step, the same for all its evaluations.  A group's perturb=false or use_dropout=false leaves its parameters out. */
 #include "gradus/autograd.h"

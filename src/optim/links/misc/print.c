@@ -1,5 +1,5 @@
-/* Links that show something and change nothing: print_loss the loss, print_update the update, a message a parameter and of long
- * ones the beginning.  The library prints nothing itself: messages go to the `tell` of the context's gd_options; the program
+/* Links that show something and change nothing: print_loss the loss, print_update the update, one message per parameter, long ones
+ * shortened.  The library prints nothing itself: messages go to the `tell` of the context's gd_options; the program
  * gradus writes them on standard error.  No state. */
 #include "gradus/link.h"
 
@@ -14,7 +14,7 @@ static const gd_field update_fields[] = {TEXT("update = ")};
 
 static const char *text_of(const gd_link *link) { return gd_link_get(link, "text", NULL)->string; }
 
-/* With its gradient, so that a chain which goes on with it evaluates once. */
+/* With its gradient, so that a chain which continues with it evaluates once. */
 static gd_status print_loss_step(gd_link *link, gd_var *var)
 {
     double loss = gd_var_loss_value(var, true);

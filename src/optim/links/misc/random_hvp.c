@@ -51,7 +51,7 @@ static gd_status random_hvp_step(gd_link *link, gd_var *var)
     return status ? status : gd_link_keep(link, "left", (fresh ? every : left) - 1);
 }
 
-/* One that is made anew every step is not kept. */
+/* One that is made again every step is not kept. */
 static int64_t random_hvp_bytes(const gd_link *link, gd_tensor *const *params, int count)
 {
     return gd_link_slot_bytes(gd_link_real(link, "update_freq", NULL) > 1, params, count);

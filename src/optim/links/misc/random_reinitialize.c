@@ -1,7 +1,7 @@
-/* Now and then some weights go back to what they were at first: with probability p_reinit per step, each weight with probability
- * p_weights, in the parameters themselves, before links that come after evaluate.  What they go back to is the first parameters;
+/* Resets random weights to their first values: with probability p_reinit per step, each weight with probability
+ * p_weights, in the parameters themselves, before links that come after evaluate.  These values are the first parameters;
  * every store_every steps stored = beta stored + (1 - beta) p.  reset: the other links forget their state then.
- * State: what is stored. */
+ * State: the stored values. */
 #include "gradus/autograd.h"
 #include "gradus/link.h"
 

@@ -1,4 +1,4 @@
-/* Updates in units of the parameters: large weights take large steps, and none shorter than min_value of the update.
+/* Updates in units of the parameters: large weights take large steps, at least min_value times the update.
  * No state.  Element-wise, fuses. */
 #include "gradus/link.h"
 

@@ -28,7 +28,7 @@ static gd_status save_best_step(gd_link *link, gd_var *var)
     gd_status status = gd_error(gd_var_ctx(var));
     double best = gd_link_kept(link, "best_loss", INFINITY);
     if (status || (!(loss < best) && best == INFINITY)) return status;
-    if (!(loss < best)) return publish(link, var, best); /* after loading it has not been published yet */
+    if (!(loss < best)) return publish(link, var, best); /* after a load it is not published yet */
     for (int i = 0; i < gd_var_count(var) && !status; i++)
         status = gd_link_set_state(link, gd_var_params(var)[i], "best", gd_var_params(var)[i]);
     if (!status) status = gd_link_keep(link, "best_loss", loss);

@@ -2,9 +2,9 @@
  *
  *     z = z - lr modules(u),   x = (1 - c) x + c z,   y = (1 - beta) z + beta x,   c = L^2 / sum L^2,  L the largest lr so far
  *
- * and no schedule that knows the end is needed.  The parameters are y; x is what to evaluate with (gd_optimizer_evaluate) and is
- * not kept, as y and z say it.  In terms of these y moves by c (y - z) + lr (1 - beta (1 - c)) modules(u).
- * The learning rate is its own: `schedule_free([adam(beta1=0)], 0.0025)`.  State: z, and two numbers.  Element-wise, fuses. */
+ * and no schedule that knows the end is needed.  The parameters are y; x is the point to evaluate at (gd_optimizer_evaluate); it is not
+ * kept, because y and z determine it.  In terms of these y moves by c (y - z) + lr (1 - beta (1 - c)) modules(u).
+ * It has its own learning rate: `schedule_free([adam(beta1=0)], 0.0025)`.  State: z, and two numbers.  Element-wise, fuses. */
 #include "gradus/link.h"
 
 #include <math.h>

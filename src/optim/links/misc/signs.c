@@ -1,5 +1,5 @@
 /* Signs of one, magnitudes of the other: grad_sign is the update with the signs of the gradient, update_sign the gradient with
- * those of the update.  A zero has the sign of its bit.  No state.  Element-wise, fuse. */
+ * those of the update.  The sign of a zero is its sign bit.  No state.  Element-wise, fuse. */
 #include "gradus/link.h"
 
 static const gd_field fields[] = {GD_TARGET};

@@ -1,11 +1,11 @@
 /* Split: other chains for other parameters.  Those that the filter selects go through one chain, the rest through the other,
- * each a step of its own over its parameters: a norm over all of them is of these alone, and a line search moves these while
- * the others stand still.  Without a chain the update stays as it is.
+ * each as a step over its own parameters: a norm over all covers these alone, and a line search moves only these.
+ * Without a chain the update stays as it is.
  *
  *     split("axes>=2", orthogonalize, adam) | lr(0.001)
  *
- * Chains of rules fuse with adjacent links, in one pass over all parameters, unless they reduce over all of theirs.
- * A filter in a group's settings (--group 'head.*: filter="*"') counts for the parameters of the group. */
+ * Chains of rules fuse with adjacent links, in one pass over all parameters, unless they reduce over all parameters.
+ * A filter in a group's settings (--group 'head.*: filter="*"') applies to the parameters of the group. */
 #include "gradus/link.h"
 
 static const gd_field fields[] = {

@@ -1,12 +1,12 @@
-/* What is made of the last updates, as they came:
+/* Combinations of the last updates:
  *
  *   averaging           their mean
- *   weighted_averaging  sum of weight times update over how many there are; weights from the oldest to the newest, and while
- *                       fewer updates have come than there are weights, the last ones of them
+ *   weighted_averaging sum of weight times update, divided by their number; weights from the oldest to the newest; with fewer
+ *                       updates than weights, the last weights
  *   median_averaging    their median, element by element; of an even number the mean of the two in the middle
  *   previous            the update as it was n steps ago; until then the first one
  *
- * State: history, a ring of updates, one a row.  Another history_size on the way begins a new one.  Cost: reads the history;
+ * State: history, a ring of updates, one per row.  A change of history_size begins a new history.  Cost: reads the history;
  * the median sorts it by exchanges, history_size^2 / 2 of them. */
 #include "gradus/link.h"
 
@@ -41,7 +41,7 @@ static int64_t size_of(const gd_link *link, const gd_tensor *key)
 /* Rows of the ring: two at least, so that it never has the shape of a parameter and cannot be taken for one by its names. */
 static int64_t rows_of(int64_t size) { return size < 2 ? 2 : size; }
 
-/* The ring of a parameter; a new one where its size has changed. */
+/* The ring of a parameter; a new one if its size has changed. */
 static gd_tensor *ring_of(gd_link *link, gd_tensor *key, int64_t size, double *count)
 {
     int64_t shape[2] = {rows_of(size), gd_numel(key)};
@@ -55,7 +55,7 @@ static gd_tensor *ring_of(gd_link *link, gd_tensor *key, int64_t size, double *c
     return gd_link_state_from(link, key, "history", zeros);
 }
 
-/* Puts x into the ring and gives what is in it. */
+/* Puts x into the ring and returns its contents. */
 static gd_status push(gd_link *link, gd_tensor *key, gd_tensor *x, past *out)
 {
     gd_ctx *ctx = gd_link_ctx(link);
@@ -74,7 +74,7 @@ static gd_status push(gd_link *link, gd_tensor *key, gd_tensor *x, past *out)
     return out->row ? gd_error(ctx) : GD_NOMEM;
 }
 
-/* ---- what is made of them ---- */
+/* ---- combinations ---- */
 
 typedef gd_tensor *(*combine_fn)(const gd_link *link, const gd_tensor *key, past *p);
 

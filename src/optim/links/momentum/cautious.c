@@ -1,7 +1,7 @@
 /* Elements that agree in sign with the gradient, or with the result of a second chain:
  *
- *   cautious                            what disagrees with the gradient is dropped (Liang et al. 2024), replaced by the
- *                                       gradient, or turned round
+ *   cautious                            elements that disagree with the gradient are dropped (Liang et al. 2024), replaced by
+ *                                       the gradient, or negated
  *   intermodule_cautious                the same for main(u), where it disagrees with compare(u)
  *   update_gradient_sign_consistency    the mask itself: 1 where they agree, else 0
  *

@@ -1,4 +1,4 @@
-/* Updates scaled by how much they point along something, over all parameters as one vector:
+/* Updates scaled by a cosine similarity, over all parameters as one vector:
  *
  *   scale_by_grad_cosine_similarity      u cos(u, g), g the gradient
  *   scale_modules_by_cosine_similarity   main(u) cos(main(u), compare(u))

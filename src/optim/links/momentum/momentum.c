@@ -1,7 +1,7 @@
 /* heavy_ball, ema and nag: the three momenta.
  *   heavy_ball, ema   v = momentum v + (1 - dampening) u, or with lerp v + (1 - momentum)((1 - dampening) u - v); out v
  *   nag               the same v, out u + momentum v (Nesterov 1983, as Sutskever et al. 2013 write it)
- * ema_init says what v is before the first step: zeros, or the first update; "first": what it is after it.
+ * ema_init says what v is before the first step: zeros, or the first update; "first": v after the first step is the first update.
  * State: velocity. */
 #include "gradus/link.h"
 

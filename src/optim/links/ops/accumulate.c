@@ -1,5 +1,5 @@
-/* Accumulators of all updates so far: sum, mean, product, largest, smallest.  What is kept is multiplied by 1 - decay
- * after it was used, so that old updates fade; the mean divides by the sum of the same weights, the number of updates
+/* Accumulators of all updates so far: sum, mean, product, largest, smallest.  The accumulator is multiplied by 1 - decay
+ * after its use, so that old updates fade; the mean divides by the sum of the same weights, the number of updates
  * when nothing fades.  Largest and smallest start at zero, the product at one.
  * State: one tensor, for the mean also the weight.  One pass. */
 #include "gradus/link.h"

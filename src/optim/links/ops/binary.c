@@ -1,4 +1,4 @@
-/* The update and something else, which is a number or what a chain makes of the update:
+/* Operations on the update and a second operand, a number or the result of a chain on the update:
  *
  *     ema(0.9) | div(sqrt_ema_squared(0.999)) | lr(0.1)
  *
@@ -157,7 +157,7 @@ BINARY(copy_magnitude, "magnitude of a chain, sign of the update; rcopy_sign", "
 static const gd_field gram_schmidt_fields[] = {
     GD_CHILD_NEEDED("other", "the direction that is taken out of the update")};
 
-/* A direction of zero takes nothing out. */
+/* A zero direction removes nothing. */
 static gd_value gram_schmidt_rule(gd_rule *r, gd_value u)
 {
     gd_value other = gd_rule_child(r, "other", u), zero = gd_rule_const(r, 0);

@@ -1,5 +1,5 @@
-/* Averages of squares, or of other powers of magnitudes, and their roots; centered takes the power of the average off, which
- * leaves a variance.  They are the denominators of RMSprop and Adam as links of their own:
+/* Averages of squares, or of other powers of magnitudes, and their roots; centered subtracts the power of the average, which leaves
+ * a variance. They are the denominators of RMSprop and Adam as separate links:
  *
  *     div([sqrt_ema_squared(0.99) | add(1e-8)]) | lr(0.01)
  *

@@ -1,5 +1,5 @@
 /* Grafts: the direction of one update with the norm of a second (Agarwal et al. 2020).  Norms are of each tensor, or of
- * all together with tensorwise=false; a direction shorter than eps counts as that long.
+ * all together with tensorwise=false; a direction shorter than eps counts as eps long.
  * No state of their own.  Two passes: the norms, then the rest. */
 #include "gradus/link.h"
 

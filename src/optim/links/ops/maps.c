@@ -32,7 +32,7 @@ GD_LINK(ops, reciprocal,
     GD_FIELDS(reciprocal_fields),
     .rule = reciprocal_rule);
 
-/* ---- numbers that are none ---- */
+/* ---- NaN and infinities ---- */
 
 static const gd_field nan_fields[] = {
     GD_REAL_OR_NONE("nan", -INFINITY, INFINITY, "in place of NaN; none: 0"),

@@ -1,4 +1,4 @@
-/* Two or three operands, each a number or what a chain makes of the same update.  No state of their own; with
+/* Two or three operands, each a number or the result of a chain on the same update.  No state of their own; with
  * element-wise chains one pass for all of it. */
 #include "gradus/link.h"
 

@@ -1,5 +1,5 @@
-/* Random updates, independent of what comes in but for the signs that noise_sign takes from it: new numbers every step, the same on every device and number of threads.
- * No state but the number of steps. */
+/* Random updates, independent of the incoming update, except for the signs that noise_sign takes from it: new numbers every step, the same on
+ * every device and number of threads. No state but the number of steps. */
 #include "gradus/link.h"
 
 static gd_value randn_rule(gd_rule *r, gd_value u)
@@ -41,7 +41,7 @@ static const gd_field sample_fields[] = {
     GD_REAL_OR_NONE("variance", 0, INFINITY, "of every element; none: that of the distribution"),
 };
 
-/* Numbers of the distribution, and what their variance is. */
+/* Numbers of the distribution, and their variance. */
 static gd_value drawn(gd_rule *r, gd_value *variance)
 {
     gd_value one = gd_rule_const(r, 1);

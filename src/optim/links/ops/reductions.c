@@ -1,5 +1,5 @@
-/* Any number of operands into one: sum, mean, product, largest, smallest, weighted.  Each is a number or what a chain
- * makes of the same update.  No state of their own; with element-wise chains one pass for all of it. */
+/* Combines any number of operands: sum, mean, product, largest, smallest, weighted.  Each is a number or the result of a
+ * chain on the same update.  No state of their own; with element-wise chains one pass for all of it. */
 #include "gradus/link.h"
 
 typedef gd_value (*join_fn)(gd_rule *r, gd_value a, gd_value b);

@@ -1,4 +1,4 @@
-/* Links that put something else in place of the update: a number, the parameters, the gradient; and those that forget.
+/* Links that replace the update: a number, the parameters, the gradient; and those that forget.
  * No state. */
 #include "gradus/link.h"
 

@@ -2,11 +2,11 @@
  * copies of a different dtype or on a different device.
  *
  *     vector_projection([shampoo])             one vector: norms over all, matrices between any two elements
- *     scalar_projection([normalize | lr(1)])   a tensor per element: what is done tensor by tensor is done element by element
+ *     scalar_projection([normalize | lr(1)])   a tensor per element: operations per tensor become operations per element
  *     to([adam], "f64")                        a step in a different precision
  *
- * What the chain keeps is of the projected tensors.  A line search inside moves these; the objective is evaluated at what they
- * stand for.  scalar_projection keeps a tensor and an entry of state an element: it is for few. */
+ * What the chain keeps is of the projected tensors.  A line search inside moves the projected tensors; the objective is evaluated at
+ * the parameters that they represent. scalar_projection keeps a tensor and an entry of state per element: use it for few elements. */
 #include "gradus/link/projection.h"
 
 #define CHAIN(h) GD_CHILD_NEEDED("modules", h)
@@ -127,7 +127,7 @@ static gd_status to_step(gd_link *link, gd_var *var)
     return gd_link_step_projected(link, gd_link_child(link, "modules"), var, &copies, GD_PROJECT_ALL);
 }
 
-/* ---- what there is nothing to do for ---- */
+/* ---- parameters without work ---- */
 
 static const gd_field real_fields[] = {CHAIN("the chain that steps over real tensors")};
 

@@ -22,9 +22,9 @@
  * V - (1 + V U^T) G U with G = A A^T - B B^T; U begins with zeros, V with cosines.
  *
  * Tensors of one shape are computed together.  State: the factors and a bound for each.  They begin with the first h that is
- * finite and not zero; until then, and with numbers that are not finite, the update is handed on and Q stays as it was.
+ * finite and not zero; until then, and with numbers that are not finite, the update is passed on and Q stays as it was.
  *
- * Five links in one long file: they share a lesson, its noise, its bounds and steps, which no other link uses, and a
+ * Five links in one long file: they share the learning rule, its noise, bounds and steps, which no other link uses, and a
  * link includes public headers only. */
 #include "gradus/link/hessian.h"
 #include "gradus/link/matrices.h"
@@ -35,7 +35,7 @@
 static const char *const factor_name[GD_MAX_DIMS] = GD_AXIS_NAMES("factor");
 static const char *const bound_name[GD_MAX_DIMS] = GD_AXIS_NAMES("bound");
 
-/* What is learned from: tensors h and v, v NULL for its mean, each with whose state it is. */
+/* Inputs of learning: tensors h and v, v NULL for its mean, each with the key of its state. */
 typedef struct lesson {
     gd_link *link;
     int count;
@@ -68,7 +68,7 @@ static gd_tensor *with_noise(gd_link *link, gd_tensor *h)
     return gd_add(h, gd_mul(size, gd_link_random(link, GD_RANDOM_NORMAL, h)));
 }
 
-/* The scale of Q before anything is known; 0: there is nothing to begin with. */
+/* The initial scale of Q; 0: not known yet. */
 static double first_scale(const gd_link *link, gd_tensor *h, gd_tensor *v)
 {
     double given = number(link, "init_scale"), hh = gd_item(gd_mean(gd_square(h), NULL, false));
@@ -112,8 +112,7 @@ static bool axis_is_dense(const gd_link *link, int64_t size, int64_t n)
     return d <= number(link, "max_dim") && d * d <= number(link, "max_skew") * (double)n;
 }
 
-/* An axis of size 1 has no factor: it would be one number more that multiplies the others, and Q would be learned that much faster
- * than the bounds allow. */
+/* An axis of size 1 has no factor: it would be a redundant factor, and Q would be learned faster than the bounds allow. */
 static batch batch_like(const lesson *of, const gd_tensor *x, const int *member, int count)
 {
     batch b = {.of = of, .link = of->link, .member = member, .count = count, .n = gd_numel(x)};
@@ -130,7 +129,7 @@ static gd_tensor *identity_like(gd_tensor *x, int64_t n, double scale)
     return gd_mul_scalar(one, scale);
 }
 
-/* Factors and bounds of a tensor that begins. */
+/* Factors and bounds of a tensor at its first step. */
 static gd_status begin_factors(const lesson *of, int i)
 {
     gd_ctx *ctx = gd_link_ctx(of->link);
@@ -176,7 +175,7 @@ static gd_status put_back(const batch *b, const char *slot, gd_tensor *value)
     return status;
 }
 
-/* x with axis d first: [k, d, the others]; handed on transposed it has the next axis first. */
+/* x with axis d first: [k, d, the others]; passed on transposed it has the next axis first. */
 static gd_tensor *axis_first(const batch *b, gd_tensor *x, int d)
 {
     return gd_reshape(x, 3, (int64_t[]){b->count, b->size[d], b->n / b->size[d]});
@@ -243,7 +242,7 @@ static gd_tensor *norm_bound(gd_tensor *x, bool dense, bool symmetric)
     return gd_minimum(frobenius, gd_max(gd_sum(gd_abs(x), "2", true), "1", true));
 }
 
-/* Q turned towards a symmetric matrix: by 1 + a R + (a R)^2 / 2, R = (Q^T - Q) / its norm, with the a that makes the trace the
+/* Q rotated towards a symmetric matrix: by 1 + a R + (a R)^2 / 2, R = (Q^T - Q) / its norm, with the a that makes the trace the
  * largest. */
 static gd_tensor *turned_back(gd_tensor *q)
 {
@@ -505,7 +504,7 @@ static gd_status begin_low_rank(const lesson *of, int i)
     return status;
 }
 
-/* A slot less a step of that bound, where all of it is finite. */
+/* A slot minus a bounded step, if all of it is finite. */
 static gd_status step_slot(const lesson *of, int i, const char *slot, const char *bound_slot, gd_tensor *l,
                            gd_tensor *gradient)
 {
@@ -651,7 +650,7 @@ static gd_tensor *probe(gd_link *link, gd_var *var)
     return v && gd_link_is(link, "distribution", "sphere") ? gd_div(v, gd_norm(v, 2, NULL, false)) : v;
 }
 
-/* Vectors as tensors: one for each parameter, or where Q is over all of them as they are. */
+/* Vectors as tensors: one per parameter, or unchanged if Q is over all of them. */
 static gd_status parts_of(gd_link *link, gd_var *var, gd_tensor *vector, bool each, gd_tensor **out)
 {
     if (!vector) return gd_error(gd_link_ctx(link));

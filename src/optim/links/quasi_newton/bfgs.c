@@ -7,7 +7,7 @@
  *   (1 - f) dfp + f bfgs   f = s y / (s y + y H y)              horisho, that is Hoshino
  *                          f = 1 where s y >= y H y, else 0     fletcher_vmm
  *
- * Those with f = 1 in H have f = 0 in B and the other way; in general it is (1 - f) / (1 - f + f (y H y) (s B s) / (s y)^2).
+ * Those with f = 1 in H have f = 0 in B and vice versa; in general it is (1 - f) / (1 - f + f (y H y) (s B s) / (s y)^2).
  * All but sr1 keep the matrix positive definite: pairs with s y <= tol are left out.  sr1 leaves out pairs whose
  * denominator is below 1e-8 of the norms in it (6.26). */
 #include "gradus/link/quasi_newton.h"
@@ -69,7 +69,7 @@ static gd_status sr1_pair(gd_dense *d)
 {
     gd_tensor *x = d->inverse ? d->s : d->y, *y = d->inverse ? d->y : d->s;
     gd_status status = gd_dense_times(d, y, d->z);
-    if (!status) status = gd_dense_add(d, x, -1, d->z); /* v, in the place of x */
+    if (!status) status = gd_dense_add(d, x, -1, d->z); /* v, in the memory of x */
     double vy = gd_dense_dot(d, x, y);
     double least = fmax(d->tol, 1e-8 * sqrt(gd_dense_dot(d, x, x) * gd_dense_dot(d, y, y)));
     return status || fabs(vy) <= least ? status : gd_dense_rank_two(d, x, x, 1 / vy, 0, 0);

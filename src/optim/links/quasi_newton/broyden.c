@@ -9,8 +9,8 @@
  *   thomas         c = H^T d,  d = (R + |s|/2 I) s,  R = (1 + |s|) (|s| I + R - d d^T / d s), R = I at first
  *
  * Without `inverse` the matrix is B = H^-1 and the same change of it is made (Sherman & Morrison 1950):
- * B + (y - B s) b^T / b s with b = B^T c.  A pair whose denominator is below 1e-8 of the norms in it is left out.  For trust
- * regions the matrix is seen by its symmetric part. */
+ * B + (y - B s) b^T / b s with b = B^T c.  A pair whose denominator is below 1e-8 of the norms in it is left out.  Trust regions use
+ * the symmetric part of the matrix. */
 #include "gradus/link/quasi_newton.h"
 
 static const gd_field fields[] = {GD_DENSE_FIELDS, GD_DENSE_INVERSE(true), GD_DENSE_INNER};
@@ -47,7 +47,7 @@ static gd_tensor *by_inverse(gd_dense *d, gd_tensor *x)
     return (d->inverse ? gd_dense_times(d, x, out) : gd_dense_solve(d, x, out)) ? NULL : out;
 }
 
-/* A vector c of H as the vector of the matrix that is kept; and one that is given as H^T c. */
+/* Converts a vector c for H into the one for the stored matrix; and one given as H^T c. */
 static gd_status by_vector(gd_dense *d, gd_tensor *c) { return change(d, d->inverse ? c : transposed(d, c)); }
 static gd_status by_turned(gd_dense *d, gd_tensor *c) { return change(d, d->inverse ? transposed(d, c) : c); }
 
@@ -67,7 +67,7 @@ static gd_status icum_pair(gd_dense *d)
     return status ? status : by_vector(d, c);
 }
 
-/* R of the next pair; the identity again where it has grown beyond all numbers. */
+/* R of the next pair; the identity again if it has overflowed. */
 static gd_status next_inaccuracy(gd_dense *d, gd_tensor *v, double norm)
 {
     double vs = gd_dense_dot(d, v, d->s);

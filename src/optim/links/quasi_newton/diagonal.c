@@ -9,8 +9,8 @@
  *   new_dqn          b + s y / sum(s^4) s^2; outside [lb, ub]: 1
  *
  * With h in place of b the last ones have s and y exchanged.  diagonal_bfgs leaves out pairs with s y <= tol, diagonal_sr1
- * those whose denominator is below 1e-8 of the norms in it.  Of quasi-Cauchy changes an element that would not be positive is
- * left as it was: the update would point uphill there. */
+ * those whose denominator is below 1e-8 of the norms in it.  Quasi-Cauchy changes leave an element as it was if it would not stay
+ * positive: the update would point uphill there. */
 #include "gradus/link/quasi_newton.h"
 
 static const gd_field fields[] = {GD_DENSE_FIELDS, GD_DENSE_INVERSE(true), GD_DENSE_INNER};
@@ -27,7 +27,7 @@ static gd_tensor *y_of(const gd_dense *d) { return d->inverse ? d->y : d->s; }
 
 static double sum_of(gd_dense *d, gd_tensor *a, gd_tensor *b) { return a && b ? gd_dense_dot(d, a, b) : NAN; }
 
-/* Takes a + value; nothing where a divisor or the value is none. */
+/* Takes a + value; nothing if a divisor or the value is not finite. */
 static gd_status taken(gd_dense *d, double divisor, gd_tensor *value)
 {
     gd_ctx *ctx = gd_link_ctx(d->link);

@@ -1,5 +1,5 @@
-/* Gradient correction: the gradient where the function, were it quadratic, is least along the last step.  For directions that
- * assume exact searches, after searches that are not.
+/* Gradient correction: the gradient at the minimum along the last step, assuming that the function is quadratic.  For directions that assume
+ * exact searches, after inexact ones.
  *
  *     u - y (s u) / (s y)        over all parameters as one vector
  *

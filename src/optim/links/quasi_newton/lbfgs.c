@@ -6,7 +6,7 @@
  *     oldest to newest   c_i = alpha_i - (gamma (y_i u - sum_j alpha_j y_i y_j) + sum_(j<i) c_j s_j y_i) / s_i y_i
  *     H u = gamma u - gamma Y alpha + S c,    gamma = s y / y y of the newest pair
  *
- * so all products with the history are made in one reading of it, and the sum in another.  Before the first pair the update
+ * so all products with the history are computed in one pass over it, and the sum in a second one.  Before the first pair the update
  * is scaled to a 1-norm of at most 1 (scale_first).  A pair without positive curvature is not taken.
  *
  * Its Hessian: the compact form (Byrd, Nocedal & Schnabel 1994) as shifted operator of low rank. */
@@ -62,7 +62,7 @@ static gd_linop *compact_form(gd_tensor *w, gd_tensor *m, double sigma)
     if (!w || !m || gd_eigh(m, &values, &vectors)) return NULL;
     gd_tensor *most = gd_vector_most(gd_abs(values));
     if (!most) return NULL;
-    /* directions that M does not see add nothing */
+    /* directions in the null space of M add nothing */
     gd_tensor *seen = gd_gt(gd_abs(values), gd_full_like(values, 1e-14 * gd_item(most)));
     gd_tensor *divisor = gd_where(seen, values, gd_ones_like(values));
     gd_tensor *inverse = gd_where(seen, gd_neg(gd_reciprocal(divisor)), gd_zeros_like(values));
@@ -71,8 +71,8 @@ static gd_linop *compact_form(gd_tensor *w, gd_tensor *m, double sigma)
                             sigma);
 }
 
-/* B = sigma I - [sigma S, Y] [sigma S^T S, L; L^T, -D]^-1 [sigma S, Y]^T with sigma = 1 / gamma, D and L the diagonal and
- * what is below it of S^T Y (Byrd et al. 1994, 2.17).  Here pairs are rows. */
+/* B = sigma I - [sigma S, Y] [sigma S^T S, L; L^T, -D]^-1 [sigma S, Y]^T with sigma = 1 / gamma, D and L the diagonal and the
+ * lower triangle of S^T Y (Byrd et al. 1994, 2.17).  Here pairs are rows. */
 static gd_linop *compact_hessian(gd_link *link, const gd_pairs *p, gd_tensor *s, gd_tensor *y)
 {
     int n = p->count;

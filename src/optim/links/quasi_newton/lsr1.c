@@ -25,7 +25,7 @@ static const gd_field fields[] = {
 
 static const gd_slot slots[] = {GD_PAIR_SLOTS};
 
-/* Products over pairs i, j of the recursion: a is what the matrix must give, b what it is applied to; w = a - b. */
+/* Products over pairs i, j of the recursion: the matrix maps b to a; w = a - b. */
 typedef struct products {
     const gd_pairs *p;
     bool hessian; /* a = y, b = s instead of a = s, b = y */

@@ -1,5 +1,5 @@
-/* Projected Newton-Raphson (Pearson 1969, algorithm 7): two matrices, R that gives the direction and loses what each step has
- * dealt with, and A that becomes the inverse Hessian,
+/* Projected Newton-Raphson (Pearson 1969, algorithm 7): two matrices, R that gives the direction and is projected after each step,
+ * and A that becomes the inverse Hessian,
  *
  *     A + (s - A y) (R y)^T / y R y,    then R - R y (R y)^T / y R y
  *

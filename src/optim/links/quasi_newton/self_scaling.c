@@ -6,7 +6,7 @@
  *               2  g = sqrt(e/t), b = 1 / (1 + sqrt(e t) / o)
  *               3  as 1, with b = o (t - o) / (e t - o^2)
  *               4  g = sqrt(e/t), b = 1/2
- *             e is had as o (g s) / (g H y) with the gradient g of the step before, along whose H g the step went.
+ *             e is computed as o (g s) / (g H y) with the gradient g of the previous step, which went along H g.
  *   new_ssm   (I - s y^T / s y) H (I - y s^T / s y) + s s^T / q,  q the curvature along s that function values f show
  *             where a search was exact (Moghrabi, Hassan & Askar 2022).  type:
  *               1  q = 2 (f - f_before) + 2 s y
@@ -99,7 +99,7 @@ static gd_status psb_pair(gd_dense *d)
     if (!(ss > d->tol)) return GD_OK;
     if (d->inverse) return psb_inverse(d, ss);
     gd_status status = gd_dense_times(d, d->s, d->z);
-    if (!status) status = gd_dense_add(d, d->y, -1, d->z); /* r, in the place of y */
+    if (!status) status = gd_dense_add(d, d->y, -1, d->z); /* r, in the memory of y */
     double sr = gd_dense_dot(d, d->s, d->y);
     return status ? status : gd_dense_rank_two(d, d->s, d->y, -sr / ss / ss, 1 / ss, 0);
 }

@@ -1,11 +1,11 @@
 /* sg2: a Hessian from differences of gradients along random directions (Spall 2000, 2SPSA with gradients).
  *
- *     z: signs at random;  y = grad(p + h z) - grad(p - h z);  A = y z^T / (2 h), made symmetric: E A = H but for O(h^2)
+ *     z: signs at random;  y = grad(p + h z) - grad(p - h z);  A = y z^T / (2 h), made symmetric: E A = H except for O(h^2)
  *     B = the mean of all A so far, or with beta their moving average
  *     before start_step: u;  then (|B| + damping)^-1 u, |B| with the eigenvalues of B in size
  *
- * The first step takes n_first_step_samples directions, the others n_samples.  Gradients are those of the closure: estimates
- * where an approximator stands before.  State: B.  Cost: two gradients per direction, a factorisation of n^3 per step.  A sample that
+ * The first step takes n_first_step_samples directions, the others n_samples.  Gradients come from the closure: they are estimates
+ * if an approximating link comes first.  State: B.  Cost: two gradients per direction, a factorisation of n^3 per step.  A sample that
  * is not finite is left out. */
 #include "gradus/link/hessian.h"
 #include "gradus/link/matrices.h"
@@ -76,7 +76,7 @@ static gd_status sg2_update(gd_link *link, gd_var *var)
     return status;
 }
 
-/* (|B| + damping)^-1 b; what is within rounding of zero counts as that. */
+/* (|B| + damping)^-1 b; eigenvalues within rounding of zero count as zero. */
 static gd_tensor *divided(const gd_link *link, gd_tensor *hessian, gd_tensor *b)
 {
     gd_tensor *l = NULL, *v = NULL;

@@ -170,7 +170,7 @@ static gd_status lost_orthogonality(gd_link *link, gd_var *var, gd_tensor *const
     return status;
 }
 
-/* The step after the gradient was looked at: g is kept, the child may evaluate again and drop it. */
+/* The step after the gradient was checked: g is kept, because the child may evaluate again and drop it. */
 static gd_status powell_with(gd_link *link, gd_var *var, gd_tensor *const *g)
 {
     gd_link *child = gd_link_child(link, "modules");
@@ -191,7 +191,7 @@ static gd_status powell_with(gd_link *link, gd_var *var, gd_tensor *const *g)
     return status ? status : gd_link_step(child, var);
 }
 
-/* Powell 1977, (3.2) and (3.3).  A link that was reset gives the gradient, or what it makes of it at first. */
+/* Powell 1977, (3.2) and (3.3).  A reset link returns the gradient, or its result of a first step. */
 static gd_status powell_step(gd_link *link, gd_var *var)
 {
     gd_tensor *const *now = gd_var_grad(var);

@@ -1,10 +1,10 @@
-/* Newton without factorisations: an approximate inverse Y of the Hessian is carried along and improved by one
+/* Newton without factorisations: an approximate inverse Y of the Hessian is kept and improved by one
  * Newton-Schulz iteration per step (Schulz 1933; Massalski & Nockowska-Rosiak 2025).
  *
  *     Y_0 = H^T / (norm_1(H) norm_inf(H)),    Y <- Y (2 I - H Y)
  *
- * Starts again from Y_0 where Y is no longer near the inverse of a Hessian that has moved on (the iteration would diverge).
- * Directions that a singular Hessian left out of Y would stay out: where R = I - H Y no longer shrinks, Y_0 R^2 is added.
+ * Starts again from Y_0 if the Hessian has moved too far from the inverse of Y (the iteration would diverge).
+ * Directions that a singular Hessian left out of Y would stay out: if R = I - H Y no longer shrinks, Y_0 R^2 is added.
  * State: Y.  Cost: n reverse passes, two products of matrices. */
 #include "gradus/link/hessian.h"
 
@@ -51,7 +51,7 @@ static gd_status inverse_free_update(gd_link *link, gd_var *var)
         gd_tensor *h = gd_link_hessian_matrix(link, var, gd_link_real(link, "h", NULL));
         gd_tensor *old = gd_link_global_tensor(link, "inverse");
         if (!h) return gd_error(ctx);
-        /* a Hessian that is not finite says nothing: Y stays */
+        /* a Hessian that is not finite is ignored: Y stays */
         gd_tensor *y = gd_vector_finite(h) ? (old ? next_inverse(h, old) : first_inverse(h)) : old;
         gd_status status = y && y != old ? gd_link_set_global_tensor(link, "inverse", y) : gd_error(ctx);
         if (status) return status;
@@ -73,7 +73,7 @@ static gd_status inverse_free_apply(gd_link *link, gd_var *var)
     return gd_var_set_zero_update(var);
 }
 
-/* Before there is a finite Hessian it is one that is not: no step comes of it. */
+/* Until the first finite Hessian Y is NaN, which gives no step. */
 static gd_linop *inverse_free_hessian(gd_link *link, gd_var *var)
 {
     gd_tensor *y = gd_link_global_tensor(link, "inverse");

@@ -8,7 +8,7 @@
  *
  * inm, improved_newton: the step divided by 1 + a d, with s and y the change of parameters and gradient since the last step and
  *     a = (1 - y (H s) / y y) s / s s
- * so that it solves (H + g a^T) d = g (Saheya et al. 2016).  The first step, and one where the divisor is 0 or no number, is Newton's.
+ * so that it solves (H + g a^T) d = g (Saheya et al. 2016).  The first step, and one with a divisor of 0 or NaN, is Newton's.
  *
  * State: H (kept for update_freq).  Cost: n reverse passes, n^3 / 3 operations, n^2 memory. */
 #include "gradus/link/hessian.h"
@@ -81,7 +81,7 @@ static gd_tensor *solved(gd_link *link, gd_tensor *h, gd_tensor *b)
     return gd_hessian_spectral(h, b, how->kind == GD_SET_STRING ? how->string : NULL, tolerance, most);
 }
 
-/* The step; NULL without an error where there is none. */
+/* The step; NULL without an error if there is none. */
 static gd_tensor *newton_step(gd_link *link, gd_var *var)
 {
     gd_tensor *b = gd_link_update_vector(link, var), *h = b ? damped(link) : NULL;
@@ -107,7 +107,7 @@ static gd_status newton_apply(gd_link *link, gd_var *var)
 
 /* ---- inm ---- */
 
-/* The change of a list since the last step as a vector, NULL where there was none; what there is now is kept. */
+/* The change of a list since the last step as a vector, NULL if there was none; keeps the present list. */
 static gd_tensor *change_of(gd_link *link, gd_var *var, const char *slot, gd_tensor *const *now)
 {
     int count = gd_var_count(var);
@@ -121,7 +121,7 @@ static gd_tensor *change_of(gd_link *link, gd_var *var, const char *slot, gd_ten
     return change;
 }
 
-/* 1 + a d; 1 where there is no such number. */
+/* 1 + a d; 1 if there is no such number. */
 static double divisor(gd_tensor *h, gd_tensor *s, gd_tensor *y, gd_tensor *d)
 {
     if (!h || !s || !y || !d) return 1;
@@ -307,7 +307,7 @@ static gd_tensor *mixed_rows(gd_link *link, gd_tensor *b, int64_t k)
     return list[known] ? gd_cat(list, (int)known + 1, "0") : NULL;
 }
 
-/* S [n, k]: orthonormal but for those that are named after their distribution. */
+/* S [n, k]: orthonormal except for those that are named after their distribution. */
 static gd_tensor *directions(gd_link *link, gd_tensor *b)
 {
     int64_t n = gd_numel(b), k = (int64_t)fmin(gd_link_real(link, "sketch_size", NULL), (double)n);
@@ -339,7 +339,7 @@ static gd_tensor *reduced_hessian(gd_link *link, gd_linop *hessian, gd_tensor *s
     return small ? gd_mul_scalar(gd_add(small, gd_transpose(small, 0, 1)), 0.5) : NULL;
 }
 
-/* New directions and the Hessian in their space, where they are due. */
+/* New directions and the Hessian in their space, if they are due. */
 static gd_status renew_space(gd_link *link, gd_var *var, gd_linop *hessian, gd_tensor *b)
 {
     double *steps = gd_link_global(link, "steps", 0);

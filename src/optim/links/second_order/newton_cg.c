@@ -2,7 +2,7 @@
  *
  * Negative curvature does not stop it (the system still has a solution), but an update that is not downhill is not handed
  * on: then it is what had been reached when negative curvature was first met, or b itself.
- * State: the solution before, with warm_start.  Cost: a product per iteration. */
+ * State: the previous solution, with warm_start.  Cost: a product per iteration. */
 #include "gradus/link/hessian.h"
 #include "gradus/link/trust_region.h"
 
@@ -22,7 +22,7 @@ static const gd_field fields[] = {
 
 static const gd_slot slots[] = {{.name = "solution"}};
 
-/* The solution of the step before as a vector, or NULL. */
+/* The previous solution as a vector, or NULL. */
 static gd_tensor *start_of(gd_link *link, gd_var *var)
 {
     int count = gd_var_count(var);
@@ -43,7 +43,7 @@ static gd_status keep_solution(gd_link *link, gd_var *var)
     return update ? status : gd_error(gd_var_ctx(var));
 }
 
-/* d, or something downhill in its place. */
+/* d, or a downhill direction instead. */
 static gd_tensor *downhill(gd_tensor *d, gd_tensor *before, gd_tensor *b)
 {
     if (gd_vector_finite(d) && gd_vector_dot(d, b) > 0) return d;

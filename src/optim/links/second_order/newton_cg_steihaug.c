@@ -68,7 +68,7 @@ static gd_status search(gd_link *link, gd_var *var, gd_linop *hessian, gd_tensor
     const gd_trust_method method = {.propose = propose, .propose_within = propose_within, .boundary = true};
     gd_status status = gd_trust_search(&t, &method, 1);
     gd_krylov_free(k);
-    /* the radius has started again from above: nothing moved any more */
+    /* the radius was reset to its initial value because nothing moved any more */
     bool collapsed = gd_link_kept(link, "radius", 1) > t.radius && before > 0;
     if (!status && collapsed && gd_link_flag(link, "adapt_tol"))
         *gd_link_global(link, "tol_factor", 1) *= 0.1;

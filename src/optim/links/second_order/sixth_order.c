@@ -6,7 +6,7 @@
  *   sixth_order_5p     q = p - J(p)^-1 F(p),  m the middle of p and q,  r = p - J(m)^-1 F(p), of third order
  *                      (Frontini & Sormani 2004),  r - J(r)^-1 F(r)
  *
- * A point with a Hessian or gradient that is not finite ends the step with what was reached before it. */
+ * A point with a Hessian or gradient that is not finite ends the step at the point before it. */
 #include "gradus/link/hessian.h"
 
 static const gd_field fields[] = {
@@ -37,7 +37,7 @@ static gd_tensor *params_of(gd_var *var)
     return gd_copy(gd_list_vector(gd_var_params(var), gd_var_count(var)));
 }
 
-/* Moved there: a copy of the step that knows nothing of where it was. */
+/* Moved there: a copy of the step without loss and gradient. */
 static gd_status look(newton_points *all, bool hessian, newton_point *at)
 {
     gd_ctx *ctx = gd_var_ctx(all->var);
@@ -51,7 +51,7 @@ static gd_status look(newton_points *all, bool hessian, newton_point *at)
     return status;
 }
 
-/* The point where the parameters are, if it is known already. */
+/* The record of the point where the parameters are, if there is one. */
 static newton_point *known(newton_points *all, gd_tensor *x, bool hessian)
 {
     for (int i = 0; i < all->count; i++) {
@@ -84,7 +84,7 @@ static gd_status look_at(newton_points *all, gd_tensor *d, bool hessian, newton_
     return status ? status : back;
 }
 
-/* *d += J^-1 b, through W where `other` is given; false: there is no such number, *d stays. */
+/* *d += J^-1 b, through W where `other` is given; false: the result is not finite, *d stays. */
 static bool further(gd_link *link, gd_tensor *h, gd_tensor *b, gd_tensor *other, gd_tensor **d)
 {
     bool lstsq = gd_link_flag(link, "lstsq");
@@ -99,7 +99,7 @@ static bool further(gd_link *link, gd_tensor *h, gd_tensor *b, gd_tensor *other,
     return true;
 }
 
-/* The methods: *d is p less the new point, as far as numbers go. */
+/* The methods: *d is p minus the new point, as far as values are finite. */
 typedef gd_status (*order_fn)(gd_link *link, newton_points *all, gd_tensor **d);
 
 static gd_status by_3p(gd_link *link, newton_points *all, gd_tensor **d)

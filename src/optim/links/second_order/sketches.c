@@ -5,9 +5,9 @@
  *   nystrom_pcg                (H + reg I) d = g by conjugate gradients with the preconditioner
  *                              (l + reg) Q (L + reg)^-1 Q^T + I - Q Q^T,  l the least of L
  *
- * Q L Q^T is Y (S^T Y)^-1 Y^T, made stable by a shift of the size of rounding; what of S^T Y is not positive is left out, so
- * that negative curvature counts as none.  nystrom_sketch_and_solve steps by g / reg where the sketch sees nothing: with
- * rank < n and a small reg those steps are huge.
+ * Q L Q^T is Y (S^T Y)^-1 Y^T, made stable by a shift of the size of rounding; eigenvalues of S^T Y that are not positive are left
+ * out, so negative curvature counts as zero.  nystrom_sketch_and_solve steps by g / reg outside the sketch: with rank < n
+ * and a small reg those steps are huge.
  *
  * sketch_type of rsn: orthonormal, gaussian (columns N(0, 1/n)); common_directions: the last k gradients, made orthonormal;
  * mixed: gradient, a fast and a slow average of gradients, then random ones. */
@@ -121,7 +121,7 @@ static gd_tensor *small_matrix(gd_tensor *x, gd_tensor *y, double shift)
     return gd_add(m, gd_mul_scalar(gd_to_device(one, gd_tensor_device(m)), shift));
 }
 
-/* d, or nothing where it is no number. */
+/* d, or nothing if it is not finite. */
 static gd_status step_by(gd_var *var, gd_tensor *d)
 {
     gd_ctx *ctx = gd_var_ctx(var);
@@ -214,7 +214,7 @@ static gd_status nystrom_sketch_and_solve_apply(gd_link *link, gd_var *var)
 }
 
 /* What conjugate gradients on P^1/2 (H + reg) P^1/2 would do, written with P (Frangella et al. 2023, algorithm 5.1).  Negative
- * curvature ends it where it is, or with b where that is nowhere. */
+ * curvature ends it at the current iterate, or with b at the first one. */
 static gd_tensor *preconditioned(gd_link *link, gd_linop *hessian, gd_tensor *b, gd_tensor *q, gd_tensor *l)
 {
     double reg = gd_link_real(link, "reg", NULL), least = gd_item(gd_min(l, NULL, false)) + reg;

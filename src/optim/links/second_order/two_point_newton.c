@@ -1,4 +1,4 @@
-/* Two-point Newton: two steps with one Hessian, the second from where the first leads; third order (Potra & Ptak 1984;
+/* Two-point Newton: two steps with one Hessian, the second from the end of the first; third order (Potra & Ptak 1984;
  * Sharma & Kumar 2018).
  *
  *     y = x - H^-1 g(x),    d = H^-1 (g(x) + g(y)) */
@@ -42,7 +42,7 @@ static gd_status two_point_step(gd_link *link, gd_var *var)
         if (!there) return gd_error(ctx);
         gd_tensor *second = gd_hessian_solve(h, there, lstsq);
         if (gd_error(ctx)) return gd_error(ctx);
-        /* a gradient there that is not finite leaves the first step */
+        /* if the gradient there is not finite, the first step is the result */
         return gd_var_set_update_vector(var, second ? gd_add(first, second) : first);
     }
     gd_var_note_skipped(var);

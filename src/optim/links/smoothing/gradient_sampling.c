@@ -1,11 +1,11 @@
 /* Gradient sampling: loss and gradient are those of many points near by (Burke, Lewis & Overton 2005).
  *
  * The closure gives the aggregate over n points p + sigma z, and p itself with include_x0: the mean; the largest or smallest, element by
- * element; those of the sample with the least gradient norm or the least loss.  With modules the chain runs on that closure and its
- * update is what goes on; without, all links after this one see it.
+ * element; those of the sample with the least gradient norm or the least loss.  With modules, the chain runs on that closure and its update
+ * is passed on; without, all links after this one use the closure.
  * fixed: the z are kept until `termination` says stop, which multiplies sigma by decay, draws others and, with
- * reset_on_termination, lets the other links (the chain's, with modules) forget their state.  Not fixed: others every step, or without
- * pre_generate every evaluation.  sigma_strategy: after each step's first evaluation sigma times sigma_nplus where at least
+ * reset_on_termination, lets the other links (the chain's, with modules) forget their state.  Not fixed: new ones at every step, or without
+ * pre_generate at every evaluation.  sigma_strategy: after each step's first evaluation sigma times sigma_nplus where at least
  * sigma_target of the samples (a share below 1, else a number of them) have a lower gradient norm or value than p, else times sigma_nminus.
  * Samples that are not finite are left out, as long as one is.  State: the z, with fixed; sigma.  Cost: n evaluations for one. */
 #include "gradus/autograd.h"
@@ -80,7 +80,7 @@ static gd_status open_samples(gd_link *link, gd_var *var, samples *s)
 
 typedef struct gathered {
     gd_tensor *loss, **grads; /* so far */
-    double least;             /* of what the best sample is chosen by */
+    double least;             /* the value by which the best sample is chosen */
     int used, lower;          /* samples; those below p */
     double here;              /* norm or value at p */
 } gathered;
@@ -90,7 +90,7 @@ static gd_tensor *larger(gd_tensor *a, gd_tensor *b, bool max)
     return gd_where(max ? gd_gt(b, a) : gd_lt(b, a), b, a);
 }
 
-/* Takes one sample in.  By size: the better of both; else sum, or element by element. */
+/* Adds one sample. By size: keeps the better of both; else sum, or element by element. */
 static gd_status take_in(gd_link *link, gd_var *var, gathered *g, gd_tensor *loss, gd_tensor **grads,
                          double key)
 {

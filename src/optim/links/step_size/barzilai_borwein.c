@@ -2,7 +2,7 @@
  *
  *   long    s s / s y        short   s y / y y        geom    sqrt(s s / y y), their geometric mean
  *
- * Where there is no pair yet, or the formula gives no positive number, the step size is alpha_0; geom-fallback takes it
+ * If there is no pair yet, or the formula gives no positive number, the step size is alpha_0; geom-fallback takes it
  * wherever s y is not positive.
  *
  * bb_stab (Burdakov, Dai & Huang 2019) also holds the length of the step below delta; none: c times the shortest of the first

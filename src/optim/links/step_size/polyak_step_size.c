@@ -1,7 +1,7 @@
 /* Polyak's step size: a = alpha (f - f_star) / <u, g>, at most max before alpha (Polyak 1987).
  *
  * Without f_star it is guessed as the lowest loss so far less y, where y shrinks by y_decay every step.  With use_grad
- * false <u, u> divides instead.  Where that product is not positive the update is multiplied by 0.
+ * false <u, u> divides instead.  If that product is not positive the update is multiplied by 0.
  *
  * State: f_best, y, and the step size from update to apply. */
 #include "gradus/link.h"

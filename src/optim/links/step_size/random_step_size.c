@@ -1,4 +1,4 @@
-/* Step sizes by chance: u a, a uniform from low to high, one a step or with parameterwise one a tensor and step.
+/* Step sizes by chance: u a, a uniform from low to high, one per step or with parameterwise one per tensor and step.
  * No state but the number of steps.  Element-wise, fuses. */
 #include "gradus/link.h"
 

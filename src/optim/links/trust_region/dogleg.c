@@ -1,7 +1,7 @@
 /* Dogleg (Powell 1970): along the steepest descent to the minimum of the model there, then towards the Newton point, as far
  * as the radius allows; the Newton point itself where it is inside.
  *
- * The path is meant for positive definite H.  Where the curvature along the gradient is not positive the step goes down
+ * The path is meant for positive definite H.  If the curvature along the gradient is not positive the step goes down
  * the gradient to the edge; where the Newton point is uphill, to the minimum along the gradient at most.
  * Cost: one solution and one product per step, whatever the number of attempts. */
 #include "gradus/link/trust_region.h"
@@ -27,7 +27,7 @@ typedef struct corners {
     double bb, curvature; /* b . b, b . H b */
 } corners;
 
-/* H^-1 b, or of H moved a little off a singular one; NULL where there is none or it is uphill. */
+/* H^-1 b, or of H moved a little off a singular one; NULL if there is none or it is uphill. */
 static gd_tensor *newton_point(gd_trust *t, double curvature)
 {
     gd_ctx *ctx = gd_link_ctx(t->link);

@@ -29,7 +29,7 @@ static gd_tensor *scale_of(gd_trust *t, double y)
     return gd_rsqrt(gd_clamp(w, least > 0 ? least : 1, INFINITY));
 }
 
-/* (A + shift I)^-1 b; NULL without an error where there is none. */
+/* (A + shift I)^-1 b; NULL without an error if there is none. */
 static gd_tensor *solve_shifted(gd_linop *a, double shift, gd_tensor *b)
 {
     gd_linop *sum = gd_linop_shifted(gd_linop_retain(a), shift);

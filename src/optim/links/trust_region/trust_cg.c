@@ -1,7 +1,8 @@
 /* Trust region by truncated conjugate gradients (Steihaug 1983, Toint 1981).
  *
- * Conjugate gradients on H d = b from 0.  Where they leave the region, or meet negative curvature, the step ends at the
- * edge.  Inside bounds they are projected into the box (Lin & More 1999).  Only products with H are used.  Cost: at most maxiter products per step, whatever the number of attempts. */
+ * Conjugate gradients on H d = b from 0.  If they leave the region, or meet negative curvature, the step ends at the
+ * edge.  Inside bounds they are projected into the box (Lin & More 1999).  Only products with H are used.  Cost: at most maxiter products per
+ * step, whatever the number of attempts. */
 #include "gradus/link/trust_region.h"
 
 #include <math.h>

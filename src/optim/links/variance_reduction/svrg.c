@@ -6,7 +6,7 @@
  * For accum_steps steps (none: svrg_steps) the parameters stay and gradients are added up: their mean is the full gradient of
  * x0; with the last of them the first of svrg_steps steps is taken.  reset_before_accum: the other links forget their state
  * before each such round but the first.  alpha may fall from 1 to 0 by a schedule (Yin et al. 2023).  State: x0, its full gradient or
- * the sum so far.  Cost: two evaluations per step but for those that gather. */
+ * the sum so far.  Cost: two evaluations per step except for those that gather. */
 #include "gradus/autograd.h"
 #include "gradus/link.h"
 

@@ -3,7 +3,7 @@
  *     u = e_i (f(p + h e_i) - f(p - h e_i)) / 2 h, with threepoint; else (f(p + h e_i) - f(p)) / h; grad=false: its sign
  *
  * Elements of all parameters are numbered one after the other.  cyclic: 1 .. n, 1 .. n; cyclic2: 1 .. n, n .. 1; random.
- * adaptive: every element has an h of its own.  Where what the curvature adds to the values, |f(p + h) - 2 f(p) + f(p - h)| (two points:
+ * adaptive: every element has an h of its own.  If what the curvature adds to the values, |f(p + h) - 2 f(p) + f(p - h)| (two points:
  * their difference), is below a thousand roundings of f, h doubles; above 1e9 of them, or where a value is not finite, it halves;
  * within a factor of 1e6 of the setting.  A value that is not finite makes no step.
  * State: h of each element.  Cost: two values per step and the value at p where that is used. */

@@ -7,10 +7,10 @@
  *     b = 1 + 2/n,  g = 3/4 - 1/(2n),  d = 1 - 1/n        (n = 1, and adaptive=false: 2, 1/2, 1/2)
  *
  * In high dimensions the classical coefficients flatten the simplex.  Points outside the bounds are moved onto them; elements whose
- * bounds are equal stay.  Where the points lie within tol of each other by the sizes of the elements, or no loss differs, a new simplex is
+ * bounds are equal stay.  If the points lie within tol of each other by the sizes of the elements, or no loss differs, a new simplex is
  * put around the lowest, each time on the other side; after `restarts` of these that found nothing lower the link says stop.
  * Lower is by more than rounding, and at a point farther than a few tol from where the simplex was put: around a minimum of 0 every
- * simplex finds a smaller number.  Where no loss of a simplex is a number, the next is twice as large, and the first 20 of these are not counted.
+ * simplex finds a smaller number.  If no loss of a simplex is a number, the next is twice as large, and the first 20 of these are not counted.
  *
  * From losses alone: any function of numbers will do.  State: the simplex and its losses; start, best, and where the simplex was put. */
 #include "gradus/link/search.h"

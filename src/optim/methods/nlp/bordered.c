@@ -1,4 +1,4 @@
-/* Questions about W and J that one factorisation of [W + t I, J'; J, -d I] answers.
+/* Properties of W and J from one factorisation of [W + t I, J'; J, -d I].
  *
  * Its inertia is (n, m, 0) where W + t I + J'J / d is positive definite, which for a small d is where W + t I is on the null space of
  * J, whatever the rank of J: no basis of the null space is needed. */
@@ -10,7 +10,7 @@
 
 #define BISECTIONS 40
 #define POWERS     4
-#define TINY       1e-12 /* of d, by the size of J'J beside W */
+#define TINY       1e-12 /* of d, by the size of J'J relative to W */
 
 int64_t gd__bordered_room(int64_t n, int64_t m) { return (n + m) * (n + m) + 4 * (n + m); }
 
@@ -104,7 +104,7 @@ void gd__least_norm(int64_t n, int64_t m, const double *j, const double *r, doub
     memset(y, 0, (size_t)m * sizeof *y);
     if (!(slope > 0)) return;
     factor(&q, 0, &f);
-    /* the second time takes out what the small d has left (a proximal step) */
+    /* the second solve removes the error of the small d (a proximal step) */
     for (int k = 0; k < 2; k++) {
         for (int64_t i = 0; i < n; i++) {
             b[i] = -r[i];

@@ -41,12 +41,12 @@ gd_status gd__ip_derive(gd_ip *e);
 gd_status gd__ip_curvature(gd_ip *e);
 void gd__ip_stationarity(gd_ip *e, double *out);
 
-/* Safeguards.  True if the scale of f has changed; a minimum that may be none; *left: the point was a saddle and has been left. */
+/* Safeguards.  True if the scale of f has changed; a possible false minimum; *left: the point was a saddle and has been left. */
 double gd__ip_factor(double most); /* 100 by the largest of a gradient, at most 1 */
 bool gd__ip_scale_anew(gd_ip *e);
 bool gd__ip_is_far(gd_ip *e);
 gd_status gd__ip_leave_saddle(gd_ip *e, bool *left);
-/* Rows without an interior get one; multipliers without end are cut. */
+/* Rows without an interior get one; unbounded multipliers are cut. */
 void gd__ip_relax(gd_ip *e);
 void gd__ip_cut_multipliers(gd_ip *e);
 

@@ -1,17 +1,17 @@
 /* A primal-dual interior point with a filter line search (Wachter & Biegler 2006) and an adaptive barrier (Nocedal, Wachter &
  * Waltz 2009), dense.
  *
- * Every row reads c(x) + E t = 0, where t >= 0 are tails: slacks, or what may be left of an elastic row.  With the barrier
+ * Every row reads c(x) + E t = 0, where t >= 0 are tails: slacks, or the violation of an elastic row.  With the barrier
  * function phi = f - mu sum log(distances to bounds) and multipliers y of rows, zl and zu of bounds, a step solves
  *
  *     [ W + S + dw I    J' ] [ dx ]     [ grad phi + J'y ]
  *     [ J              -D  ] [ dy ] = - [ c + E t        ],     S = zl / (x - low) + zu / (high - x)
  *
  * (tails are eliminated: each adds 1 / (S + dw) to D of its row), where dw makes the inertia (n, rows, 0), so the step is one of
- * descent, and is cut so that distances and multipliers stay positive.  A trial is taken where violation or phi fall and no
- * earlier point has forbidden both (the filter).  mu falls with the complementarity while that helps, else by the monotone rule.
+ * descent, and is cut so that distances and multipliers stay positive.  A trial is accepted if violation or phi falls and the
+ * filter, made of earlier points, does not reject it.  mu falls with the complementarity while that helps, else by the monotone rule.
  *
- * A step of this file is one accepted point.  Nothing here knows tensors; restoration.c and sqp.c run the same engine on other
+ * A step of this file is one accepted point.  This file does not use tensors; restoration.c and sqp.c run the same engine on other
  * functions.  Arrays go variables first, then tails. */
 #include "optim/methods/nlp/engine.h"
 
@@ -215,7 +215,7 @@ static void choose_scales(gd_ip *e)
     for (int64_t i = 0; i < e->rows; i++) e->c[i] *= e->scale[i];
 }
 
-/* Tails inside, slacks as large as their rows want. */
+/* Tails inside their bounds, slacks as large as their rows need. */
 static void place_tails(gd_ip *e)
 {
     const gd_ip_problem *p = e->p;
@@ -226,7 +226,7 @@ static void place_tails(gd_ip *e)
     for (int64_t t = 0; t < p->tails; t++) e->f += cost_of(e, t) * e->x[e->n + t];
 }
 
-/* y of least squares of the stationarity; 0 where that is large. */
+/* y from least squares of the stationarity; 0 if that is large. */
 static void least_squares(gd_ip *e)
 {
     const gd_ip_problem *p = e->p;
@@ -316,7 +316,7 @@ static residual error_for(gd_ip *e, double mu)
         if (has_low(e, i)) r.products = fmax(r.products, fabs(below(e, e->x, i) * e->zl[i] - mu));
         if (has_high(e, i)) r.products = fmax(r.products, fabs(above(e, e->x, i) * e->zu[i] - mu));
     }
-    /* multipliers may be large; the cap keeps two copies of a row from passing for a solution */
+    /* multipliers may be large; the cap keeps two copies of a row from looking like a solution */
     double for_dual = (y + z) / fmax(1, (double)(e->rows + bounds)),
            for_products = z / fmax(1, (double)bounds);
     r.dual /= fmin(100, fmax(100, for_dual) / 100);
@@ -346,7 +346,7 @@ static void judge_size(const gd_ip *e, gd_ip_end *end)
         *end = e->violation <= 1e-6 * size && e->f < e->k.first_f - 1 ? GD_IP_UNBOUNDED : GD_IP_STALLED;
 }
 
-/* Is it over here?  *moved: a saddle was left. */
+/* Is this point the end? *moved: a saddle was left. */
 static gd_status judge_point(gd_ip *e, gd_ip_end *end, bool *moved)
 {
     *moved = false;
@@ -387,7 +387,7 @@ static void set_barrier(gd_ip *e, double mu)
     e->k.mu = mu;
 }
 
-/* By how central the point is (the rule of LOQO), while the error falls. */
+/* From the centrality of the point (LOQO's rule), while the error falls. */
 static void adapt_barrier(gd_ip *e, double least, double mean)
 {
     gd_ip_numbers *k = &e->k;
@@ -539,7 +539,7 @@ static void direction(gd_ip *e, const double *cc, double dw, double *dx, double 
         dx[n + t] = -(e->barrier[n + t] + p->sign[t] * dy[p->row[t]]) / (sigma_of(e, n + t) + dw);
 }
 
-/* How far multipliers may go, by how far they would. */
+/* The largest step of the multipliers, by their direction. */
 static double bound_multipliers(gd_ip *e, double tau)
 {
     double a = 1, mu = e->k.mu;
@@ -574,7 +574,7 @@ bool gd__ip_accepts(const gd_ip *e, double theta, double phi)
     return true;
 }
 
-/* Pairs that the new pair covers are removed; if there is no room, the oldest is. */
+/* Removes pairs that the new pair dominates; if there is no room, the oldest. */
 void gd__ip_forbid(gd_ip *e, double theta, double phi)
 {
     double t = (1 - 1e-5) * theta, f = phi - 1e-8 * theta;
@@ -594,7 +594,7 @@ void gd__ip_forbid(gd_ip *e, double theta, double phi)
 
 typedef struct search {
     double theta, phi, slope; /* at the point; of phi along the direction */
-    double a, theta_here, f;  /* the trial's */
+    double a, theta_here, f;  /* of the trial */
     bool by_phi;              /* accepted because phi fell enough */
 } search;
 

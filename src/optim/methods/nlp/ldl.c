@@ -1,8 +1,8 @@
 /* Symmetric indefinite factorisation with partial pivoting (Bunch & Kaufman 1977; Golub & Van Loan 4.4.4).
  *
  * A pivot is one element or a block of two whose determinant is negative, so every block counts as one positive and one
- * negative eigenvalue (Sylvester).  The interior point asks for these signs after every factorisation: they tell whether a step
- * is one of descent.  Plain loops over columns, which the compiler turns into vectors; one thread, so the bits are always the same. */
+ * negative eigenvalue (Sylvester).  The interior point needs these signs after every factorisation: they show whether a step is a
+ * descent direction.  Plain loops over columns, which the compiler turns into vectors; one thread, so the bits are always the same. */
 #include "optim/methods/nlp/ldl.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static void exchange(double *a, double *b)
     *b = t;
 }
 
-/* Rows and columns p < q of what is left from column k on change places. */
+/* Swaps rows and columns p < q of the remaining matrix from column k on. */
 static void swap_symmetric(gd_ldl *f, int64_t k, int64_t p, int64_t q)
 {
     double *cp = column(f, p), *cq = column(f, q);
@@ -73,7 +73,7 @@ static void eliminate_two(gd_ldl *f, int64_t k)
     }
 }
 
-/* How many columns the pivot at k has, 0: the column is zero; *with: the row that takes part. */
+/* How many columns the pivot at k has, 0: the column is zero; *with: the second row of the pivot. */
 static int choose_pivot(const gd_ldl *f, int64_t k, int64_t *with)
 {
     double here = fabs(column(f, k)[k]), below = 0;
@@ -98,7 +98,7 @@ static int choose_pivot(const gd_ldl *f, int64_t k, int64_t *with)
 
 typedef double two __attribute__((vector_size(16)));
 
-/* Column j of what is left from row k on, brought up to date by columns p..k-1, into w. */
+/* Column j of the remaining matrix from row k on, updated by columns p..k-1, into w. */
 static void update_column(const gd_ldl *f, int64_t p, int64_t k, int64_t j, double *w)
 {
     for (int64_t i = k; i < j; i++) w[i] = column(f, i)[j];
@@ -111,7 +111,7 @@ static void update_column(const gd_ldl *f, int64_t p, int64_t k, int64_t j, doub
     }
 }
 
-/* Rows of the panel before column k change places, or change back. */
+/* Swaps rows of the panel before column k, or swaps them back. */
 static void swap_rows(gd_ldl *f, int64_t p, int64_t k, int64_t at, int64_t with)
 {
     for (int64_t c = p; c < k; c++) exchange(&column(f, c)[at], &column(f, c)[with]);
@@ -188,7 +188,7 @@ static int panel_pivot(gd_ldl *f, int64_t p, int64_t k)
     return 1;
 }
 
-/* One element of what is left less its part of the panel p..e-1. */
+/* One remaining element minus its product of the panel p..e-1. */
 static double less_panel(const gd_ldl *f, int64_t p, int64_t e, int64_t i, int64_t j)
 {
     double sum = 0;
@@ -248,9 +248,9 @@ static void factor_in_blocks(gd_ldl *f)
             int64_t to = from + ROWS < f->n ? from + ROWS : f->n;
             for (int64_t j = e; j < to; j += 4) update_columns(f, p, e, j, from, to);
         }
-        /* solves change places one pivot after the other: rows of earlier columns go back */
+        /* solves swap one pivot after the other: rows of earlier columns are swapped back */
         for (int64_t k = e - 1; k > p; k--) {
-            bool block = f->pivot[k] < 0; /* its second column: pivots are met from the end */
+            bool block = f->pivot[k] < 0; /* its second column: pivots are visited from the end */
             int64_t first = block ? k - 1 : k;
             swap_rows(f, p, first, k, block ? -1 - f->pivot[k] : f->pivot[k]);
             k = first;

@@ -13,7 +13,7 @@ typedef struct gd_ldl {
     int64_t positive, negative, zero; /* eigenvalues */
 } gd_ldl;
 
-/* Factors in place.  A column of zeros is a pivot of zero: then the factors serve no solve. */
+/* Factors in place.  A column of zeros is a pivot of zero: then the factors cannot be used to solve. */
 void gd__ldl_factor(gd_ldl *f);
 /* b becomes the solution. */
 void gd__ldl_solve(const gd_ldl *f, double *b);

@@ -1,9 +1,9 @@
-/* The link nlp: its problem as plain numbers, the two stages, and what goes on from step to step.
+/* The link nlp: its problem as plain numbers, the two stages, and what continues from step to step.
  *
- * Stage 1 is sequential quadratic programming (sqp.c), for as many evaluations as problems that suit it take; what it calls solved
- * is the end, and nothing else it says is believed: stage 2, the interior point (interior_point.c, restoration.c), begins where the
- * run began.  Elements whose bounds are equal are no variables.  A step is one accepted point of a stage, or of a restoration; the
- * parameters are the point, all else is kept as one vector of doubles, so a run that is saved goes on with the same bits. */
+ * Stage 1 is sequential quadratic programming (sqp.c), for as many evaluations as suitable problems take; if it reports SOLVED, that is
+ * the end; every other outcome is ignored: stage 2, the interior point (interior_point.c, restoration.c), begins at the start of
+ * the run. Elements whose bounds are equal are not variables.  A step is one accepted point of a stage, or of a restoration; the
+ * parameters are the point, all else is kept as one vector of doubles, so a run that is saved continues with the same bits. */
 #include "gradus/link/hessian.h"
 
 #include "optim/methods/nlp/restoration.h"
@@ -16,9 +16,9 @@
 #include <string.h>
 
 #define SMALL    300  /* variables and rows for which subproblems are cheap */
-#define ROUNDING 64   /* residuals of so many roundings are none */
-#define NEAR     1e-6 /* an error at which steps that stop are stopped by rounding */
-#define TRUSTED  1e-6 /* of f: more than this by a row that was relaxed, and no multiplier exists */
+#define ROUNDING 64   /* residuals of so many roundings count as 0 */
+#define NEAR     1e-6 /* below this error, a lack of progress is due to rounding */
+#define TRUSTED  1e-6 /* of f: if a relaxed row changes it by more, no multiplier exists */
 
 typedef enum stage { NEW, SQP, BEGIN_IP, INTERIOR, RESTORING, OVER } stage;
 
@@ -26,7 +26,7 @@ typedef enum stage { NEW, SQP, BEGIN_IP, INTERIOR, RESTORING, OVER } stage;
 typedef struct kept {
     double all, n, equal, rows, exact;
     double hessians;
-    double stage, end, judged; /* judged: y is one that was asked for */
+    double stage, end, judged; /* judged: y was computed for the result */
     gd_sqp_numbers sqp;
     gd_ip_numbers ip, inner;
     double theta, zeta;
@@ -60,7 +60,7 @@ static double *numbers(nlp *s, int64_t count)
     return gd_link_memory(s->link, ((size_t)count + 1) * sizeof(double));
 }
 
-/* The parameters go to x, and x to what they hold. */
+/* Writes x into the parameters, and reads x back as they hold it. */
 static gd_status move_to(nlp *s, double *x)
 {
     gd_tensor *const *params = gd_var_params(s->var);
@@ -84,7 +84,7 @@ static gd_status values(void *user, double *x, double *f, double *c)
     return status;
 }
 
-/* A correction that was evaluated last may not be the point that was taken. */
+/* The point that was evaluated last, a correction, may not be the accepted one. */
 static gd_status stand_at(nlp *s, const double *x)
 {
     bool there = true;
@@ -166,7 +166,7 @@ static gd_status open_problem(nlp *s, gd_link *link, gd_var *var)
     if (!status) status = read_bounds(s);
     s->exact = is_exact(s);
     s->tol = gd_link_real(link, "tol", NULL);
-    for (int i = 0; i < gd_var_count(var); i++) /* no smaller than what the parameters can show */
+    for (int i = 0; i < gd_var_count(var); i++) /* no smaller than the resolution of the parameters */
         s->tol = fmax(s->tol, ROUNDING * gd_vector_epsilon(gd_var_params(var)[i]));
     s->small = is_small(link, s->n + s->rows);
     if (s->exact && !(s->w = numbers(s, s->all * s->all))) return gd_error(s->ctx);
@@ -189,7 +189,7 @@ static int64_t kept_count(const nlp *s)
            gd__ip_kept(&s->p) + gd__restoration_kept(&s->p);
 }
 
-/* Depends on the link and its parameters alone, as objective and bounds are not known before the first step. */
+/* Depends only on the link and its parameters, as objective and bounds are not known before the first step. */
 int64_t gd_link_nlp_bytes(const gd_link *link, gd_tensor *const *params, int count)
 {
     int64_t n = link && params && count > 0 ? gd__list_numel(params, count) : 0;
@@ -239,7 +239,7 @@ static gd_status load_run(nlp *s)
     lay_out(s);
     bool known = t && gd_numel(t) == s->count && gd_read_f64(t, s->data, s->count) == GD_OK &&
                  same_problem(s);
-    /* a run that is over begins anew where the parameters were moved */
+    /* a run that is over restarts where the parameters were moved */
     if (known && (int)s->k->stage == OVER)
         known = !memcmp(s->last, s->full, (size_t)s->all * sizeof *s->full);
     if (!known) begin_run(s);
@@ -258,7 +258,7 @@ static void here(const nlp *s, double *x)
     for (int64_t i = 0; i < s->n; i++) x[i] = s->full[s->variable[i]];
 }
 
-/* ---- what is said of a point ---- */
+/* ---- results at a point ---- */
 
 static double violation_at(const nlp *s)
 {
@@ -303,7 +303,7 @@ static gd_status publish(nlp *s)
     return status ? status : publish_one(s, "bound_multipliers", s->all, s->multiplier);
 }
 
-/* The error of f that relaxed or violated rows cause. */
+/* The error of f caused by relaxed or violated rows. */
 static bool has_no_multiplier(const nlp *s)
 {
     double worth = 0;
@@ -355,7 +355,7 @@ static void learn(nlp *s, const double *x, const double *g, const double *j)
     }
     if (!(dbd > 0) || !isfinite(dq) || !isfinite(qq)) return;
     double theta = dq >= 0.2 * dbd ? 1 : 0.8 * dbd / (dbd - dq), damped = theta * dq + (1 - theta) * dbd;
-    if (s->k->judged == 0 && dq > 0) { /* the first pair says how large the identity is */
+    if (s->k->judged == 0 && dq > 0) { /* the first pair gives the scale of the identity */
         for (int64_t i = 0; i < n; i++) {
             for (int64_t k = 0; k < n; k++) s->bfgs[i * n + k] = i == k ? qq / dq : 0;
             bd[i] = qq / dq * d[i];
@@ -383,7 +383,7 @@ static gd_status remember(nlp *s)
 
 /* ---- the stages ---- */
 
-/* Which evaluation of the start is not finite. */
+/* Names the evaluation of the start that is not finite. */
 static gd_status bad_start(nlp *s)
 {
     for (int64_t i = 0; i < s->rows; i++) {
@@ -404,7 +404,7 @@ static gd_status bad_start(nlp *s)
     return GD_OK;
 }
 
-/* The start of the interior point is a step of its own, which moves the parameters inside. */
+/* The start of the interior point is a separate step, which moves the parameters inside. */
 static gd_status begin_interior(nlp *s, const double *from)
 {
     gd_ip_end end;
@@ -431,7 +431,7 @@ static gd_status begin_interior(nlp *s, const double *from)
     return GD_OK;
 }
 
-/* The lower of the two sides of a saddle that stage 1 has ended on. */
+/* The lower of the two sides of a saddle at which stage 1 has ended. */
 static gd_status beside(nlp *s, const double *d, double *best)
 {
     double low = INFINITY, f, *x = s->sqp.trial;
@@ -448,7 +448,7 @@ static gd_status beside(nlp *s, const double *d, double *best)
     return status;
 }
 
-/* Curvature on the null space of what is active. */
+/* Curvature on the null space of the active constraints. */
 static gd_status look_at_curvature(nlp *s, double *d, bool *found)
 {
     gd_sqp *q = &s->sqp;
@@ -471,7 +471,7 @@ static gd_status end_sqp(nlp *s, gd_ip_end end)
     bool saddle = false;
     double *d = numbers(s, s->n), *from = numbers(s, s->all);
     if (!d || !from) return gd_error(s->ctx);
-    /* trials may have been rejected since x was accepted: they are not where it ends */
+    /* trials may have been rejected since x was accepted: the run does not end there */
     gd_status status = end == GD_IP_SOLVED || end == GD_IP_UNBOUNDED ? stand_at(s, q->x) : GD_OK;
     memcpy(from, s->start, (size_t)s->all * sizeof *from);
     if (!status && end == GD_IP_SOLVED) {
@@ -563,7 +563,7 @@ static gd_status interior_step(nlp *s)
     return GD_OK;
 }
 
-/* A run that is over: where it ended is looked at again. */
+/* A finished run: its end is checked again. */
 static gd_status look_again(nlp *s)
 {
     double f;
@@ -588,7 +588,7 @@ static gd_status open_engines(nlp *s)
     gd_ip_options o = gd__ip_defaults();
     o.tol = o.violation_tol = s->tol;
     o.adaptive =
-        false; /* where stage 1 fails the adaptive barrier fails more often too: 71 problems, 64 solved alone and not 62 */
+        false; /* after a failure of stage 1 the adaptive barrier fails more often too: 71 problems, 64 solved alone and not 62 */
     double *room = numbers(s, gd__ip_room(&s->p));
     double *inner = numbers(s, gd__restoration_room(&s->p));
     double *sqp = s->small ? numbers(s, gd__sqp_room(&s->p)) : NULL;
@@ -633,7 +633,7 @@ static gd_status run_stage(nlp *s)
     }
 }
 
-/* As the last link it moves the parameters itself, exactly; else the update leads there. */
+/* As the last link it sets the parameters itself, exactly; else the update leads there. */
 static gd_status end_step(nlp *s, const double *from)
 {
     gd_var *var = s->var;

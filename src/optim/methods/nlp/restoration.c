@@ -2,9 +2,8 @@
  *
  *     min rho sum(p + q) + zeta/2 |D (x - x_r)|^2   under   c(x) + E t - p + q = 0,   low <= x <= high,   t, p, q >= 0,
  *
- * D = 1 / max(1, |x_r|).  The tails of the problem stay tails, and p and q are more of them.  It is left where the violation is
- * down to 0.9 and the filter of the problem takes the point; where it converges without that, no point nearby satisfies the
- * rows. */
+ * D = 1 / max(1, |x_r|).  The tails of the problem stay tails, and p and q are additional ones. It ends when the violation has fallen
+ * to 0.9 and the filter of the problem accepts the point; if it converges without that, no point nearby satisfies the rows. */
 #include "optim/methods/nlp/restoration.h"
 
 #include <math.h>
@@ -109,7 +108,7 @@ void gd__restoration_open(gd_restoration *r, gd_ip *outer, double *room)
 
 /* ---- steps ---- */
 
-/* p and q that are best for the row as it is: the minimum of the barrier function in closed form. */
+/* The best p and q for the present row: the minimum of the barrier function in closed form. */
 static void place_elastics(gd_restoration *r, double mu)
 {
     const gd_ip *e = r->outer;
@@ -153,7 +152,7 @@ static gd_status hand_over(gd_restoration *r)
     return gd__ip_go_on_from(e);
 }
 
-/* It ended by itself: a least violation that is none, or nothing better was found. */
+/* It ended by itself: the least violation is 0, or nothing better was found. */
 static gd_status give_up(gd_restoration *r, gd_ip_end *end)
 {
     gd_ip *e = r->outer;

@@ -1,11 +1,12 @@
-/* What keeps the interior point from calling solved what is not: scales that were chosen elsewhere, slopes that are flat because they
- * are far out, saddles, rows without an interior, rows that depend on each other. */
+/* Keeps the interior point from false solutions: scales chosen at a distant point, gradients that are small only relative to |f|, saddles,
+ * rows without an interior, linearly dependent rows. */
 #include "optim/methods/nlp/engine.h"
 
 #include <float.h>
 #include <string.h>
 
-#define FAR       1e6 /* of |x| by that of the start: a minimum there has to be one beside |x| too */
+#define FAR \
+    1e6 /* of |x| by that of the start: a minimum beyond must also have a small gradient relative to |x| */
 #define COLLAPSED 1e-12
 #define RELAXED   1e-9
 #define MOST_Y    1e8
@@ -27,7 +28,7 @@ bool gd__ip_scale_anew(gd_ip *e)
     return true;
 }
 
-/* Far out every slope looks flat: the gradient must be small beside |f| / |x| too. */
+/* Far out every slope looks flat: the gradient must be small relative to |f| / |x| too. */
 bool gd__ip_is_far(gd_ip *e)
 {
     double size = most_of(e->x, e->n), sum = 0;
@@ -38,7 +39,7 @@ bool gd__ip_is_far(gd_ip *e)
 
 static bool near_bound(double distance, double z) { return distance < 1e-6 || distance < z; }
 
-/* Curvature on the null space of what is active: rows without a slack, or whose slack is small beside its multiplier. */
+/* Curvature on the null space of the active rows: rows without a slack, or whose slack is small relative to its multiplier. */
 static gd_status falls(gd_ip *e, double *d, bool *found)
 {
     const gd_ip_problem *p = e->p;
@@ -70,7 +71,7 @@ static double room_along(const gd_ip *e, const double *d, double sign)
     return a;
 }
 
-/* Off a saddle, to the lower side. */
+/* Leaves a saddle, to the lower side. */
 static gd_status leave(gd_ip *e, const double *d, bool *left)
 {
     gd_status status = GD_OK;
@@ -108,7 +109,7 @@ static gd_status leave(gd_ip *e, const double *d, bool *left)
     return GD_OK;
 }
 
-/* Off a saddle or a maximum on the active rows, if it is one. */
+/* Leaves a saddle or a maximum on the active rows, if it is one. */
 gd_status gd__ip_leave_saddle(gd_ip *e, bool *left)
 {
     bool found = false;
@@ -132,7 +133,7 @@ void gd__ip_relax(gd_ip *e)
     }
 }
 
-/* Rows that depend on each other have multipliers without end: those of least norm, of rows without a tail. */
+/* Linearly dependent rows have unbounded multipliers: takes those of least norm, for rows without a tail. */
 void gd__ip_cut_multipliers(gd_ip *e)
 {
     int64_t m = 0, n = e->n;

@@ -2,8 +2,8 @@
  *
  *     g d + d'W d / 2 + nu |linearised violation|_1      in the bounds and |d_i| <= radius max(1, |x_i|)
  *
- * by the interior point, which needs no evaluation of the problem.  The penalty nu is steered by what violation could be left at
- * all in that region; a trial that curved rows spoil gets a second-order correction.  Merit: f + nu |violation|_1. */
+ * by the interior point, which needs no evaluation of the problem.  The penalty nu is controlled by the least possible violation in that
+ * region; a trial rejected because rows curve gets a second-order correction.  Merit: f + nu |violation|_1. */
 #include "optim/methods/nlp/sqp.h"
 
 #include <float.h>
@@ -14,7 +14,7 @@
 #define RADIUS 3
 #define NU     10
 #define EVALS  40
-#define DOUBT  1e-6 /* of f: what multipliers say that the violation is worth */
+#define DOUBT  1e-6 /* of f: the violation weighted by its multipliers */
 
 /* ---- memory ---- */
 
@@ -77,7 +77,7 @@ static gd_status sub_second(void *user, const double *d, double weight, const do
     return GD_OK;
 }
 
-/* Slacks of inequalities, then what is left of each row above 0, then what is left of equalities below. */
+/* Slacks of inequalities, then the violation of each row above 0, then that of equalities below. */
 static void place_tails(gd_sqp *s, double *sign, int64_t *row)
 {
     int64_t m = s->rows, slacks = s->p->slacks;
@@ -264,7 +264,7 @@ gd_status gd__sqp_look(gd_sqp *s, gd_ip_end *end)
     return GD_OK;
 }
 
-/* Stationarity without what bounds hold, complementarity, violation. */
+/* Stationarity without elements held by bounds, complementarity, violation. */
 static void measure_kkt(gd_sqp *s, const double *y, double *doubt)
 {
     double dual = 0, products = 0, sum = 0;
@@ -311,7 +311,7 @@ static void set_region(gd_sqp *s)
     }
 }
 
-/* nu grows until as little violation is left as could be.  *left: what is; STALLED: no step reduces it. */
+/* nu grows until the remaining violation is the least possible. *left: that violation; STALLED: no step reduces it. */
 static gd_status steer(gd_sqp *s, double here, double *left, gd_ip_end *end)
 {
     bool much = *left > 1e-7 * sqrt(fmax(1, here)) + 1e-10;
@@ -356,12 +356,12 @@ static double length_of(const gd_sqp *s, const double *d)
 }
 
 typedef struct trial {
-    double merit, pred, eps; /* here, and what the model says that it falls by */
+    double merit, pred, eps; /* merit here, and its decrease by the model */
     double f, rho, length;
     bool finite;
 } trial;
 
-/* Evaluates x + d; how much of what was predicted came. */
+/* Evaluates x + d; returns the ratio of actual to predicted decrease. */
 static gd_status go(gd_sqp *s, const double *d, double *x, double *c, trial *t)
 {
     for (int64_t i = 0; i < s->n; i++) x[i] = fmin(fmax(s->x[i] + d[i], s->p->low[i]), s->p->high[i]);
@@ -373,7 +373,7 @@ static gd_status go(gd_sqp *s, const double *d, double *x, double *c, trial *t)
     return status;
 }
 
-/* Rows that curve away: the subproblem with them as they are at the trial. */
+/* Second-order correction: the subproblem with the rows at the trial. */
 static gd_status correct(gd_sqp *s, trial *t)
 {
     trial other = *t;
@@ -423,7 +423,7 @@ static gd_status attempt(gd_sqp *s, gd_ip_end *end, bool *moved)
     t.length = length_of(s, s->d);
     t.eps = 10 * DBL_EPSILON * fmax(1, fabs(t.merit));
     if (!(t.pred > 0) && t.length > 1e-12 && s->k.radius > 1e-10) {
-        /* a solution of the subproblem that is worse than staying: nothing is evaluated there */
+        /* a solution of the subproblem that is worse than d = 0 is not evaluated */
         s->k.radius = 0.25 * fmin(s->k.radius, t.length);
         return GD_OK;
     }

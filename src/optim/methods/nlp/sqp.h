@@ -4,7 +4,7 @@
 
 #include "optim/methods/nlp/interior_point.h"
 
-/* Numbers that go on from step to step; doubles all. */
+/* Numbers kept from step to step; all are doubles. */
 typedef struct gd_sqp_numbers {
     double weight, nu, radius, useless, lowered, evals, begun;
 } gd_sqp_numbers;
@@ -30,7 +30,7 @@ int64_t gd__sqp_kept(const gd_ip_problem *p);
 void gd__sqp_open(gd_sqp *s, const gd_ip_problem *p, double *room);
 /* f, c and derivatives at s->x, and at the first step scales and multipliers.  *end: GOES_ON or BAD_START. */
 gd_status gd__sqp_look(gd_sqp *s, gd_ip_end *end);
-/* To the next accepted point.  What it ends with is no last word but SOLVED. */
+/* To the next accepted point.  Only SOLVED is final. */
 gd_status gd__sqp_step(gd_sqp *s, gd_ip_end *end);
 
 #endif

@@ -2,13 +2,13 @@
  *
  *     gd__cholesky_begin -> gd_plugin_cholesky of the first plugin that has one -> factor, solve, ... -> close
  *
- * Where there is no plugin, sparse.h has an own factorisation. */
+ * If there is no plugin, sparse.h has an own factorisation. */
 #ifndef GD_OPTIM_SOLVE_CHOLESKY_PLUGIN_H
 #define GD_OPTIM_SOLVE_CHOLESKY_PLUGIN_H
 
 #include "tensor/device.h"
 
-/* A^T A + shift I with A = J / scale, J [m, n] by rows (CSR), columns that are fixed being zero but for a one on the diagonal. */
+/* A^T A + shift I with A = J / scale, J [m, n] by rows (CSR), columns that are fixed being zero except for a one on the diagonal. */
 typedef struct gd_outer_factor {
     gd_ctx *ctx;
     const gd_host *host;

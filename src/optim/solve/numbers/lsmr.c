@@ -69,7 +69,7 @@ int64_t gd__lsmr(const gd_csr *j, const double *value, const double *scale, cons
         back(&a, beta);
         alpha = unit(a.v, n);
         products += 2;
-        /* the rotations: of the damping, of the bidiagonal matrix, of what is left of it */
+        /* the rotations: of the damping, of the bidiagonal matrix, of the remaining element */
         double alpha_hat = hypot(alpha_bar, damp), rho_old = rho, rho_bar_old = rho_bar;
         rho = hypot(alpha_hat, beta);
         double c = alpha_hat / rho, sine = beta / rho, theta = sine * alpha, theta_bar = s_bar * rho;

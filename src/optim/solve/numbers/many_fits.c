@@ -61,7 +61,7 @@ static void fit_one(many *all, gd_ctx *ctx, void *state, int64_t i)
     gd_scope_end(ctx);
 }
 
-/* Neighbouring fits, so that data are read in their order. */
+/* Adjacent fits, so that data are read in order. */
 static void run_share(void *user, int64_t index)
 {
     many *all = user;

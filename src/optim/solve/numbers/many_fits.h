@@ -1,4 +1,4 @@
-/* Many fits: what models made of operators need. */
+/* Many fits of models made of operators. */
 #ifndef GD_OPTIM_SOLVE_MANY_FITS_H
 #define GD_OPTIM_SOLVE_MANY_FITS_H
 
@@ -8,7 +8,7 @@ typedef struct gd_many_rows {
     const gd_lsq_many *of;
     gd_tensor **table; /* [columns] contiguous, owned */
     int64_t params;
-    bool pads; /* lengths are many: rows are repeated up to a few of them */
+    bool pads; /* many different lengths: rows are repeated up to a few lengths */
 } gd_many_rows;
 
 /* The fits of a model made of operators as problems of arrays. */

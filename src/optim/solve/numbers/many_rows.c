@@ -1,6 +1,6 @@
-/* Many fits of a model made of operators: the rows of a fit go to a fixed place, and the recording of the model that was made there is
- * replayed.  There is one recording per number of rows; if these are many, rows are filled up to a few numbers with copies of the last one,
- * whose residuals nobody reads. */
+/* Many fits of a model made of operators: the rows of a fit are copied to a fixed buffer, and the recording of the model over that buffer is
+ * replayed. There is one recording per number of rows; with many different numbers, rows are padded with copies of the last one, whose residuals are
+ * ignored. */
 #include "gradus/trace.h"
 #include "optim/solve/numbers/many_fits.h"
 #include "optim/vector/layout.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define RECORDINGS 32 /* per thread */
-#define LENGTHS    16 /* numbers of rows from which on they are filled up */
+#define LENGTHS    16 /* different numbers of rows from which on rows are padded */
 
 typedef struct recording {
     struct state *state;
@@ -37,7 +37,7 @@ static const gd_rows *rows_of(const state *s) { return s->all->of->rows; }
 
 static size_t row_bytes(const gd_tensor *t) { return (size_t)(t->numel / t->size[0]) * gd__item_size(t); }
 
-/* The model at the rows that are there. */
+/* The model at the rows in the buffer. */
 static gd_tensor *call_model(void *user, gd_tensor *const *in, int count)
 {
     const recording *rec = user;
@@ -83,7 +83,7 @@ static recording *recording_for(state *s, int64_t rows)
     return NULL;
 }
 
-/* Rows first .. first + count - 1 of the tables, the last one again where the recording has more. */
+/* Rows first .. first + count - 1 of the tables, the last one repeated if the recording has more. */
 static void fill_rows(const state *s, int64_t first, int64_t count)
 {
     char *to = s->now->data;
@@ -108,7 +108,7 @@ static double *room_for(state *s, int64_t count)
     return s->room;
 }
 
-/* The numbers of a tensor: where they lie, or in the room.  NULL on failure. */
+/* The numbers of a tensor: in place, or copied to the buffer.  NULL on failure. */
 static const double *numbers_of(state *s, const gd_tensor *t)
 {
     if (t->dtype == GD_F64 && gd__contiguous(t)) return gd_data(t);
@@ -121,7 +121,7 @@ static gd_tensor *residuals_at(state *s, const double *x)
 {
     int count = s->all->of->like_count;
     for (int k = 0; k < count; k++) {
-        gd_tensor *t = s->param[k]; /* made here: nobody else has it */
+        gd_tensor *t = s->param[k]; /* created here: no other reference exists */
         if (t->dtype == GD_F64) {
             memcpy(t->data, x, (size_t)t->numel * sizeof *x);
             gd__touch(t);
@@ -158,7 +158,7 @@ static gd_status jacobian(void *user, const double *x, double *values)
     state *s = user;
     int count = s->all->of->like_count;
     int64_t m = s->rows * s->now->per_row, n = s->all->params, at = 0;
-    (void)x; /* residuals were asked for there */
+    (void)x; /* residuals were computed there */
     gd_status status = gd_traced_jacobian(s->now->traced, s->param, count, s->j);
     for (int k = 0; k < count && !status; k++) {
         gd_tensor *j = s->j[k];
@@ -187,7 +187,7 @@ static gd_status problem_of(void *user, int64_t fit, gd_lsq_problem *out)
     if (!s->rows) return gd_fail(s->ctx, GD_SHAPE, "least squares: fit %lld has no rows", (long long)fit);
     if (!(s->now = recording_for(s, filled_up(s->all, s->rows)))) return gd_error(s->ctx);
     fill_rows(s, of->first[fit], s->rows);
-    if (!s->now->per_row) { /* the first evaluation says how many a row has */
+    if (!s->now->per_row) { /* the first evaluation gives the number per row */
         gd_tensor *t = gd_traced_value(s->now->traced, s->param, of->like_count);
         if (!t) return gd_error(s->ctx);
         if (!t->numel || t->numel % s->now->rows)
@@ -274,7 +274,7 @@ static gd_status check_rows(gd_ctx *ctx, const gd_lsq_many *of)
     return GD_OK;
 }
 
-/* Are there so many lengths that a recording for each would not pay? */
+/* Are there too many lengths for a recording each? */
 static bool many_lengths(const gd_lsq_many *of)
 {
     int64_t seen[LENGTHS];

@@ -1,13 +1,13 @@
-/* An elimination order that fills little: minimum degree on quotient graphs, with approximate external degrees (Amestoy, Davis & Duff,
+/* An elimination order with little fill-in: minimum degree on quotient graphs, with approximate external degrees (Amestoy, Davis & Duff,
  * SIAM J. Matrix Anal. 17, 1996).
  *
  * The graph of J^T J has the columns as vertices; columns of one row are neighbours.  Eliminating a vertex joins its neighbours.  They
  * are not joined one by one: the vertex becomes an element, a set of vertices that are neighbours of each other.  Elements that a new one
- * contains vanish, and so do edges inside it, so that the graph never takes more memory than at the beginning, but for the members
- * of elements, which stand in a pool.
+ * contains vanish, and so do edges inside it, so that the graph never takes more memory than at the beginning, except for the members of
+ * elements, which are in a pool.
  *
- * Vertices with the same neighbours are eliminated together: columns with the same rows are joined before the start, others when they
- * become alike. */
+ * Vertices with the same neighbours are eliminated together: columns with the same rows are joined before the start, others when they become
+ * equal. */
 #include "optim/solve/numbers/sparse.h"
 
 #include <string.h>
@@ -184,7 +184,7 @@ static bool join_element(quotient *q, int32_t p, int32_t v)
     return add_member(q, v);
 }
 
-/* Element p: all neighbours of vertex p.  The elements of p vanish in it. */
+/* Element p: all neighbours of vertex p. It absorbs the elements of p. */
 static bool make_element(quotient *q, int32_t p)
 {
     const int32_t *list = q->list + q->start[p];
@@ -216,13 +216,13 @@ static void measure_elements(quotient *q, int32_t p)
     }
 }
 
-/* The lists of a member of p without what p contains, and p first; its degree, all but exact. */
+/* The lists of a member of p, with p first and without the entries that p contains; its approximate degree. */
 static int32_t update(quotient *q, int32_t p, int32_t v)
 {
     int32_t *list = q->list + q->start[v], kept = 0, near = 0, degree = 0,
             old[2] = {q->elements[v], q->near[v]};
     uint32_t hash = (uint32_t)p;
-    int32_t first = NONE; /* room for p: at least one of the lists has lost something */
+    int32_t first = NONE; /* room for p: at least one list has become shorter */
     for (int32_t k = 0; k < old[0]; k++) {
         int32_t e = list[k];
         if (q->size[e] == NONE) continue;
@@ -243,7 +243,7 @@ static int32_t update(quotient *q, int32_t p, int32_t v)
         list[at++] = u;
         near++;
     }
-    /* p goes between: the neighbour there moves behind the last */
+    /* p is inserted between the lists: the neighbour there moves to the end */
     first = kept;
     if (near) list[at] = list[first];
     list[first] = p;
@@ -275,7 +275,7 @@ static void merge(quotient *q, int32_t into, int32_t v)
     q->last[into] = q->last[v];
 }
 
-/* Members that have become alike are one vertex from here on; buckets by hash, in next. */
+/* Members that have become equal are merged into one vertex; buckets by hash, in next. */
 static void join_alike(quotient *q, int32_t p)
 {
     int32_t *member = q->member + q->from[p];
@@ -350,7 +350,7 @@ gd_status gd__min_degree(gd_ctx *ctx, const gd_csr *j, int64_t most, int32_t *or
         while (q.head[lowest] == NONE) lowest++;
         int32_t p = q.head[lowest];
         ok = eliminate(&q, p);
-        /* what p stood for and what was joined to it are eliminated together */
+        /* the columns of p and of vertices merged into it are eliminated together */
         int64_t width = q.weight[p];
         q.weight[p] = 0;
         fill += width * (q.heavy[p] + (width - 1) / 2);

@@ -1,4 +1,4 @@
-/* gd_lsq_solve: what is asked for, derivatives by differences, and losses other than squares. */
+/* gd_lsq_solve: checks of the arguments, derivatives by differences, and losses other than squares. */
 #include "optim/solve/numbers/numbers.h"
 #include "optim/solve/solve_robust.h"
 
@@ -45,7 +45,7 @@ gd_status gd__numbers_residuals(gd_numbers *p, const double *x, double *r, doubl
 
 /* ---- differences ---- */
 
-/* A step that stays inside the bounds and can be told from the number. */
+/* A step that stays inside the bounds and changes the number. */
 static double step_of(const gd_numbers *p, double x, int64_t i)
 {
     double h = sqrt(DBL_EPSILON) * (x != 0 ? fabs(x) : 1);
@@ -80,7 +80,7 @@ static gd_status differences(gd_numbers *p, const double *x, const double *r, do
     return status;
 }
 
-/* Residuals and rows of the Jacobian as the loss sees them. */
+/* Residuals and rows of the Jacobian, transformed by the loss. */
 static void bend_all(gd_numbers *p, double *r, double *j)
 {
     if (!(p->loss_scale > 0)) return;
@@ -146,7 +146,7 @@ static gd_status spread_of(gd_numbers *p, double *scale)
     return GD_OK;
 }
 
-/* No more steps: whatever comes next stops where it begins. */
+/* No more steps: later fits stop at their start. */
 static bool spent(const gd_numbers *p)
 {
     int64_t most = p->options->solve.max_steps;
@@ -154,7 +154,7 @@ static bool spent(const gd_numbers *p)
            p->reason == GD_STOP_MAX_EVALS || (most && p->steps >= most);
 }
 
-/* Huber fits of a few steps, each with the scale of where it begins, until that stays: METHODS "Scale of robust losses". */
+/* Huber fits of a few steps, each with the scale at its start, until the scale settles: METHODS "Scale of robust losses". */
 static gd_status settle_scale(gd_numbers *p)
 {
     gd_lsq_options few = *p->options;
@@ -191,7 +191,7 @@ static double loss_at_end(gd_numbers *p, double scale, gd_status *status)
     return isfinite(f) ? f : INFINITY;
 }
 
-/* Two runs, from the start and from the fit of squares; the lower loss at the smaller scale stays. */
+/* Two runs, from the start and from the fit of squares; the one with the lower loss at the smaller scale is kept. */
 static gd_status find_scale(gd_numbers *p, double *room)
 {
     size_t bytes = (size_t)p->n * sizeof *room;
@@ -308,7 +308,7 @@ static gd_status make_numbers(gd_numbers *p, double **block)
     return GD_OK;
 }
 
-/* Residuals and Jacobian at the end as they are, for what is said of the fit. */
+/* Residuals and Jacobian at the end without transformation, for the results. */
 static gd_status look_unbent(gd_numbers *p)
 {
     double save = p->loss_scale, f = 0;
@@ -361,7 +361,7 @@ static gd_status fit_numbers(gd_numbers *p, double *x, double **block, gd_lsq_re
     }
     if (p->round) p->round(p->problem->user, p->x);
     status = p->options->loss == GD_LSQ_SQUARES ? gd__numbers_run(p) : robust(p, *block);
-    memcpy(x, p->x, (size_t)p->n * sizeof *x); /* also where it failed: the best point */
+    memcpy(x, p->x, (size_t)p->n * sizeof *x); /* after a failure too: the best point */
     return status ? status : report(p, out);
 }
 

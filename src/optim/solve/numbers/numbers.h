@@ -1,11 +1,11 @@
 /* Least squares on arrays of numbers: what its files share.
  *
- *   numbers.c          gd_lsq_solve: what is asked, differences, other losses than squares
+ *   numbers.c gd_lsq_solve: arguments, differences, other losses than squares
  *   numbers_steps.c    Levenberg-Marquardt inside bounds
  *   numbers_linear.c   damped linear least squares: QR, L D L^T or LSMR
  *   numbers_result.c   covariances
  *   sparse.h           a Jacobian by rows and its factors; cholesky_plugin.h: those of a plugin
- *   sparse_fit.c       residuals made of operators: reads.c says where their Jacobian has elements
+ *   sparse_fit.c       residuals made of operators: reads.c finds the pattern of their Jacobian
  *   many_fits.c        many fits side by side; many_rows.c: of a model made of operators */
 #ifndef GD_OPTIM_SOLVE_NUMBERS_H
 #define GD_OPTIM_SOLVE_NUMBERS_H
@@ -41,9 +41,9 @@ typedef struct gd_damped {
     gd_outer_factor plugin;
     double *room; /* dense: [m, n + 1] by columns; LSMR: its own; L: the right side [n] */
     size_t room_bytes;
-    double *triangle, *turned; /* dense: R with its right side [n, n + 1], and turned against the damping */
+    double *triangle, *turned; /* dense: R with its right side [n, n + 1], and rotated with the damping */
     size_t triangle_bytes;
-    const double *value, *scale, *r; /* what was set last; borrowed */
+    const double *value, *scale, *r; /* the last values set; borrowed */
     const bool *fixed;
     double tol; /* LSMR's */
 } gd_damped;
@@ -52,7 +52,7 @@ GD_NODISCARD gd_status gd__damped_begin(gd_ctx *ctx, const gd_lsq_problem *probl
 void gd__damped_end(gd_damped *a);
 /* How steps are solved: "QR", "LDL", ...; borrowed. */
 const char *gd__damped_name(const gd_damped *a);
-/* Where Schur's complement or a plugin was enough for steps: makes L, if it is not too large. */
+/* If Schur's complement or a plugin was enough for steps: makes L, if it is not too large. */
 GD_NODISCARD gd_status gd__damped_needs_factor(gd_damped *a);
 /* value: the elements of J; fixed: columns that stay 0, NULL: none; all borrowed until the last solve. */
 GD_NODISCARD gd_status gd__damped_set(gd_damped *a, const double *value, const double *scale, const double *r,
@@ -70,13 +70,13 @@ typedef struct gd_numbers {
     gd_ctx *ctx;
     const gd_lsq_problem *problem;
     const gd_lsq_options *options;
-    void (*round)(void *user, double *x); /* what the parameters can hold; NULL: all numbers */
+    void (*round)(void *user, double *x); /* rounds to the dtype of the parameters; NULL: all f64 */
     gd_damped a;
     int64_t m, n, entries, steps, evals;
     double f, start, radius, lambda, growth;
     double *x, *trial, *scale, *g, *s, *d; /* [n] */
     double *r, *there, *moved;             /* [m] */
-    double *j, *next;                      /* elements of the Jacobian here, and where it may go */
+    double *j, *next;                      /* elements of the Jacobian here, and at a trial point */
     bool *fixed;                           /* [n] */
     size_t bytes;
     gd_stop reason;
@@ -91,9 +91,9 @@ typedef struct gd_numbers {
 
 /* ---- numbers.c ---- */
 
-/* Residuals at x into r, and the sum of squares of the bent ones, NAN where one is not finite. */
+/* Residuals at x into r, and the sum of squares of the transformed ones, NAN if one is not finite. */
 GD_NODISCARD gd_status gd__numbers_residuals(gd_numbers *p, const double *x, double *r, double *f);
-/* The Jacobian at x, where residuals were asked for last and are r; *finite: all elements are.  Both are bent afterwards. */
+/* The Jacobian at x, where residuals were computed last and are r; *finite: all elements are. Both are transformed afterwards. */
 GD_NODISCARD gd_status gd__numbers_jacobian(gd_numbers *p, const double *x, double *r, double *j,
                                             bool *finite);
 /* As gd_lsq_solve, for a caller that rounds. */
@@ -103,8 +103,7 @@ GD_NODISCARD gd_status gd__numbers_solve(gd_ctx *ctx, const gd_lsq_problem *prob
 
 /* ---- sparse_fit.c ---- */
 
-/* A fit of residuals made of operators whose Jacobian has few elements; *done false: it has many, and nothing but an evaluation has been
- * done. */
+/* A fit of residuals made of operators whose Jacobian has few elements; *done false: it has many, and only one evaluation was made. */
 GD_NODISCARD gd_status gd__sparse_fit(gd_tensor *const *params, int count,
                                       gd_tensor *(*residuals)(void *user), void *user,
                                       const gd_lsq_options *options, gd_lsq_result *result, bool *done);
@@ -112,7 +111,7 @@ GD_NODISCARD gd_status gd__sparse_fit(gd_tensor *const *params, int count,
 /* ---- numbers_steps.c ---- */
 
 GD_NODISCARD gd_status gd__numbers_run(gd_numbers *p);
-/* -1, 1: at a bound with downhill behind it; 0: free. */
+/* -1, 1: at a bound beyond which the loss falls; 0: free. */
 int gd__numbers_active(const gd_numbers *p, int64_t i);
 /* The largest element of x - P(x - gradient). */
 double gd__numbers_gradient(const gd_numbers *p);

@@ -165,7 +165,8 @@ static void rotate(double *r, int64_t n, int64_t i, double weight, double *extra
     for (int64_t k = i; k < n; k++) {
         if (extra[k] == 0) continue;
         double *row = r + k * width, length = sqrt(row[k] * row[k] + extra[k] * extra[k]);
-        if (!(length > 1e-140 && length < 1e140)) length = hypot(row[k], extra[k]); /* squares may be lost */
+        if (!(length > 1e-140 && length < 1e140))
+            length = hypot(row[k], extra[k]); /* squares may underflow */
         if (length == 0) continue;
         double c = row[k] / length, s = extra[k] / length;
         for (int64_t p = k; p <= n; p++) {
@@ -189,7 +190,7 @@ static gd_status decompose(gd_damped *a)
         for (int64_t i = 0; i < rows; i++)
             for (int64_t c = i; c <= n; c++) a->triangle[i * width + c] = a->room[c * m + i];
     }
-    /* a fixed column, all zeros, is an equation s = 0: without it the row of its number would be lost */
+    /* a fixed column, all zeros, is an equation s = 0: without it the row would be lost */
     for (int64_t c = 0; c < n && a->fixed && !status; c++)
         if (a->fixed[c]) rotate(a->triangle, n, c, 1, a->room);
     return status;
@@ -200,7 +201,7 @@ static int64_t solve_dense(gd_damped *a, double lambda, double *s)
     int64_t n = a->n, width = n + 1, lost = 0;
     memcpy(a->turned, a->triangle, (size_t)(n * width) * sizeof *a->turned);
     for (int64_t i = 0; i < n && lambda > 0; i++)
-        rotate(a->turned, n, i, sqrt(lambda), a->room); /* its columns are used up */
+        rotate(a->turned, n, i, sqrt(lambda), a->room); /* its columns are overwritten */
     double largest = 0;
     for (int64_t k = 0; k < n; k++) largest = fmax(largest, fabs(a->turned[k * width + k]));
     for (int64_t k = n - 1; k >= 0; k--) {

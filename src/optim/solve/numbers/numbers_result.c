@@ -12,18 +12,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FLAT     1e-8  /* singular values of the scaled Jacobian, by the largest, that are as good as zero */
+#define FLAT     1e-8  /* singular values of the scaled Jacobian, by the largest, that count as zero */
 #define FLAT_LDL 1e-13 /* the same of pivots of its square */
-#define ALL      2000  /* parameters up to which the whole covariance is made */
+#define ALL      2000  /* parameters up to which the whole covariance is computed */
 
 typedef struct spread {
     gd_numbers *p;
     double *a, *b;          /* [m] weights of A and B; NULL: ones, no B */
     double *column, *unit;  /* [n] */
     double *rows;           /* [m] */
-    double *more;           /* [3 n] of conjugate gradients, where there is no factor */
+    double *more;           /* [3 n] of conjugate gradients, if there is no factor */
     bool *flat;             /* [n] not determined */
-    double *z, *z_diagonal; /* the inverse where L has elements */
+    double *z, *z_diagonal; /* the inverse at the pattern of L */
     double factor;
     int64_t rank;
     char *says;
@@ -135,9 +135,9 @@ static void solve_scaled(spread *s, double *x)
         solve_by_products(s, x);
 }
 
-/* ---- what is determined ---- */
+/* ---- determined parameters ---- */
 
-/* Columns of R that are independent, by pivoted orthogonalisation; the matrix is used up. */
+/* Columns of R that are independent, by pivoted orthogonalisation; the matrix is overwritten. */
 static int64_t count_rank(double *t, const bool *fixed, int64_t n, int64_t width)
 {
     int64_t rank = 0;
@@ -163,8 +163,8 @@ static int64_t count_rank(double *t, const bool *fixed, int64_t n, int64_t width
     return rank;
 }
 
-/* An element is not determined where its variance beside those of orthogonal columns is beyond 1 / FLAT^2: A is damped so little that only
- * flat directions see it. */
+/* An element is not determined if its variance relative to that of orthogonal columns exceeds 1 / FLAT^2: A is damped so little that only flat
+ * directions are affected. */
 static void find_flat_dense(spread *s)
 {
     gd_numbers *p = s->p;
@@ -176,7 +176,7 @@ static void find_flat_dense(spread *s)
         largest = fmax(largest, fabs(p->a.triangle[i * width + i]));
         smallest = fmin(smallest, fabs(p->a.triangle[i * width + i]));
     }
-    if (smallest > 1e-4 * largest) return; /* far from flat: R would have to grow by n^2 of that */
+    if (smallest > 1e-4 * largest) return; /* far from flat: R would have to grow by n^2 times that */
     (void)!gd__damped_solve(&p->a, 1e-24, s->column, NULL); /* QR does not fail */
     for (int64_t i = 0; i < n; i++) {
         memset(s->column, 0, (size_t)n * sizeof *s->column);
@@ -332,7 +332,8 @@ static gd_status covariance(spread *s, gd_lsq_result *out)
     gd_numbers *p = s->p;
     const int64_t *chosen = p->options->chosen;
     int64_t count = chosen ? p->options->chosen_count : p->n, n = p->n;
-    bool some = p->a.sparse && (s->b || !p->a.factored) && n > ALL; /* only the errors that columns give */
+    bool some = p->a.sparse && (s->b || !p->a.factored) &&
+                n > ALL; /* only the errors computed from columns */
     size_t bytes = sizeof(double) * (size_t)count * (size_t)count, error_bytes = sizeof(double) * (size_t)n;
     bool whole = chosen || n <= ALL || !p->a.sparse;
     double *all = whole ? gd__alloc(p->ctx, bytes) : NULL, *errors = gd__alloc(p->ctx, error_bytes);
@@ -380,7 +381,7 @@ static gd_status make_inverse(spread *s)
     return GD_OK;
 }
 
-/* True if Schur's complement, which steps were solved by, shows that all is determined. */
+/* True if the Schur complement of the last step shows that all parameters are determined. */
 static gd_status is_regular(gd_numbers *p, bool *regular)
 {
     if (!p->a.reduced) return GD_OK;
@@ -398,7 +399,7 @@ static gd_status describe_fit(spread *s, gd_lsq_result *out)
     if (status) return status;
     s->rank = out->free;
     if (known)
-        ; /* there is no L to look at, and nothing to find */
+        ; /* there is no L, and nothing undetermined */
     else if (!p->a.sparse)
         find_flat_dense(s);
     else if (p->a.factored)

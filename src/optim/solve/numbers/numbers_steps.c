@@ -6,15 +6,16 @@
 #include <math.h>
 #include <string.h>
 
-#define FIRST_DAMPING 1e-3 /* beside columns of norm 1 */
+#define FIRST_DAMPING 1e-3 /* relative to columns of norm 1 */
 #define MOST_DAMPING  1e20
 #define TAKEN         1e-4 /* of the decrease that the model predicts */
 #define GOOD          0.1  /* a ratio so near 1 lets the damping fall faster than by 1 / 3, */
 #define FASTER        0.03 /* by this */
-#define HITS          20   /* rounds in which bounds that a step meets are added */
+#define HITS          20   /* rounds in which bounds that a step reaches are added */
 #define POLISHES      10
-#define ROUNDING      (16 * DBL_EPSILON) /* of the loss: what sums of squares differ by at the same place */
-#define SHORTEST      (2 * DBL_EPSILON)  /* step, by the parameters: it is mostly the rounding of x + d */
+#define ROUNDING \
+    (16 * DBL_EPSILON) /* of the loss: rounding differences of sums of squares at the same point */
+#define SHORTEST (2 * DBL_EPSILON) /* step, by the parameters: it is mostly the rounding of x + d */
 
 static double norm(const double *v, const double *scale, int64_t n)
 {
@@ -74,9 +75,9 @@ static void check_limits(gd_numbers *p)
     if (out_of_time(p)) stop(p, GD_STOP_TIME);
 }
 
-#define FEW_COLUMNS 8 /* are read one after the other: their rows stay in the cache */
+#define FEW_COLUMNS 8 /* read together: their rows stay in the cache */
 
-/* J^T r and the squares of the columns, in one reading of a dense J. */
+/* J^T r and the squares of the columns, in one pass over a dense J. */
 static void square_columns(gd_numbers *p, double *column)
 {
     int64_t m = p->m, n = p->n;
@@ -96,7 +97,7 @@ static void square_columns(gd_numbers *p, double *column)
     }
 }
 
-/* Gradient and scale from the Jacobian that is there. */
+/* Gradient and scale from the present Jacobian. */
 static void measure_columns(gd_numbers *p)
 {
     double *column = p->d;
@@ -115,7 +116,7 @@ static void measure_columns(gd_numbers *p)
 
 /* ---- a step inside the bounds ---- */
 
-/* Free elements that the step takes out of the box go to the bound and stay there; true where there were some. */
+/* Free elements that the step takes out of the box go to the bound and stay there; true if there were some. */
 static bool hit_bounds(gd_numbers *p)
 {
     bool hit = false;
@@ -218,14 +219,14 @@ static void check_end(gd_numbers *p, double foreseen, double actual, double leng
         stop(p, GD_STOP_GRADIENT);
 }
 
-/* A point whose derivatives are not finite is as bad as one whose loss is not. */
+/* A point whose derivatives are not finite is rejected like one whose loss is not. */
 static gd_status attempt(gd_numbers *p, bool *taken)
 {
     bool finite = false;
     gd_status status = aim_step(p, p->lambda);
     if (status) return status;
     double foreseen = predicted(p), length = norm(p->d, p->scale, p->n), there = NAN, before = p->f;
-    if (!(foreseen > 0)) { /* nothing is to be had along this step */
+    if (!(foreseen > 0)) { /* no decrease is possible along this step */
         bool rounded = length <= fmax(p->options->solve.step_tol, SHORTEST) * norm(p->x, p->scale, p->n);
         stop(p, foreseen >= -1e-14 * p->f ? GD_STOP_LOSS : rounded ? GD_STOP_STEP : GD_STOP_STUCK);
         return GD_OK;

@@ -1,8 +1,8 @@
 /* Which elements of the parameters each residual reads, from the graph that its operators recorded.
  *
- * Sets of elements go forward through the graph, from the parameters to the residuals.  Values play no part: an element is in a set where
- * an operator could read it, also where it was multiplied by zero or lost a choice.  Element-wise operators, views, reductions, products
- * of matrices and what picks elements are followed one by one; of any other operator every result reads all that its operands read. */
+ * Sets of elements are propagated forward through the graph, from the parameters to the residuals.  Values do not matter: an element is in a set if
+ * an operator could read it, even if it was multiplied by zero or not selected.  Element-wise operators, views, reductions, products
+ * of matrices and selections of elements are followed one by one; of any other operator every result reads all that its operands read. */
 #include "autograd/walk.h"
 #include "optim/solve/numbers/reads.h"
 #include "tensor/tensor_internal.h"
@@ -23,7 +23,7 @@ typedef struct reader {
     int count;
     int64_t n, most;
     gd_walk walk;
-    const gd_tensor **shape; /* [visits] what a consumer says of the result */
+    const gd_tensor **shape; /* [visits] reads of the result by a consumer */
     sets *of;                /* [visits] */
     sets *of_params;         /* [count] */
     int32_t *mark, stamp;    /* [n] */
@@ -64,7 +64,7 @@ static void put_item(reader *r, sets *s, int64_t at, int32_t item)
         s->room = room;
     }
     s->item[at] = item;
-    s->start[0] = at + 1; /* where the set under way ends; 0 again when all are there */
+    s->start[0] = at + 1; /* end of the present set; 0 again when all are done */
 }
 
 /* Element `i` of the result begins. */
@@ -150,7 +150,7 @@ static bool readable_index(const gd_tensor *index)
            index->storage->device == gd__cpu(index->head.ctx);
 }
 
-/* The place in the first operand that a view or pick has at `at` of its result, which is element `flat`; -1: none. */
+/* The position in the first operand of index `at` of the result of a view or selection, which is element `flat`; -1: none. */
 typedef int64_t place_fn(const gd_node *node, int output, const gd_tensor *out, int64_t flat,
                          const int64_t *at);
 
@@ -341,10 +341,10 @@ static void follow_matmul(reader *r, const gd_node *node, const gd_tensor *out)
     }
 }
 
-/* By the column `reads` of the operator table: by places, by rows, or by a function of its own; empty: every element reads all. */
+/* By the column `reads` of the operator table: by positions, by rows, or by a separate function; empty: every element reads all. */
 typedef struct manner {
     place_fn *place;
-    bool indexed; /* the second operand says where */
+    bool indexed; /* the second operand has the positions */
     enum { NO_ROWS, ROW_TO_ONE, ROW_TO_ROW } rows;
     void (*follow)(reader *r, const gd_node *node, const gd_tensor *out);
 } manner;

@@ -1,12 +1,12 @@
 /* Bundle-like least squares: columns that fall into small blocks of which no two share a row, such as the points of a bundle adjustment,
- * are eliminated block by block, and what is left is a dense matrix of the other columns, such as cameras (Schur's complement; Triggs et
+ * are eliminated block by block, which leaves a dense matrix of the other columns, such as cameras (Schur's complement; Triggs et
  * al. 2000, Bundle Adjustment - A Modern Synthesis).
  *
  *     | H  W' | | e |     S = F - sum over blocks of W_b (H_b + shift)^-1 W_b',  H block diagonal
  *     | W  F  | | f |
  *
- * The blocks are found from the structure: columns with the same rows are one block, and small blocks with few neighbours are taken while
- * no neighbour was (a maximal independent set).  S is factored as L D L' in panels. */
+ * The blocks are found from the structure: columns with the same rows are one block, and small blocks with few neighbours are taken if no
+ * neighbour was taken (a maximal independent set).  S is factored as L D L' in panels. */
 #include "optim/solve/numbers/sparse.h"
 
 #include "optim/vector/layout.h"
@@ -17,7 +17,7 @@
 
 #define NONE       (-1)
 #define MOST_BLOCK 8    /* columns of a block that is eliminated */
-#define MOST_REST  3000 /* columns that are left */
+#define MOST_REST  3000 /* remaining columns */
 #define PANEL      48
 
 /* ---- finding the blocks ---- */
@@ -76,7 +76,7 @@ static gd_status find_atoms(search *s)
     return GD_OK;
 }
 
-/* Calls on each neighbour of an atom once: counts, or blocks them. */
+/* Visits each neighbour of an atom once: counts, or blocks them. */
 static int32_t neighbours(search *s, int32_t a, bool block)
 {
     const gd_csr *j = s->j;
@@ -163,7 +163,7 @@ void gd__schur_end(gd_schur *s)
     *s = (gd_schur){0};
 }
 
-/* Places: of what is left their numbers, of eliminated columns NONE - their numbers inside their block. */
+/* Places: remaining columns have their number, eliminated columns NONE - their number inside their block. */
 static gd_status lay_columns(gd_schur *s, const search *f)
 {
     int32_t blocks = 0;
@@ -237,7 +237,7 @@ static int64_t rows_alone(const gd_schur *s, const gd_csr *j, int64_t *out)
     return count;
 }
 
-/* Is elimination worth it?  The dense rest must not cost much more than the blocks, and be the smaller part. */
+/* Is elimination worth it?  The dense rest must not cost much more than the blocks, and be the smaller of the two. */
 static bool is_bundle(const gd_schur *s, double work)
 {
     double rest = (double)s->rest;
@@ -268,7 +268,7 @@ static gd_status lay_blocks(gd_schur *s, const gd_csr *j, bool *fits)
         return GD_OK;
     }
     size_t rest = (size_t)s->rest, kept = (size_t)s->nears, widths = (size_t)s->widths;
-    s->nears = s->widths = 0; /* of what is there, for the end */
+    s->nears = s->widths = 0; /* kept for the results */
     if ((s->near = gd__alloc(s->ctx, (kept + !kept) * sizeof *s->near))) s->nears = (int64_t)(kept + !kept);
     if ((s->w = gd__alloc(s->ctx, (widths + !widths) * sizeof *s->w)))
         s->widths = (int64_t)(widths + !widths);
@@ -305,7 +305,7 @@ gd_status gd__schur_begin(gd_ctx *ctx, const gd_csr *j, gd_schur *out, bool *fit
 
 /* ---- values ---- */
 
-/* The elements of a row, scaled: of its block into e [size], of the rest with their places into f; how many those are. */
+/* The elements of a row, scaled: of its block into e [size], of the rest with their places into f; returns their number. */
 static int32_t read_row(const gd_schur *s, const gd_csr *j, const double *value, const double *inverse,
                         int64_t i, double *e, double *f, int32_t *at)
 {
@@ -367,7 +367,7 @@ gd_status gd__schur_normal(gd_schur *s, const gd_csr *j, const double *value, co
 
 /* ---- factors ---- */
 
-/* L of a small block, its pivots inverted: INFINITY where it is left out, which solves it as 0.  How many were. */
+/* L of a small block, its pivots inverted: INFINITY if it is left out, which solves it as 0. Returns how many were left out. */
 static int64_t factor_block(const double *h, int32_t size, double shift, double tiny, double *l)
 {
     int64_t lost = 0;
@@ -432,8 +432,8 @@ static void subtract_block(gd_schur *s, const gd_schur_block *k, const double *l
     }
 }
 
-/* L D L' of the lower triangle in place, D on the diagonal, in panels of columns: a panel is factored by itself, and what is behind it
- * gets all its columns at once. */
+/* L D L' of the lower triangle in place, D on the diagonal, in panels of columns: a panel is factored alone, and all its columns are then
+ * applied together to the rest. */
 static int64_t factor_rest(gd_schur *s, double *a, double tiny, const gd_vector_loops *loops)
 {
     int64_t n = s->rest, lost = 0;

@@ -2,7 +2,7 @@
  *
  *     J [m, n] --transpose--> columns --gd__min_degree--> order --gd__sparse_begin--> pattern of L --gd__sparse_factor--> L D L^T
  *
- * Where L would be too large, gd__lsmr solves without it. */
+ * If L would be too large, gd__lsmr solves without it. */
 #ifndef GD_OPTIM_SOLVE_SPARSE_H
 #define GD_OPTIM_SOLVE_SPARSE_H
 
@@ -26,8 +26,8 @@ GD_NODISCARD gd_status gd__csr_groups(gd_ctx *ctx, const gd_csr *j, int32_t **gr
 void gd__csr_times(const gd_csr *j, const double *value, const double *v, double *out);
 void gd__csr_transposed(const gd_csr *j, const double *value, const double *u, double *out);
 
-/* An elimination order of J^T J that fills little: order[k] is the column that comes k-th.  *fits false: eliminating it like that would
- * fill more than `most` elements, and order is not complete.  NOMEM. */
+/* An elimination order of J^T J with little fill-in: order[k] is the column that comes k-th.  *fits false: this elimination would fill more than
+ * `most` elements, and order is not complete.  NOMEM. */
 GD_NODISCARD gd_status gd__min_degree(gd_ctx *ctx, const gd_csr *j, int64_t most, int32_t *order, bool *fits);
 
 /* L D L^T of a symmetric matrix in an order, L by columns with ones on the diagonal. */
@@ -53,7 +53,7 @@ typedef struct gd_sparse_factor {
 GD_NODISCARD gd_status gd__sparse_begin(gd_ctx *ctx, const gd_csr *j, int64_t most, double work,
                                         gd_sparse_factor *out, bool *fits);
 void gd__sparse_end(gd_sparse_factor *l);
-/* element = A^T diag(weight) A with A = J / scale, columns that are fixed being zero but for a one on the diagonal; weight, fixed NULL:
+/* element = A^T diag(weight) A with A = J / scale, columns that are fixed being zero except for a one on the diagonal; weight, fixed NULL:
  * ones, none. */
 void gd__sparse_normal(gd_sparse_factor *l, const gd_csr *j, const double *value, const double *scale,
                        const double *weight, const bool *fixed);
@@ -62,9 +62,9 @@ void gd__sparse_normal(gd_sparse_factor *l, const gd_csr *j, const double *value
 int64_t gd__sparse_factor(gd_sparse_factor *l, double shift, double tiny);
 /* x = (L D L^T)^-1 x, by the numbers of J's columns; x [n]. */
 void gd__sparse_solve(const gd_sparse_factor *l, double *x);
-/* A vector without image, of the column k of L (in L's order) that was left out; out [n] by J's columns. */
+/* A null vector, of the column k of L (in L's order) that was left out; out [n] by J's columns. */
 void gd__sparse_null(const gd_sparse_factor *l, int32_t k, double *out);
-/* The elements of the inverse where L has some (Takahashi, Fagan & Chin 1973): z [entries], z_diagonal [n], in L's order. */
+/* The elements of the inverse at the pattern of L (Takahashi, Fagan & Chin 1973): z [entries], z_diagonal [n], in L's order. */
 void gd__sparse_inverse(gd_sparse_factor *l, double *z, double *z_diagonal);
 
 /* A block of columns that is eliminated. */
@@ -72,10 +72,10 @@ typedef struct gd_schur_block {
     int32_t first, size; /* its columns, in gd_schur.column */
     int32_t lead;        /* one of them: all have the same rows */
     int32_t nears;       /* columns of the rest that share rows with it */
-    int64_t near, w;     /* where they are in gd_schur.near, and the block's part of W */
+    int64_t near, w;     /* their positions in gd_schur.near, and the block's columns of W */
 } gd_schur_block;
 
-/* The normal matrix of columns of which many fall into small blocks that share no row: see schur.c. */
+/* A normal matrix many of whose columns form small blocks that share no row: see schur.c. */
 typedef struct gd_schur {
     gd_ctx *ctx;
     int32_t n, blocks, eliminated, rest; /* columns, blocks, columns in blocks, others */
@@ -92,7 +92,7 @@ typedef struct gd_schur {
     size_t room_numbers;
 } gd_schur;
 
-/* Finds the blocks.  *fits false: there are none, or the rest is too large; then nothing is held.  NOMEM. */
+/* Finds the blocks.  *fits false: there are none, or the rest is too large; then nothing is allocated.  NOMEM. */
 GD_NODISCARD gd_status gd__schur_begin(gd_ctx *ctx, const gd_csr *j, gd_schur *out, bool *fits);
 void gd__schur_end(gd_schur *s);
 /* As gd__sparse_normal, gd__sparse_factor and gd__sparse_solve. */
@@ -102,7 +102,7 @@ int64_t gd__schur_factor(gd_schur *s, double shift, double tiny);
 void gd__schur_solve(const gd_schur *s, double *x);
 
 /* min |A s + r|^2 + damp^2 |s|^2 by LSMR (Fong & Saunders 2011), A = J / scale without the fixed columns, until its gradient has fallen
- * to `tol` of that at 0.  room: 2 m + 6 n numbers.  Returns the products that it took. */
+ * to `tol` of that at 0.  room: 2 m + 6 n numbers.  Returns the number of products. */
 int64_t gd__lsmr(const gd_csr *j, const double *value, const double *scale, const bool *fixed,
                  const double *r, double damp, double tol, int64_t most, double *room, double *s);
 

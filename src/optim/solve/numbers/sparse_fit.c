@@ -11,10 +11,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#define SMALL_PARAMS  100 /* below, a dense Jacobian is no burden */
+#define SMALL_PARAMS  100 /* below, a dense Jacobian is cheap */
 #define SMALL_NUMBERS 2e6
 #define MOST_ENTRIES  1e7 /* the search takes at most 160 MB, and a second on a dense problem */
-#define FILLED        0.1 /* of the elements, from which on a dense one is the better way */
+#define FILLED        0.1 /* of the elements, from which on a dense one is better */
 
 typedef struct sparse_fit {
     gd_ctx *ctx;
@@ -23,7 +23,7 @@ typedef struct sparse_fit {
     gd_tensor *(*fn)(void *user);
     void *user;
     int64_t n;
-    gd_tensor *r; /* residuals at the point that was asked for last, with history; owned */
+    gd_tensor *r; /* residuals at the last point, with history; owned */
     gd_reads reads;
     int32_t *group, groups;
     double *seed, *product; /* [n], [m] */
@@ -57,7 +57,7 @@ static gd_status residual(void *user, const double *x, double *r)
     return status ? status : gd_read_f64(s->r, r, s->reads.m);
 }
 
-/* The parameters' part of x. */
+/* The elements of x that belong to the parameters. */
 static void round_to_params(void *user, double *x)
 {
     sparse_fit *s = user;
@@ -106,7 +106,7 @@ static gd_status jacobian(void *user, const double *x, double *values)
 
 /* ---- is it worth it? ---- */
 
-/* Residuals as they are, counted once, and what they read; *found false: a dense Jacobian is the better way. */
+/* Residuals, counted as one evaluation, and the elements they read; *found false: a dense Jacobian is better. */
 static gd_status find_structure(sparse_fit *s, bool *found)
 {
     *found = false;
@@ -134,7 +134,7 @@ static gd_status make_groups(sparse_fit *s)
     return s->seed && s->list ? GD_OK : GD_NOMEM;
 }
 
-/* Names of elements for the sentence about them: that of the parameter, with its place where it has several. */
+/* Names of elements for messages: that of the parameter, with an index if it has several elements. */
 static void name_elements(const sparse_fit *s, const gd_lsq_options *o, char *text, const char **name)
 {
     int64_t at = 0;

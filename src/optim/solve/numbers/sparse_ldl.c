@@ -46,7 +46,7 @@ void gd__sparse_end(gd_sparse_factor *l)
 
 /* ---- the pattern ---- */
 
-/* The columns that column k of J^T J meets above its diagonal, in L's order, into out (NULL: counted only). */
+/* The columns in which row k of J^T J has elements above its diagonal, in L's order, into out (NULL: counted only). */
 static int64_t column_above(gd_sparse_factor *l, const gd_csr *j, int32_t k, int32_t *out)
 {
     int64_t count = 0, c = l->order[k];
@@ -150,8 +150,7 @@ void gd__sparse_normal(gd_sparse_factor *l, const gd_csr *j, const double *value
     }
 }
 
-/* The columns of L that row k has elements in, in an order in which a solve may go: those behind come first.  From where in
- * l->stack they stand. */
+/* The columns of L that row k has elements in, in an order for a solve: descendants first. Returns their start in l->stack. */
 static int32_t reach(gd_sparse_factor *l, int32_t k)
 {
     int32_t top = l->n;
@@ -191,7 +190,7 @@ int64_t gd__sparse_factor(gd_sparse_factor *l, double shift, double tiny)
         bool good = pivot > tiny;
         lost += !good;
         l->diagonal[k] = good ? pivot : INFINITY;
-        /* a pivot that is left out takes no part in later rows: x / INFINITY is 0, and its column must not change others */
+        /* a pivot that is left out does not affect later rows: x / INFINITY is 0, and its column must not change others */
     }
     return lost;
 }

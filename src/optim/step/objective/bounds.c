@@ -8,12 +8,12 @@
 #include <math.h>
 #include <string.h>
 
-#define INLINED inline __attribute__((always_inline)) /* so that loops are made for each kind of bounds */
-#define NEAR    1e-8 /* by 1 + |x|: so near a bound is on it, where the residual is not smaller still */
+#define INLINED inline __attribute__((always_inline)) /* so that loops are compiled for each kind of bounds */
+#define NEAR    1e-8 /* relative to 1 + |x|: so near a bound counts as on it, unless the residual is smaller */
 
 /* ---- numbers of a tensor ---- */
 
-/* The elements of a tensor as f64: where they lie, or a copy. */
+/* The elements of a tensor as f64: in place, or a copy. */
 typedef struct numbers {
     gd_tensor *t;
     double *v;
@@ -111,13 +111,13 @@ static gd_edges edges_of(const strip *s)
 
 static double residual_at(const strip *s, int64_t i, double x, double g)
 {
-    /* of g, not of x - g: far out that is x */
+    /* of g, not of x - g, which is x far out */
     return clamp_to(g, x - high_at(s, i), x - low_at(s, i));
 }
 
-/* ---- saying them ---- */
+/* ---- setting bounds ---- */
 
-/* A bound as the loops read it: f64 on the host, as the parameter's dtype can hold it, owned.  NULL for NULL. */
+/* A bound for the loops: f64 on the host, rounded to the parameter's dtype, owned.  NULL for NULL. */
 static gd_status host_bound(gd_tensor *bound, const gd_tensor *param, gd_tensor **out)
 {
     gd_ctx *ctx = param->head.ctx;
@@ -152,7 +152,7 @@ static gd_status check_bounds(const gd_var *var, int index, gd_tensor *const bot
     return GD_OK;
 }
 
-/* Bounds that are what they were need no work. */
+/* Unchanged bounds need no work. */
 static bool same_bound(const gd_tensor *a, const gd_tensor *b)
 {
     if (!a || !b || a->numel != b->numel) return a == b;
@@ -183,7 +183,7 @@ static gd_status meet(gd_ctx *ctx, gd_tensor *before, gd_tensor **bound, bool lo
     return both ? GD_OK : gd_error(ctx);
 }
 
-/* Two boxes in a step hold both; if no point is in both, the error names them. */
+/* Two boxes in a step are intersected; if no point is in both, the error names them. */
 static gd_status meet_both(gd_var *var, int index, gd_tensor *both[2])
 {
     const char *name = gd_var_param_name(var, index);
@@ -272,14 +272,14 @@ const uint8_t *gd__bounds_sides(const gd_var *var, const gd_tensor *param)
     return p ? p->side : NULL;
 }
 
-/* Residuals of all elements, and how far off the furthest is that is held. */
+/* Residuals of all elements, and the largest distance of a held one from its bound. */
 typedef struct residuals {
     double kkt, sum, square, furthest;
     bool boxed;
 } residuals;
 
-/* Who is held, where held is what lies nearer than `most` to its bound, too; and the residual.  The strip is a copy: sides that are
- * written might be parts of one elsewhere. */
+/* Determines the held elements, including those nearer than `most` to their bound, and the residual. The strip is a copy, because the sides
+ * that are written may overlap. */
 static INLINED void hold_with(const strip of, bool alike, const double *x, const double *g, double most,
                               residuals *all)
 {
@@ -335,7 +335,7 @@ static gd_status each_pair(gd_var *var, gd_tensor *const *grad, double most, res
     return status;
 }
 
-/* Works out who is held, and the residual x - P(x - g), unless that is known. */
+/* Determines the held elements and the residual x - P(x - g), unless they are known. */
 static gd_status bounds_know(gd_var *var)
 {
     gd_status status = gd__var_need_grad(var, false);
@@ -343,7 +343,7 @@ static gd_status bounds_know(gd_var *var)
     gd_step_share *share = var->share;
     residuals r;
     status = each_pair(var, var->grad, INFINITY, &r);
-    /* the residual is known only now: once more where somebody is held from further away than it is large */
+    /* the residual is known only now: repeats if an element is held from a larger distance */
     if (!status && !(r.furthest <= r.kkt)) status = each_pair(var, var->grad, r.kkt, &r);
     share->kkt = r.kkt;
     share->kkt_sum = r.sum;
@@ -490,7 +490,7 @@ static INLINED void bring_with(const strip of, bool alike, const double *x, cons
             } else if (project)
                 v = to < low ? x[i] - low : x[i] - high;
         }
-        /* the largest multiple of v with which x - a v stays inside: divided only where it is the least so far */
+        /* the largest a with x - a v inside: divides only if it is the least so far */
         double left = v > 0 ? x[i] - low : high - x[i];
         if (v != 0 && left < all.most * fabs(v)) all.most = left == fabs(v) ? 1 : left / fabs(v);
         all.slope += g[i] * v;
@@ -532,11 +532,11 @@ gd_status gd__bounds_within(gd_var *var, gd_tensor *const *u, bool project, gd_t
 
 /* ---- moving ---- */
 
-/* Within the rounding of the move a bound is meant. */
+/* Within the rounding of the move, the bound itself is taken. */
 static double settle(const strip *s, int64_t i, double x, double step)
 {
     double low = low_at(s, i), high = high_at(s, i), to = x - step;
-    double far = 4 * s->eps * (fabs(x) + fabs(to)); /* from there on the rest says nothing */
+    double far = 4 * s->eps * (fabs(x) + fabs(to)); /* the remaining elements cannot change the result */
     if (to - low > far && high - to > far) return to;
     if (step > 0 && isfinite(low) && to - low <= 2 * s->eps * (fabs(x) + fabs(low))) return low;
     if (step < 0 && isfinite(high) && high - to <= 2 * s->eps * (fabs(x) + fabs(high))) return high;
@@ -554,8 +554,8 @@ static int64_t free_until(const uint8_t *side, int64_t k, int64_t n)
     return end;
 }
 
-/* Element by element where a bound is near, else with the vector loop: the same numbers.  Rounded as the scaled update is, so that a
- * search and the end of its step meet at the same bits. */
+/* Element by element where a bound is near, else with the vector loop: the same numbers.  Rounded as the scaled update, so that a search and
+ * the end of its step give the same bits. */
 static void move_strip(const strip *s, const uint8_t *side, bool narrow, const numbers *from, const double *u,
                        double a, double *to)
 {
@@ -715,7 +715,7 @@ gd_status gd__bounds_residual(gd_optimizer *o, gd_tensor *const *params, gd_tens
 
 /* ---- as numbers ---- */
 
-/* A bound of one parameter; one of one element is that of all. */
+/* A bound of one parameter; a single element applies to all. */
 static gd_status read_bound(gd_tensor *t, int64_t n, double none, double *out)
 {
     double one = none;

@@ -1,11 +1,11 @@
-/* Bounds of the parameters of a step, and what stays inside them.
+/* Bounds of the parameters of a step, and moves inside them.
  *
- * An element is *held* where it lies at a bound (or so near that the step would not tell) and the loss falls beyond it; the
- * others are free.  Who is held is worked out once per step, from the gradient where it begins, when it is first asked for.  The
- * first update is the gradient with held elements 0, so links that know nothing of bounds work on the free ones alone; links
- * with a model of the curvature take its free block; searches go along what gd__bounds_within makes of their update; and every
- * point a search tries, and the end of a step, come from gd__bounds_move, which puts elements onto their bounds bit for bit.
- * What else is evaluated outside is evaluated on the bounds instead (inside.c): the objective never sees a point outside. */
+ * An element is *held* if it is at a bound (or so near that the step would not differ) and the loss falls beyond it; the others are
+ * free. Held elements are determined once per step, from the gradient at its start, at the first request.  The
+ * first update is the gradient with held elements 0, so links without support for bounds work on the free elements; links with a
+ * model of the curvature use its free block; searches go along the result of gd__bounds_within; and every point a search tries, and the end of a
+ * step, come from gd__bounds_move, which puts elements onto their bounds bit for bit.
+ * Other points outside are evaluated on the bounds instead (inside.c): the objective never sees a point outside. */
 #ifndef GD_OPTIM_STEP_BOUNDS_H
 #define GD_OPTIM_STEP_BOUNDS_H
 
@@ -13,7 +13,7 @@
 
 /* Is this var's step inside bounds? */
 static inline bool gd__bounded(const gd_var *var) { return var->bounded; }
-/* The sides of a parameter [numel]: 0 free, 1 held at its low bound, 2 at its high one.  NULL: no bounds, or nothing is known. */
+/* The sides of a parameter [numel]: 0 free, 1 held at its low bound, 2 at its high one.  NULL: no bounds, or not known. */
 const uint8_t *gd__bounds_sides(const gd_var *var, const gd_tensor *param);
 /* Is some element held? */
 GD_NODISCARD gd_status gd__bounds_hold(gd_var *var, bool *any);
@@ -51,12 +51,12 @@ GD_NODISCARD gd_status gd__bounds_clamp(gd_optimizer *optimizer, gd_tensor *cons
                                         gd_tensor *const *values, int count, bool *moved);
 /* Does one of the parameters lie outside? */
 GD_NODISCARD gd_status gd__bounds_outside(gd_var *var, bool *outside);
-/* Parameters to the middle of x - h v and x + h v, both inside; v becomes 0 where bounds are equal, *h what the others hold. */
+/* Moves parameters to the middle of x - h v and x + h v, both inside; v becomes 0 where bounds are equal, *h the distance that the others allow. */
 GD_NODISCARD gd_status gd__bounds_centre(gd_var *var, gd_tensor *const *v, double *h);
 /* x - P(x - g) for each parameter: in out, new. */
 GD_NODISCARD gd_status gd__bounds_residual(gd_optimizer *optimizer, gd_tensor *const *params,
                                            gd_tensor *const *grads, int count, gd_tensor **out);
-/* The bounds of all elements of the parameters, one after the other; infinite where there is none. */
+/* The bounds of all elements of the parameters, one after the other; infinite if there is none. */
 GD_NODISCARD gd_status gd__var_bound_numbers(const gd_var *var, double *low, double *high);
 
 #endif

@@ -24,7 +24,7 @@ static void release_all(gd_var *var, gd_tensor **loss, gd_tensor **grads)
     }
 }
 
-/* Parameters outside their bounds are evaluated on them, and come back.  A graph that is handed on belongs to where it was recorded:
+/* Parameters outside their bounds are evaluated on them, and come back.  A graph that is passed on belongs to the point of its recording:
  * then they stay there. */
 static gd_status on_the_bounds(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss,
                                gd_tensor **grads)
@@ -97,7 +97,7 @@ static bool is_of_params(const gd_var *var, const gd_tensor *t)
     return false;
 }
 
-/* A loss that no parameter leads to has no gradient: zeros would look like a minimum.  Parameters that their module has replaced
+/* A loss that depends on no parameter has no gradient: zeros would look like a minimum.  Parameters that their module has replaced
  * have them, with a warning (look_at_dropped). */
 static gd_status gradients_of(gd_var *var, gd_tensor *loss, int how, gd_tensor **grads)
 {
@@ -115,7 +115,7 @@ static gd_status gradients_of(gd_var *var, gd_tensor *loss, int how, gd_tensor *
     return status;
 }
 
-/* Loss and gradients of what the objective returned, in the scope it was made in.  keep: its graph stays. */
+/* Loss and gradients of the objective's result, in the scope of that result. keep: its graph stays. */
 gd_status gd__derive(gd_var *var, gd_tensor *result, int flags, bool keep, gd_tensor **loss,
                      gd_tensor **grads)
 {
@@ -132,7 +132,7 @@ gd_status gd__derive(gd_var *var, gd_tensor *result, int flags, bool keep, gd_te
     return status ? status : hand_over(var, result, history || graph, loss, backward ? grads : NULL);
 }
 
-/* keep: an owned reference of what the objective returned goes there, with its history.  NULL: not wanted. */
+/* keep: receives an owned reference of the objective's result, with its graph.  NULL: not wanted. */
 static gd_status eval_autograd(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads,
                                gd_tensor **keep)
 {
@@ -181,7 +181,7 @@ gd_status gd__callback_value(gd_var *var, const gd_objective *o, double *value)
     return status;
 }
 
-/* keep: what it is computed by stays for products with the Hessian. */
+/* keep: its graph stays for products with the Hessian. */
 static gd_status callback_gradient(gd_var *var, const gd_objective *o, bool keep, double *value,
                                    gd_tensor **grads)
 {
@@ -238,8 +238,8 @@ static gd_status eval_now(gd_closure *c, gd_var *var, int flags, gd_tensor **los
 
 /* ---- points that were evaluated before ---- */
 
-/* Callbacks and replays keep no graph: the value of a trial may come with the gradient that the next step asks for if the trial is
- * accepted, or with one because there is nothing else. */
+/* Callbacks and replays keep no graph: the value of a trial may be computed with the gradient that the next step needs if the trial is
+ * accepted, or because there is only one function for both. */
 static gd_status eval_ahead(gd_closure *c, gd_var *var, gd_point *p, gd_tensor **loss)
 {
     gd_tensor **grads = gd__tensors_new(var->ctx, var->count);
@@ -250,7 +250,7 @@ static gd_status eval_ahead(gd_closure *c, gd_var *var, gd_point *p, gd_tensor *
     return status;
 }
 
-/* At a point where nothing, or too little, is known; p: where it is remembered, or NULL. */
+/* At a point where nothing, or too little, is known; p: its record, or NULL. */
 static gd_status eval_new(gd_closure *c, gd_var *var, gd_point *p, int flags, gd_tensor **loss,
                           gd_tensor **grads)
 {
@@ -263,7 +263,7 @@ static gd_status eval_new(gd_closure *c, gd_var *var, gd_point *p, int flags, gd
     bool graph = flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY),
          keep = gd__memo_wants_graph(memo, var, flags & GD_EVAL_BACKWARD) || graph;
     if (o->loss && o->traced && !graph) {
-        /* what a graph would be kept for is computed with the value: a replay takes little longer */
+        /* instead of keeping a graph, the gradient is computed with the value: a replay takes little longer */
         if (keep && !flags) return eval_ahead(c, var, p, loss);
         keep = false;
     }
@@ -409,7 +409,7 @@ gd_status gd_var_reformulate(gd_var *var, gd_reformulate_fn fn, void *user)
 
 /* ---- wrapped closures ---- */
 
-/* A user's function makes its loss and gradients with operators: they are taken out of a scope of their own. */
+/* A user's function makes its loss and gradients with operators, in a separate scope: they are moved out of it. */
 static gd_status wrap_scoped(gd_closure *c, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
 {
     gd_ctx *ctx = var->ctx;

@@ -1,9 +1,9 @@
-/* Parameters to evaluate with: links that keep averages say them, and they take the place of the parameters until those are put
- * back.  The parameters of steps are kept as copies, not computed back: they return bit for bit. */
+/* Parameters for evaluation: links that keep averages provide them, and they replace the parameters until those are restored.
+ * The parameters of steps are kept as copies, not computed back: they return bit for bit. */
 #include "optim/ranks/share.h"
 #include "optim/step/optimizer.h"
 
-/* The tensor that the last link puts in place of the parameter; the parameter itself if no link does. */
+/* The replacement of the parameter by the last link; the parameter itself if no link does. */
 static gd_tensor *weights_of(gd_link *link, gd_tensor *param)
 {
     gd_tensor *found = param;
@@ -15,7 +15,7 @@ static gd_tensor *weights_of(gd_link *link, gd_tensor *param)
     return own == param ? found : own;
 }
 
-/* A parameter and what takes its place change places.  Nothing has changed where it fails. */
+/* Swaps a parameter and its replacement. On failure nothing has changed. */
 static gd_status put_in(gd_optimizer *o, gd_param *p)
 {
     gd_tensor *weights = weights_of(o->chain, p->tensor);
@@ -39,7 +39,7 @@ static gd_status put_back(gd_optimizer *o)
         gd_param *p = &o->param[i];
         if (!p->aside) continue;
         status = gd_assign(p->tensor, p->aside);
-        if (status) return status; /* those that are back are back: calling again goes on */
+        if (status) return status; /* restored ones stay restored: calling again continues */
         gd__release(p->aside);
         p->aside = NULL;
     }
@@ -58,8 +58,7 @@ gd_status gd_optimizer_evaluate(gd_optimizer *o, bool on)
     if (status) return status;
     gd_no_grad_begin(o->ctx);
     gd_scope_begin(o->ctx);
-    if (o->shared.share)
-        o->shared.share->together = true; /* averages that are kept by several ranks come together */
+    if (o->shared.share) o->shared.share->together = true; /* averages that are sharded are gathered */
     for (int i = 0; i < o->count && !status; i++) status = put_in(o, &o->param[i]);
     if (o->shared.share) o->shared.share->together = false;
     gd_scope_end(o->ctx);

@@ -1,4 +1,4 @@
-/* Evaluations at points beside the parameters, which come back; inside bounds those points are too. */
+/* Evaluations at points near the parameters, which are restored; with bounds these points are inside. */
 #include "optim/step/objective/bounds.h"
 #include "optim/vector/origin.h"
 
@@ -28,7 +28,7 @@ gd_status gd__var_try(gd_var *var, gd_origin *here, double alpha, gd_tensor *con
     return status ? status : gd_error(var->ctx);
 }
 
-/* x + h v and x - h v, from where `here` was kept. */
+/* x + h v and x - h v, from the point kept in `here`. */
 static gd_status try_both(gd_var *var, gd_origin *here, double h, gd_tensor *const *v, double *losses,
                           gd_tensor **ahead, gd_tensor **behind)
 {

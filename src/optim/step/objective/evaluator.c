@@ -1,7 +1,7 @@
 /* One callback for one evaluation, behind the single callbacks that the rest of the room calls; see evaluator.h.
  *
- * The results of the last point are kept until the parameters have other numbers.  A point is known by its numbers and not by versions of
- * storages: a search that returns finds the same point.  Values of operators keep their history, as long as it is intact. */
+ * The results of the last point are kept until the values of the parameters change. Points are compared by value, not by versions of storages: a
+ * search that returns finds the same point.  Values of operators keep their history, as long as it is intact. */
 #include "optim/step/objective/evaluator.h"
 
 #include "autograd/walk.h"
@@ -285,12 +285,12 @@ static gd_status call(gd_evaluator *e, gd_request *request)
     gd_scope_end(ctx);
     if (status) {
         forget(e, ~0u);
-        e->called = false; /* what the callback has kept of this point is not known */
+        e->called = false; /* what the callback has kept for this point is unknown */
     }
     return status;
 }
 
-/* Values whose history was spent, or whose parameters have moved and returned. */
+/* Values whose graph was freed, or whose parameters have moved and returned. */
 static void drop_broken(gd_evaluator *e, unsigned wanted)
 {
     for (int i = 0; i < QUANTITIES; i++)
@@ -301,7 +301,7 @@ static void drop_broken(gd_evaluator *e, unsigned wanted)
         }
 }
 
-/* What comes with a call that wants these: all values at a point that was not evaluated, and all first derivatives with one of them. */
+/* Completes the request of a call: all values at a new point, and all first derivatives with one of them. */
 static unsigned with_others(const gd_evaluator *e, unsigned missing)
 {
     unsigned gives = e->given.gives, values = gives & VALUES;
@@ -344,7 +344,7 @@ static gd_status ensure_plain(gd_evaluator *e, unsigned wanted)
 
 /* ---- the single callbacks ---- */
 
-/* A view, in the caller's scope: what is kept may be dropped before the caller is done. */
+/* A view, in the caller's scope: the kept value may be dropped before the caller is done. */
 static gd_tensor *shown(gd_evaluator *e, int i)
 {
     if (ensure_plain(e, 1u << i)) return NULL;

@@ -26,11 +26,11 @@ void gd__evaluator_forget(gd_optimizer *o);
 
 /* The evaluator behind an objective of this optimizer, or NULL.  It counts evaluations itself. */
 gd_evaluator *gd__evaluator_of(const gd_optimizer *o, const gd_objective *objective);
-/* Does it give numbers for these (gd_want)? */
+/* Does it return numbers for these (gd_want)? */
 bool gd__evaluator_gives(const gd_evaluator *e, unsigned quantities);
 /* True if all values are made of operators down to the parameters, or the Hessian is given. */
 bool gd__evaluator_bends(const gd_evaluator *e);
-/* Do values share graphs, which differentiating one of them must leave to the others? */
+/* Do values share graphs, so that differentiating one must keep the graph for the others? */
 bool gd__evaluator_shares_graphs(const gd_evaluator *e);
 
 /* The Jacobian of a side [constraints, n] where the parameters are now; borrowed until the next call.  NULL with the error recorded. */

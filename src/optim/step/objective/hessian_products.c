@@ -1,4 +1,4 @@
-/* Products with the Hessian of the objective: by its own, by the graph of a gradient, or by differences of gradients. */
+/* Products with the Hessian of the objective: by its own callback, by the graph of a gradient, or by differences of gradients. */
 #include "autograd/walk.h"
 #include "gradus/autograd.h"
 #include "optim/step/microbatch_loss.h"
@@ -84,7 +84,7 @@ static gd_status quotients(gd_var *var, gd_tensor *const *ahead, gd_tensor *cons
     return status;
 }
 
-/* Inside bounds on both sides, whatever was asked for: there may be room on neither. */
+/* Inside bounds on both sides, whatever the request: there may be room on neither. */
 static gd_status hvp_difference(gd_var *var, bool central, double h, gd_tensor *const *v, gd_tensor **out)
 {
     gd_ctx *ctx = var->ctx;
@@ -102,7 +102,7 @@ static gd_status hvp_difference(gd_var *var, bool central, double h, gd_tensor *
     return status;
 }
 
-/* The objective's last evaluation that it has kept is the one that gave this gradient. */
+/* The objective's last kept evaluation is the one that gave this gradient. */
 static gd_status need_kept(gd_var *var)
 {
     if (var->kept != var->optimizer->kept) var->grad_history = false;
@@ -147,7 +147,7 @@ bool gd__var_keeps_products(const gd_var *var)
     return !o->loss && o->hvp && o->gradient_kept;
 }
 
-/* Reformulations, terms and parts hand a graph on; wrapped and estimated closures and objectives of numbers have none: products are
+/* Reformulations, terms and subsets pass a graph on; wrapped and estimated closures and objectives of numbers have none: products are
  * differences then. */
 bool gd__var_has_graph(const gd_var *var)
 {

@@ -1,7 +1,7 @@
-/* Loss, constraints and their derivatives as plain numbers, for methods that are written in them.
+/* Loss, constraints and their derivatives as plain numbers, for methods that use plain numbers.
  *
- * All of it comes from one evaluation per point: what evaluations leave behind (memo.h) has the graphs, and derivatives are passes
- * over them.  The Hessian of the Lagrangian is that of one number, weight f + y c, on the graphs of both. */
+ * All of it comes from one evaluation per point: remembered evaluations (memo.h) have the graphs, and derivatives are passes over them.
+ * The Hessian of the Lagrangian is that of one number, weight f + y c, on the graphs of both. */
 #include "optim/step/objective/lagrangian.h"
 
 #include "gradus/autograd.h"
@@ -40,7 +40,7 @@ bool gd__lagrangian_bends(const gd_var *var)
     return gd__var_gives_products(var) || gd__var_has_products(var);
 }
 
-/* Constraints may change their number with the parameters only by mistake. */
+/* A number of constraints that changes with the parameters is a mistake. */
 static gd_status read_part(gd_tensor *t, double *out) { return t ? gd_read_f64(t, out, t->numel) : GD_OK; }
 
 static gd_status read_constraints(gd_var *var, double *c)
@@ -56,7 +56,7 @@ static gd_status read_constraints(gd_var *var, double *c)
     return status;
 }
 
-/* With a graph where one is wanted and can be had. */
+/* With a graph if one is needed and possible. */
 static gd_status loss_of(gd_var *var, int flags, gd_tensor **loss)
 {
     if (!var->closure)
@@ -108,7 +108,7 @@ gd_status gd__lagrangian_first(gd_var *var, double *g, double *j)
     return status;
 }
 
-/* y c of one side; NULL where there is none. */
+/* y c of one side; NULL if there is none. */
 static gd_tensor *weighed(gd_tensor *c, const double *y)
 {
     if (!c || !c->numel || !gd_requires_grad(c)) return NULL;

@@ -1,14 +1,14 @@
-/* Evaluations and where they were made: the point where the step began, the lowest one since, and the latest; of few
- * parameters more, for chains that go back and forth.
+/* Evaluations and their points: the start of the step, the lowest point since, and the latest; with few parameters more, for
+ * chains that go back and forth.
  *
  * A search evaluates the point it accepts, and the next step begins there: where the objective is a function of the
- * parameters alone, one evaluation serves both.  A search that fails goes back to where it began, one with a fallback to the
- * lowest point it saw.  Parameters are compared bit for bit, so a move by a different link or the caller is
+ * parameters alone, one evaluation serves both. A failed search returns to its start, one with a fallback to the lowest point it
+ * saw.  Parameters are compared bit for bit, so a move by a different link or the caller is
  * noticed.
  *
- * What is known of a point grows: a trial needs its value, and leaves the graph of it; the gradient comes from that graph if
- * the point is accepted, and so does the graph of the gradient, for Hessians.  A graph holds all that was computed, so it is
- * dropped where nothing more can be wanted of it: at points that are no lower than the beginning, and when the next step
+ * The record of a point grows: a trial needs its value, and leaves its graph; the gradient comes from that graph if
+ * the point is accepted, and so does the graph of the gradient, for Hessians.  A graph holds all intermediate values, so it is
+ * dropped when it is no longer needed: at points that are not lower than the beginning, and when the next step
  * begins elsewhere. */
 #include "optim/step/objective/memo.h"
 #include "tensor/device.h"
@@ -23,16 +23,15 @@
 struct gd_memo {
     gd_ctx *ctx;
     gd_tensor **params; /* owned references */
-    gd_tensor **
-        seen; /* the same; few on a device: their likeness on the host, as of the last time they were looked at */
-    uint32_t *arrived; /* their versions where the step was called */
-    bool arriving;     /* it has asked for no gradient yet */
-    bool stayed;       /* where it asked first, it was called */
+    gd_tensor **seen;   /* the same; few on a device: a copy on the host, as of the last comparison */
+    uint32_t *arrived;  /* their versions at the start of the step */
+    bool arriving;      /* the step has requested no gradient yet */
+    bool stayed;        /* the first request was at the start of the step */
     int count, points;
     gd_point at[POINTS];
     int placed;     /* those from 0 on that there ever was something in */
     int begin;      /* which of them the current step began with */
-    int latest;     /* which was asked for last */
+    int latest;     /* the last request */
     int lowest;     /* of those evaluated since; -1: none */
     uint64_t given; /* since graphs were last dropped, or with graphs: a bit each */
     /* all of them in the order of their last use */
@@ -40,11 +39,11 @@ struct gd_memo {
     int before;   /* the step before; of many parameters: this one */
     int64_t step; /* of the optimizer, when a gradient was last asked for; the one before the first: never */
     uint64_t mark[POINTS],
-        now; /* of the numbers of points, and of those that the parameters have: different marks, different numbers */
-    bool gradients; /* are asked for */
-    bool graphs;    /* the graphs of them too */
+        now; /* hashes of the values of points, and of the parameters: different hashes, different values */
+    bool gradients; /* are requested */
+    bool graphs;    /* their graphs too */
     int values;     /* points of which the step wanted only the value */
-    bool eager;     /* the step before wanted one at most: it accepted its first trial */
+    bool eager;     /* the previous step needed one at most: it accepted its first trial */
 };
 
 static size_t bytes_of(const gd_tensor *t) { return (size_t)t->numel * gd_dtype_size(t->dtype); }
@@ -149,7 +148,7 @@ static gd_tensor *bits_of(const gd_tensor *t)
     return bits;
 }
 
-/* On a device it compares: one number comes back. */
+/* The device compares: one number is copied to the host. */
 static bool same_there(gd_ctx *ctx, const gd_tensor *a, const gd_tensor *b)
 {
     gd_scope_begin(ctx);
@@ -197,7 +196,7 @@ static bool is_here(const gd_memo *m, int k)
     return here;
 }
 
-/* Few numbers are fetched from a device once, many are compared there. */
+/* Few numbers are copied from the device once, many are compared there. */
 static gd_status fetch_params(gd_memo *m)
 {
     for (int i = 0; i < m->count && m->points > LEAST; i++) {
@@ -229,7 +228,7 @@ static gd_point *give(gd_memo *m, int k)
 
 gd_point *gd__memo_look(gd_memo *m)
 {
-    int k = m->latest; /* mostly that one */
+    int k = m->latest; /* usually that one */
     if (fetch_params(m)) return NULL;
     m->now = mark_of(m);
     if (!is_here(m, k))
@@ -244,7 +243,7 @@ gd_point *gd__memo_find(gd_memo *m)
     return p;
 }
 
-/* ---- what is known there ---- */
+/* ---- records of points ---- */
 
 /* One that is free, else the one that was not used for longest: neither where the step began nor the lowest since. */
 static int unused(const gd_memo *m)
@@ -255,7 +254,7 @@ static int unused(const gd_memo *m)
 }
 
 /* Where steps began, and of the others those that are low enough: searches go to lower points.  Under constraints a lower loss
- * says little: of their graphs the latest stays. */
+ * says little: the latest of their graphs stays. */
 static void drop_graphs(gd_memo *m, double low)
 {
     for (uint64_t left = m->given; left; left &= left - 1) {

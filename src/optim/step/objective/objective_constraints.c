@@ -1,4 +1,4 @@
-/* Constraints of the objective, and objectives with a term more. */
+/* Constraints of the objective, and objectives with an additional term. */
 #include "autograd/walk.h"
 #include "gradus/autograd.h"
 #include "optim/step/objective/bounds.h"
@@ -28,7 +28,7 @@ static gd_status one_constraint(gd_ctx *ctx, gd_tensor *(*fn)(void *user), void 
     gd_tensor *t = fn(user);
     if (gd_error(ctx)) return gd_error(ctx);
     if (!t) return gd_fail(ctx, GD_CALLBACK, "the constraints '%s' returned NULL", what);
-    if (!gd__is_float(t)) /* x <= 1 as a tensor says whether it holds, not how far it is from it */
+    if (!gd__is_float(t)) /* x <= 1 as a tensor is true or false, not a distance */
         return gd_fail(
             ctx, GD_DTYPE,
             "the constraints '%s' are of dtype %s, which has no gradients; return left - right of %s", what,
@@ -72,8 +72,8 @@ static gd_memo *memo_of(gd_var *var)
 
 static bool is_plain(const gd_tensor *c) { return c && c->numel && !gd_requires_grad(c); }
 
-/* Calls the functions.  With a point to remember, history is recorded always: a trial that is accepted needs gradients, and
- * should not be computed again. */
+/* Calls the functions.  With a record, the graph is always made: an accepted trial needs gradients, and should not be computed
+ * again. */
 static gd_status compute(gd_var *var, const gd_objective *o, gd_point *p, gd_tensor **out)
 {
     gd_ctx *ctx = var->ctx;
@@ -258,7 +258,7 @@ gd_status gd_var_take_update(gd_var *var, gd_var *clone)
     return status;
 }
 
-/* ---- an objective with a term more ---- */
+/* ---- an objective with an additional term ---- */
 
 /* The result of the caller's function in the dtype of the loss; NULL if the function recorded an error. */
 static gd_tensor *term_of(gd_closure *c, gd_ctx *ctx, gd_dtype dtype)

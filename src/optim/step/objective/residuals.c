@@ -38,7 +38,7 @@ static gd_status part(gd_tensor *triangle, gd_dtype dtype, gd_tensor **j, gd_ten
     return gd_error(ctx);
 }
 
-/* In place of J and r: j [n + 1, n], r [n + 1], with the same products and norms, of the parameters' dtype.  Owned. */
+/* Instead of J and r: j [n + 1, n], r [n + 1], with the same products and norms, of the parameters' dtype.  Owned. */
 static gd_status triangle_parts(gd_var *var, const gd_rows *rows, gd_tensor **j, gd_tensor **r, double *loss)
 {
     gd_tensor *triangle;
@@ -81,13 +81,13 @@ gd_status gd__rows_eval(gd_var *var, const gd_rows *rows, double *loss, gd_tenso
     return status;
 }
 
-/* Are Jacobians to be made by rows: there is nothing else, or there are many? */
+/* Are Jacobians computed by rows, because there is no other function, or because there are many? */
 static bool by_rows(const gd_objective *o)
 {
     return o->rows && (o->rows->count > GD_BLOCK_ROWS || o->rows->world || (!o->loss && !o->residuals));
 }
 
-/* ---- all of them ---- */
+/* ---- whole residuals ---- */
 
 /* The loss that the step returns if residuals were its first evaluation, and the value kept for later. */
 static gd_status loss_of_residuals(gd_var *var, const gd_objective *o, gd_point *p, gd_tensor *r)

@@ -1,7 +1,6 @@
 /* Objectives that are recorded once and replayed.
  *
- * An optimizer keeps the recordings of the objective it stepped with last.  Inputs are the parameters where they are: the
- * objective captures them. */
+ * An optimizer keeps the recordings of its last objective. The parameters are captured by the objective, in place. */
 #include "optim/step/objective/traced.h"
 #include "gradus/autograd.h"
 #include "trace/trace_internal.h"

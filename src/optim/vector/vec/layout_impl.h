@@ -194,7 +194,7 @@ static inline __typeof__(((NAME(bits)){0})[0]) NAME(bits_of)(T x)
     return bits;
 }
 
-/* most: the largest magnitudes of s and y; far: NULL, or where they go too, past the caches */
+/* most: the largest magnitudes of s and y; far: NULL, or a second destination, written past the caches */
 static void NAME(pair)(void *s_, void *y_, void *before_p_, void *before_g_, const void *p_, const void *g_,
                        int64_t n, double most[2], void *const *far)
 {
@@ -247,8 +247,8 @@ static void NAME(pair)(void *s_, void *y_, void *before_p_, void *before_g_, con
     most[1] = NAME(most_of)(&of_y);
 }
 
-/* o = c x + sum_r coef[r] row[r], in f64, rounded once at the end.  o may be x.  past: o is too long to be found in a cache
- * later, and need not be read before it is written. */
+/* o = c x + sum_r coef[r] row[r], in f64, rounded once at the end.  o may be x.  past: o is too long to stay in a cache, and need
+ * not be read before it is written. */
 static inline __attribute__((always_inline)) void NAME(combine_blocks)(T *o, const T *x, double c,
                                                                        const void *const *rows,
                                                                        const double *coef, int count,
@@ -323,7 +323,7 @@ static void NAME(combine)(void *o_, const void *x_, double c, const void *const 
     }
 }
 
-/* Bounds of eight elements from one on; one number for all is there eight times. */
+/* Bounds of eight elements from one on; one number for all is repeated eight times. */
 #define EDGES(edges)                                                        \
     const T *low = (edges)->low, *high = (edges)->high;                     \
     T all_low[8], all_high[8];                                              \
@@ -338,7 +338,7 @@ static bool NAME(outside)(const void *x_, const gd_edges *edges, int64_t n)
     int64_t i = 0;
     if (n <= 0) return false;
     EDGES(edges);
-    /* by the signs of differences, as compilers take vectors apart to compare them; -0 and NaN are looked at again */
+    /* by the signs of differences, because compilers split vectors to compare them; -0 and NaN are checked again */
     while (i + 8 <= n) {
         whole signs = {0};
         int64_t begin = i;
@@ -371,7 +371,7 @@ static int64_t NAME(move_inside)(void *o_, const void *x_, const void *u_, doubl
     for (; i + 8 <= n; i += 8) {
         wide from = LOAD(x + i), now = from - a * LOAD(u + i),
              edge = far * (MAGNITUDE(from) + MAGNITUDE(now));
-        /* negative where there is more room than the edge; what is not finite stays that either way */
+        /* negative if there is more room than the edge; values that are not finite stay so */
         whole signs = (whole)(edge - (now - LOAD(low))) & (whole)(edge - (LOAD(high) - now));
         int64_t all = -1;
         for (int k = 0; k < 8; k++) all &= signs[k];

@@ -13,7 +13,7 @@
 #define JOIN(a, b)  JOIN2(a, b)
 #define NAME(name)  JOIN(name, SUFFIX)
 
-/* Eight numbers at a time, whatever the registers are.  No functions take or return them: how that is done differs. */
+/* Eight numbers at a time, whatever the register width. No functions take or return them: calling conventions differ. */
 typedef double wide __attribute__((vector_size(64)));
 typedef int64_t whole __attribute__((vector_size(64)));
 typedef double unaligned_wide __attribute__((vector_size(64), aligned(8), may_alias));
@@ -32,13 +32,13 @@ typedef float narrow_four __attribute__((vector_size(16), aligned(4), may_alias)
 #define LOAD_FOUR_F32(p)     __builtin_convertvector(*(const narrow_four *)(const void *)(p), four)
 #define STORE_FOUR_F32(p, x) (*(narrow_four *)(void *)(p) = __builtin_convertvector(x, narrow_four))
 /* A product of two f32 is exact in f64: fused or not, the bits are the same.  Compilers convert eight numbers in five
- * instructions when they are left alone. */
+ * instructions without help. */
 #define MULADD_F64(a, b, c) ((c) + (a) * (b))
 #ifdef __AVX512F__
 #define MULADD_F32(a, b, c) ((wide)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
 #define LOAD_F32(p)         ((wide)_mm512_cvtps_pd(_mm256_loadu_ps(p)))
 #define STORE_F32(p, x)     _mm256_storeu_ps(p, _mm512_cvtpd_ps((__m512d)(x)))
-/* Past the caches, to addresses that are a multiple of 64 bytes. */
+/* Non-temporal stores, to addresses that are a multiple of 64 bytes. */
 #define STREAM_F64(p, x) _mm512_stream_pd(p, (__m512d)(x))
 #define STREAM_F32(p, x) _mm256_stream_ps(p, _mm512_cvtpd_ps((__m512d)(x)))
 #else
@@ -76,8 +76,8 @@ static inline double add_lanes(const wide *lanes)
     return ((c[0] + c[4]) + (c[1] + c[5])) + ((c[2] + c[6]) + (c[3] + c[7]));
 }
 
-/* Sixteen elements of a row are asked for some time before they are used, as far as the second cache: a history is more
- * streams than processors follow by themselves, and more than the first cache holds. */
+/* Sixteen elements of a row are prefetched into the L2 cache: a history is more streams than hardware prefetchers follow, and
+ * larger than the L1 cache. */
 #define AHEAD 2048
 #define ASK(row)                                                                        \
     do {                                                                                \
@@ -112,7 +112,7 @@ typedef int64_t bits_f64 __attribute__((vector_size(64)));
 #define GROUP 2
 #endif
 
-/* A pair is made piece by piece, and the history is read in between: the next piece is asked for now. */
+/* A pair is made piece by piece, and the history is read in between: prefetches the next piece. */
 #define ASK_NEXT(from, write) __builtin_prefetch((const char *)(from) + GD_PIECE_BYTES, write, 2)
 
 #define USUAL 20 /* rows of a history of ten pairs: a constant, so that the coefficients stay in registers */

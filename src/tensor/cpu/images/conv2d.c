@@ -4,20 +4,20 @@
  *   conv2d_image   in g, w                                      out gradient of x
  *   conv2d_weight  in g, x                                      out gradient of w
  *
- * attrs.i = stride, padding.  This file plans: what is copied together, where taps read, how work is cut into tasks. */
+ * attrs.i = stride, padding.  This file plans copies, offsets of taps, and tasks. */
 #include "tensor/cpu/images/convolution.h"
 #include "tensor/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-#define COPY_BYTES 196608    /* of a tile with its padding: it stays in a cache beside the results */
+#define COPY_BYTES 196608    /* of a tile with its padding: it stays in a cache with the results */
 #define SUMS_BYTES 524288    /* of copies whose products are summed: longer sums, fewer of them */
-#define LEAST_ROWS 4         /* of a tile: taps look at some rows more, which neighbours copy again */
+#define LEAST_ROWS 4         /* of a tile: taps read additional rows, which adjacent tiles copy again */
 #define LEAST_SPAN 512       /* columns of a tile */
 #define UNITS      8         /* tiles of a call, if its images have the rows: work for several threads */
 #define SLABS      16        /* partial sums of a gradient of weights */
-#define SUMS_MAX   (1 << 22) /* their elements together */
+#define SUMS_MAX   (1 << 22) /* total of their elements */
 
 typedef struct shape {
     int64_t batch, inputs, height, width; /* of the image */
@@ -81,7 +81,7 @@ static int64_t pitch_of(const gd_conv_copy *c, const gd_conv_grid *g, const int6
     return c->stride == 1 && g->spans == 1 && both > 0 ? columns - both : columns;
 }
 
-/* Where each tap of a window on x reads in a copy of it, [channel][row][column]; `step` elements from plane to plane. */
+/* If each tap of a window on x reads in a copy of it, [channel][row][column]; `step` elements from plane to plane. */
 static void taps_of(const shape *s, const gd_conv_copy *c, int64_t step, int64_t *offset)
 {
     for (int64_t k = 0; k < s->inputs * s->tall * s->wide; k++) {

@@ -1,15 +1,15 @@
-/* Convolutions without unfolded copies: a thread copies a tile of an image with its padding, so that what a tap of the
- * window reads is one run of memory, and correlates it with the weights.
+/* Convolutions without unfolded copies: a thread copies a tile of an image with its padding, so that each tap of the window
+ * reads one run of memory, and correlates it with the weights.
  *
- *     copy of a channel              the result, of the same pitch; what is right of `columns` is dropped
+ *     copy of a channel              the result, of the same pitch; columns beyond `columns` are dropped
  *     +-------------------+          +-----------------+..+
  *     | 0  0  0  0  0  0  |          | row 0           |  |
  *     | 0  image          |          | row 1           |  |
  *     | 0                 |          +-----------------+..+
  *     +-------------------+          result[q] = sum over taps of weight[tap] * copy[offset[tap] + q]
  *
- * With a stride, pixels whose rows and columns leave the same remainder are a plane of their own (a phase), so that runs stay
- * runs.  The gradient of the image is the same: a correlation of the result's gradient, one for each phase of the image.
+ * With a stride, pixels whose rows and columns leave the same remainder are a separate plane (a phase), so that runs stay contiguous.
+ * The gradient of the image is the same: a correlation of the result's gradient, one for each phase of the image.
  *
  * A number is one chain of fused multiply-adds over the taps (weights: over the pixels, in as many chains as a cache line has
  * numbers), so bits depend neither on the instruction set nor on how work is cut among threads. */
@@ -21,7 +21,7 @@
 
 enum {
     GD_CONV_BLOCK = 8, /* output channels together: their weights are packed tap by tap */
-    GD_CONV_PAST = 16  /* positions behind the last one that are computed, too: less than a vector */
+    GD_CONV_PAST = 16  /* positions computed beyond the last one: less than a vector */
 };
 
 /* Positions are computed tile by tile: a band of rows and a span of columns of an image. */
@@ -52,12 +52,12 @@ typedef struct gd_conv_copy {
     int64_t pitch; /* of the copy's rows */
 } gd_conv_copy;
 
-/* The part of a result whose rows and columns leave one remainder. */
+/* The elements of a result whose rows and columns leave one remainder. */
 typedef struct gd_conv_phase {
     int64_t taps;
     const int64_t *offset; /* of each tap in the copy */
     const char *weights;   /* packed: [block][tap][output of the block] */
-    int64_t first[2];      /* row and column of the result where position (0, 0) goes; may lie outside */
+    int64_t first[2];      /* row and column of the result for position (0, 0); may be outside */
 } gd_conv_phase;
 
 /* y = start + correlation of x with the weights. */
@@ -65,11 +65,11 @@ typedef struct gd_correlation {
     gd_conv_copy from;
     const char *x;
     char *y;
-    const char *start; /* one number an output; NULL: 0 */
+    const char *start; /* one number per output; NULL: 0 */
     int64_t batch, outputs, height, width;
     gd_conv_grid grid;
     int64_t stride;   /* from one position to the next in the result */
-    int64_t reach[2]; /* rows and columns that taps look ahead */
+    int64_t reach[2]; /* rows and columns that taps read ahead */
     int64_t phases;
     const gd_conv_phase *phase;
     int64_t tasks, bytes; /* scratch of a task */
@@ -88,7 +88,7 @@ typedef struct gd_conv_sums {
     int64_t slabs, parts;   /* units of a slab are summed one after the other; parts of the outputs */
     int64_t bytes;
     char *scratch, *sums; /* sums: [slab][output][tap] */
-    bool careful;         /* there is infinity or NaN: no number beyond the columns may be read */
+    bool careful;         /* contains infinity or NaN: numbers beyond the columns must not be read */
 } gd_conv_sums;
 
 typedef struct gd_conv_table {
@@ -97,7 +97,7 @@ typedef struct gd_conv_table {
     void (*sum)(void *arg, int64_t task);       /* of gd_conv_sums */
 } gd_conv_table;
 
-/* Numbers behind a copy that may be read. */
+/* Numbers after a copy that may be read. */
 static inline int64_t gd__conv_slack(int64_t pitch, const int64_t reach[2])
 {
     return (reach[0] + 1) * pitch + 2 * reach[1] + GD_CONV_PAST;

@@ -106,7 +106,7 @@ STRIP(2, TILES_2)
 STRIP(1, TILES_1)
 #undef STRIP
 
-/* Rows of one output from the strip to where they belong. */
+/* Copies rows of one output from the strip to the result. */
 static void NAME(write)(const gd_correlation *c, const gd_conv_phase *p, const T *from, const gd_conv_tile *t,
                         T *plane)
 {
@@ -232,8 +232,8 @@ static void NAME(sum_taps)(const gd_conv_sums *s, int64_t m, const T *g, int64_t
     }
 }
 
-/* The same where the copy holds infinity or NaN, which times the zeros beyond the columns would not be 0: of each tap, only what
- * the window sees is taken to `clean`. */
+/* The same where the copy holds infinity or NaN, which times the zeros beyond the columns would not be 0: of each tap, only the values
+ * inside the window are copied to `clean`. */
 static void NAME(sum_clean)(const gd_conv_sums *s, int64_t m, const T *g, int64_t count, const T *copy,
                             int64_t images, const gd_conv_tile *tile, T *clean, T *to)
 {

@@ -1,9 +1,9 @@
 /* Kernels of pooling.h for T, with NAME(name) and WHOLE, the integer of its size.
  *
- * Windows of a row are computed side by side, place by place of the window: column x * stride + shift of the image for window x.
+ * Windows of a row are computed together, position by position of the window: column x * stride + shift of the image for window x.
  * A maximum is NaN if one of its numbers is; its gradient goes to the first of equal ones. */
 
-/* Windows first..last-1 of a row have their place `x` in the image. */
+/* The windows first..last-1 of a row whose position `x` is in the image. */
 static void NAME(seen)(const gd_pooling *p, int64_t x, int64_t *first, int64_t *last)
 {
     int64_t shift = x - p->padding, end = p->width - 1 - shift;
@@ -13,7 +13,7 @@ static void NAME(seen)(const gd_pooling *p, int64_t x, int64_t *first, int64_t *
     if (*first > *last) *first = *last;
 }
 
-/* The rows of the image that windows of row `line` see: first..last-1. */
+/* The rows of the image in windows of row `line`: first..last-1. */
 static void NAME(rows_seen)(const gd_pooling *p, int64_t line, int64_t *first, int64_t *last)
 {
     int64_t top = line * p->stride - p->padding;
@@ -27,7 +27,7 @@ typedef struct NAME(run) {
     int64_t y, x, count;
 } NAME(run);
 
-/* What place (a, b) of the windows has, -infinity outside the image. */
+/* The values at position (a, b) of the windows, -infinity outside the image. */
 static void NAME(numbers_at)(const gd_pooling *p, NAME(run) r, int64_t a, int64_t b, T *restrict to)
 {
     int64_t s = p->stride, first, last, shift = b - p->padding;
@@ -51,7 +51,7 @@ static void NAME(numbers_at)(const gd_pooling *p, NAME(run) r, int64_t a, int64_
     }
 }
 
-/* Their maxima, and with `place` where in the window they are first. */
+/* Their maxima, and in `place` the first position of each in the window. */
 static void NAME(highest_of)(const gd_pooling *p, const NAME(run) * r, T *restrict best,
                              WHOLE *restrict place)
 {
@@ -72,7 +72,7 @@ static void NAME(highest_of)(const gd_pooling *p, const NAME(run) * r, T *restri
         }
 }
 
-/* Moves to the windows behind the run, at most SOME of `left`. */
+/* Moves to the windows after the run, at most SOME of `left`. */
 static void NAME(next_run)(const gd_pooling *p, NAME(run) * r, int64_t left)
 {
     for (r->x += r->count; r->x >= p->across; r->x -= p->across)
@@ -161,7 +161,7 @@ static void NAME(mean_row)(const gd_pooling *p, const T *plane, int64_t line, T 
     for (int64_t x = 0; x < p->across; x++) out[x] /= count;
 }
 
-/* The gradient of one row of pixels: those of the windows' rows that see it are added first. */
+/* The gradient of one row of pixels: those of the rows of windows that contain it are added first. */
 static void NAME(mean_grad_row)(const gd_pooling *p, const T *g, int64_t i, T *restrict to)
 {
     int64_t s = p->stride, end = i + p->padding, first = end - p->size + 1;

@@ -2,10 +2,10 @@
  *
  * The image is [batch, channel, height, width]; the windows are, with k a place in the window and l a window,
  *   layout 0   [channel, k, batch, l]     one matrix [channel k, batch l] for a convolution
- *   layout 1   [batch, channel, l, k]     each window together for a pooling
+ *   layout 1   [batch, channel, l, k]     windows are contiguous for a pooling
  * attrs.i = window height, window width, stride, padding, image height, image width, layout, what is added to the stride
  * along the width, pixels that a window skips along height and width;
- * attrs.f[0] = what the padding holds (unfold2d).  A plane (batch, channel) belongs to one thread. */
+ * attrs.f[0] = the value of the padding (unfold2d).  A plane (batch, channel) belongs to one thread. */
 #include "tensor/cpu/cpu.h"
 
 #include <string.h>
@@ -50,7 +50,7 @@ static windows windows_of(const gd_call *call, const gd_tensor *image, const gd_
     return w;
 }
 
-/* One row of windows at place (y, x) of the window: windows first..last-1 have it inside the image, at `image` and on. */
+/* One row of windows at position (y, x) of the window: windows first..last-1 have it inside the image, at `image` and on. */
 typedef struct row {
     int64_t column; /* where window 0 is, in elements from the plane's first */
     int64_t image;  /* where window `first` reads, in elements from the plane's first */
@@ -152,7 +152,7 @@ gd_status gd__cpu_unfold2d(gd_device *device, const gd_call *call)
     const gd_tensor *image = call->in[0], *columns = call->out[0];
     if (columns->numel == 0) return GD_OK;
     windows w = windows_of(call, image, columns);
-    gd_tensor *fill = gd__new(device, columns->dtype, 0, NULL); /* dies with the scope of the call */
+    gd_tensor *fill = gd__new(device, columns->dtype, 0, NULL); /* freed with the scope of the call */
     gd_status status = fill ? gd_fill(fill, call->attrs->f[0]) : GD_NOMEM;
     if (status) return status;
     w.fill = fill->data;

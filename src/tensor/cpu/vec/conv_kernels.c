@@ -11,7 +11,7 @@
 #define JOIN(a, b)  JOIN2(a, b)
 #define NAME(name)  JOIN(name, SUFFIX)
 
-/* Vectors of positions in registers beside the block's outputs; outputs and taps whose sums are in registers. */
+/* Vectors of positions in registers with the block's outputs; outputs and taps whose sums are in registers. */
 #if defined __AVX512F__
 #define VECTOR   64
 #define FOLD_F32 fold_floats_16
@@ -44,7 +44,7 @@
 #define DOT_TAPS 1
 #endif
 
-/* The outputs of a block of `used`, with those that only fill it. */
+/* The outputs of a block of `used`, with padding. */
 static int64_t block_of(int64_t used) { return used > 4 ? 8 : used > 2 ? 4 : used; }
 
 /* The sum of a vector: its halves are added until one number is left. */

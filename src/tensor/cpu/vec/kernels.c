@@ -1,4 +1,4 @@
-/* Vector kernels: one plain loop an operator and compute type, compiled once for every instruction set. */
+/* Vector kernels: one plain loop per operator and compute type, compiled once for every instruction set. */
 #include "base/rng.h"
 #include "base/special.h"
 #include "base/vmath.h"
@@ -34,7 +34,7 @@ typedef const double *settings;
     const T *y_ = b_; \
     (void)c_;
 #define POINTERS_3 const T *y_ = b_, *z_ = c_;
-/* read before the loop, or there would be a branch in it and no vectors */
+/* read before the loop, else a branch in it would prevent vectorisation */
 #define SETTINGS_0      (void)f;
 #define SETTINGS_1      const SETTING_T b = (SETTING_T)f[0];
 #define SETTINGS_2      const SETTING_T b = (SETTING_T)f[0], c = (SETTING_T)f[1];
@@ -90,7 +90,7 @@ static inline int64_t to_i64(double x)
                                          : (int64_t)x;
 }
 
-/* As NumPy has it: by 0 both are 0, the least number by -1 is itself. */
+/* As in NumPy: by 0 both are 0, the least number by -1 is itself. */
 static inline int64_t mod_of(int64_t x, int64_t y)
 {
     int64_t r = y == 0 || y == -1 ? 0 : x % y;
@@ -166,7 +166,7 @@ static inline int64_t power_of(int64_t x, int64_t n)
 
 #include "tensor/cpu/gamma_impl.h"
 
-#ifdef __aarch64__ /* gcc looks for NaN twice in that choice */
+#ifdef __aarch64__ /* gcc tests for NaN twice in that conditional */
 #define RELU(name, type, suffix, bits, vector)                                                        \
     static void name(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, settings f) \
     {                                                                                                 \
@@ -217,7 +217,7 @@ static inline uint16x8_t narrowed_f16(float32x4_t a, float32x4_t b)
     uint16x8_t h = vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(a), b));
     uint16x8_t nan = vcgtq_u16(vshlq_n_u16(h, 1), vdupq_n_u16(0xF800));
     return vbicq_u16(
-        h, vandq_u16(nan, vdupq_n_u16(0x01FF))); /* NaNs are quiet already; what they carry is cut off */
+        h, vandq_u16(nan, vdupq_n_u16(0x01FF))); /* NaNs are quiet already; their payload is cut off */
 }
 
 static inline float32x4_t lower_bf16(uint16x8_t h)
@@ -243,7 +243,7 @@ static inline float32x4_t careful(float32x4_t x)
     return vreinterpretq_f32_u32(vbslq_u32(vceqq_f32(x, x), u, quiet));
 }
 
-/* Sixteen at a time: of f16 gcc makes no vectors, of bf16 longer ones. */
+/* Sixteen at a time: gcc does not vectorise f16, and uses longer vectors for bf16. */
 #define LOAD_HALVES(type)                                                    \
     static void load_##type(void *to_, const void *from_, int64_t n)         \
     {                                                                        \
@@ -294,9 +294,9 @@ CONVERT(i64_to_f64, double, int64_t, x)
 CONVERT(f32_to_i64, int64_t, float, to_i64((double)x))
 CONVERT(f64_to_i64, int64_t, double, to_i64(x))
 
-/* ---- halves in one pass ---- */
+/* ---- 16-bit floats in one pass ---- */
 
-/* Operators that take no longer than the conversions, from memory to memory: same bits as by way of f32, in a third of the
+/* Operators that take no longer than the conversions, from memory to memory: same bits as through f32, in a third of the
  * instructions.  e: of numbers x and y; v: of four of them at a time. */
 #ifdef __aarch64__
 #define EIGHT_AT_A_TIME(type, v)                                                 \
@@ -328,7 +328,7 @@ CONVERT(f64_to_i64, int64_t, double, to_i64(x))
         }                                                                                                    \
     }
 #define BOTH_HALVES(op, e, v) HALVES(op, f16, e, v) HALVES(op, bf16, e, v)
-/* without what a NaN carries; see narrowed_bf16 */
+/* without the payload of a NaN; see narrowed_bf16 */
 static inline float factor(settings f) { return f[0] == f[0] ? (float)f[0] : NAN; }
 
 BOTH_HALVES(square, x *x, x *x)
@@ -340,7 +340,7 @@ BOTH_HALVES(sub, x - y, x - y)
 BOTH_HALVES(mul, x *y, x *y)
 BOTH_HALVES(div, x / y, x / y)
 
-/* Signs are seen in the bits: what is less than 0 lies from 0x8001 to the bits of -infinity, what is more from 1 to those of infinity. */
+/* The sign is tested in the bits: negative numbers are from 0x8001 to the bits of -infinity, positive ones from 1 to those of infinity. */
 #define BITS(op, type, infinity, e)                                                                          \
     static void op##_##type(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, settings f) \
     {                                                                                                        \
@@ -362,7 +362,7 @@ BOTH_BITS(abs, x & 0x7FFF)
 BOTH_BITS(relu, (uint16_t)(x - 0x8001) < most ? 0 : x)
 BOTH_BITS(relu_grad, (uint16_t)(y - 1) < most ? x : 0)
 
-/* ---- operands that lie apart ---- */
+/* ---- strided operands ---- */
 
 /* Of those that cost less than copying them. */
 #define SPACED(op, type, suffix, e)                                                              \
@@ -411,7 +411,7 @@ JOIN_LANES(double)
     }
 SUM(sum_f32, float, float, )
 SUM(sum_f64, double, double, )
-#ifdef __aarch64__ /* nor vectors for this one */
+#ifdef __aarch64__ /* not vectorised either */
 static float sum_f16(const uint16_t *x, int64_t n)
 {
     float lane[LANES];
@@ -467,8 +467,8 @@ static void sum_rows_bf16(float *out, const uint16_t *x, int64_t rows, int64_t n
     for (; r < rows; r++, x += n) out[r] = sum_bf16(x, n);
 }
 
-/* The first of n numbers that equals one of them; the first NaN where it is one.  In vectors of gcc and clang, as a loop that may
- * end early is none. */
+/* The first of n numbers that equals one of them; the first NaN where it is one.  In vectors of gcc and clang, because a loop that may
+ * end early is not vectorised. */
 #define FIRST(name, type, bits)                                                                    \
     typedef type name##_vector __attribute__((vector_size(16), aligned(sizeof(type)), may_alias)); \
     typedef bits name##_mask __attribute__((vector_size(16)));                                     \
@@ -505,7 +505,7 @@ static void add_into_f64(double *acc, const double *x, int64_t n)
 #define STRING2(x) #x
 #define STRING(x)  STRING2(x)
 
-/* Rows of ops.def: which compute types an element-wise operator has is what dtypes it takes. */
+/* Rows of ops.def: the compute types of an element-wise operator follow from its dtypes. */
 #define FLOATS(op)      [GD_OP_##op] = {op##_f32, op##_f64, NULL},
 #define INTS(op)        [GD_OP_##op] = {op##_f32, op##_f64, op##_i64},
 #define WHOLE(op)       [GD_OP_##op] = {NULL, NULL, op##_i64},

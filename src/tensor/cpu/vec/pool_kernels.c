@@ -9,7 +9,7 @@
 #define JOIN(a, b)  JOIN2(a, b)
 #define NAME(name)  JOIN(name, SUFFIX)
 
-#define FEW  12  /* windows of a row that are computed one after the other */
+#define FEW  12  /* windows of a row that are computed sequentially */
 #define SOME 256 /* windows of a row (or places of one) that are kept at a time */
 
 #define T      float

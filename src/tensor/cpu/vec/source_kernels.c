@@ -1,12 +1,12 @@
-/* The kernels of cpu/source_kernels.h.  Random numbers are those of base/rng.h, bit for bit: Philox and what is made of its words, block after
- * block there, an array of blocks per operation here. */
+/* The kernels of cpu/source_kernels.h.  Random numbers are those of base/rng.h, bit for bit: Philox and conversions of its words; there block after
+ * block, here an array of blocks per operation. */
 #include "tensor/cpu/source_kernels.h"
 #include "base/rng.h"
 
 #define JOIN2(a, b) a##b
 #define JOIN(a, b)  JOIN2(a, b)
 
-enum { BLOCKS = 64 }; /* that are made side by side */
+enum { BLOCKS = 64 }; /* blocks made together */
 
 typedef struct random_words {
     uint32_t word[4][BLOCKS];

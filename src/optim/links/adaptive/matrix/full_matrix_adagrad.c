@@ -1,11 +1,11 @@
 /* Adagrad with the whole matrix of products of gradients instead of its diagonal (Duchi, Hazan & Singer 2011).
  *
- * G gathers g g^T over the steps: their sum, with beta their moving average; decay times what was there before.  The update is
+ * G gathers g g^T over the steps: their sum, with beta their moving average; decay times the old value.  The update is
  * G^(-1/2) u, with sqrt=false G^(-1) u; G is divided by the number of products with `divide`.  Eigenvalues below the rounding
  * error of the largest are taken for it, so that a singular G gives a finite update.
  *
  * State: two n x n matrices, n the number of all elements (of a tensor with concat_params=false).  Cost: a factorisation of
- * n^3 every precond_freq steps, 4 n^2 else.  A gradient that is not finite, or whose products overflow, is handed on and leaves
+ * n^3 every precond_freq steps, 4 n^2 else.  A gradient that is not finite, or whose products overflow, is passed on and leaves
  * the state as it was. */
 #include "gradus/link.h"
 #include "gradus/link/matrices.h"

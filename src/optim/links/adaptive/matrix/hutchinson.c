@@ -7,14 +7,14 @@
  *   sophia_h     h = EMA(mean z (H z)), z gaussian; m = EMA(g); u = clip(m / max(precond_scale h, eps), +-clip)    (Liu et al. 2023)
  *   esgd         D += mean (H z)^2, z gaussian, k += 1; u = g / (sqrt(D / k) + damping)     (Dauphin et al. 2015)
  *
- * Products are made at every update_freq-th step of the link and serve until the next.  A product that is not finite leaves
- * what is known as it is.  State: as the formulas say.  Cost: n_samples products then, each about two gradients. */
+ * Products are made at every update_freq-th step of the link and serve until the next.  A product that is not finite leaves the
+ * estimate as it is.  State: as the formulas say.  Cost: n_samples products then, each about two gradients. */
 #include "gradus/autograd.h"
 #include "gradus/link/hessian.h"
 
 #include <math.h>
 
-/* One value for all parameters: products are of all of them. */
+/* One value for all parameters, because a product involves all of them. */
 #define ONCE(n, d, lo, hi, whole_number, h)                                                       \
     {                                                                                             \
         .name = n, .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = d}, .low = lo, \
@@ -62,7 +62,7 @@ static const gd_slot squares[] = {{"squares", 0}};
 
 static gd_dtype wide_of(gd_tensor *t) { return gd_tensor_dtype(t) == GD_F64 ? GD_F64 : GD_F32; }
 
-/* One sample more: z (H z), or (H z)^2. */
+/* Adds one sample: z (H z), or (H z)^2. */
 static gd_status add_sample(const gd_transform *t, bool square, double share, gd_tensor **sum)
 {
     gd_tensor **z = gd_link_scratch(t->link, 2 * t->count), **hz = z + t->count;
@@ -132,13 +132,13 @@ static gd_tensor *drawn_in(gd_link *link, gd_tensor *key, const char *slot, doub
 
 /* ---- learning ---- */
 
-/* Products need the gradient with its history, and only then. */
+/* Products need the gradient with its graph; other steps do not. */
 static gd_status before(gd_link *link, gd_var *var)
 {
     return gd_link_is_due(link) ? gd_link_expect_products(link, var) : GD_OK;
 }
 
-/* What the diagonal, or the squares of rows, becomes part of. */
+/* Updates the average of the diagonal, or of the squares of rows. */
 static gd_status learn(const gd_transform *t, bool square)
 {
     gd_link *link = t->link;

@@ -13,8 +13,8 @@
  * precondition_1d=false) gets Adagrad's scaling, or plain Adam's.
  *
  * Tensors of one shape, as they are seen, go through every product together, and factors of one size are factored together.
- * Products are made in a hurry (gd_matmul_fast).  Factors that are not finite any more, because the gradient was
- * not or its products overflow, are not taken: the state is as before that step, and the update is handed on as it comes. */
+ * Products are made with reduced precision (gd_matmul_fast).  Factors that are not finite any more, because the gradient was
+ * not or its products overflow, are not taken: the state is as before that step, and the update is passed on as it comes. */
 #include "gradus/link.h"
 #include "gradus/link/matrices.h"
 
@@ -36,7 +36,7 @@ static bool flag_of(const gd_link *link, const char *field, const gd_tensor *key
     return gd_link_real(link, field, key) != 0;
 }
 
-/* Shortest first, as they stand where they are equal. */
+/* Shortest first; equal ones keep their order. */
 static void order_axes(folding *f, const gd_tensor *x)
 {
     for (int i = 0; i < f->axes; i++) {
@@ -46,7 +46,7 @@ static void order_axes(folding *f, const gd_tensor *x)
     }
 }
 
-/* The two shortest axes become one; else all stay where they are, and no element moves. */
+/* The two shortest axes become one; else no axis and no element moves. */
 static bool some_merge(const gd_tensor *x, double most)
 {
     int64_t least[2] = {INT64_MAX, INT64_MAX};
@@ -68,7 +68,7 @@ static folding fold(const gd_link *link, const gd_tensor *x, const gd_tensor *ke
     for (int i = 0; i < f.axes; i++) f.order[i] = i;
     bool merge = flag_of(link, "merge_small", key) && some_merge(x, most);
     if (merge) order_axes(&f, x);
-    bool open = merge; /* the first axis still takes others */
+    bool open = merge; /* the first axis can still be merged with the next */
     for (int i = 0; i < f.axes; i++) {
         int64_t size = gd_size(x, f.order[i]);
         if (open && f.ndim && (double)(f.size[0] * size) <= most)
@@ -97,7 +97,7 @@ static gd_tensor *folded(const folding *f, gd_tensor *x)
     return gd_cast(row_of(gd_permute(gd_drop_names(x), f->order)), dtype_of(x));
 }
 
-/* In the shape that it came from. */
+/* In its original shape. */
 static gd_tensor *unfolded(const folding *f, gd_tensor *u, const gd_tensor *like)
 {
     int64_t size[GD_MAX_DIMS];
@@ -118,7 +118,7 @@ static gd_status hand_on(const gd_transform *t, int i, gd_tensor *u)
     return GD_OK;
 }
 
-/* ---- tensors that go together ---- */
+/* ---- tensors that are processed together ---- */
 
 /* Tensors of one folding whose settings are the same. */
 typedef struct group {
@@ -163,7 +163,7 @@ static bool alike(const gd_transform *t, int i, int k)
     return one && other && *one == *other;
 }
 
-/* The first tensor of the same shape with the same settings and as many steps: those go together. */
+/* The first tensor of the same shape with the same settings and as many steps: they are processed together. */
 static int first_alike(void *user, int index)
 {
     int k = 0;
@@ -171,7 +171,7 @@ static int first_alike(void *user, int index)
     return k;
 }
 
-/* What fn makes of the tensors that have factors, in place of the entries of x: stacks of one. */
+/* Replaces the entries of x that have factors with the results of fn: stacks of one. */
 static gd_status map_folded(const gd_transform *t, gd_tensor **x, gd_stack_fn fn)
 {
     return gd_map_stacked(x, t->count, first_alike, fn, (void *)t);
@@ -216,7 +216,7 @@ static gd_tensor *turn(const folding *f, gd_tensor *x, int d, gd_tensor *m)
     return gd_reshape(x, 2, (int64_t[]){k, row});
 }
 
-/* Every axis times the state of that name, where there is one; back: times its transpose. */
+/* Every axis times the state of that name, if there is one; back: times its transpose. */
 static gd_tensor *times_all(const group *g, gd_tensor *x, const char *const *name, bool back)
 {
     for (int d = 0; d < g->f.ndim && x && g->f.any; d++) {
@@ -255,7 +255,7 @@ static gd_tensor *along(const folding *f, gd_tensor *x, int d)
     return gd_reshape(x, 3, (int64_t[]){k, n, before * after});
 }
 
-/* The way from a to b, by that share. */
+/* The point between a and b at that fraction. */
 static gd_tensor *mean_of(gd_tensor *a, gd_tensor *b, double share)
 {
     if (!a || gd_numel(a) == 0) return a;
@@ -263,7 +263,7 @@ static gd_tensor *mean_of(gd_tensor *a, gd_tensor *b, double share)
     return gd_lerp(a, b, gd_full_like(one, share));
 }
 
-/* What an average or sum becomes; where that is not finite, looking along the axes, it stays. */
+/* The next average or sum; where that is not finite, looking along the axes, the old value. */
 static gd_tensor *gathered(const group *g, const char *beta_name, gd_tensor *old, gd_tensor *more,
                            const char *axes)
 {
@@ -282,7 +282,7 @@ static gd_tensor *identity(void *user, gd_tensor *param)
     return gd_to_device(gd_eye(gd_tensor_ctx(like), gd_tensor_dtype(like), n, n), gd_tensor_device(like));
 }
 
-/* Shampoo's begin as the identity, soap's as zeros. */
+/* Shampoo's factors start as the identity, soap's as zeros. */
 static gd_status gather_factor(const group *g, int d, gd_tensor *x)
 {
     bool shampoo = !gd_link_has_field(g->t->link, "shampoo_beta");
@@ -353,7 +353,7 @@ static const gd_field shampoo_fields[] = {
 static const gd_slot shampoo_slots[] = {{"squares", 0}, GD_AXIS_SLOTS("factor"), GD_AXIS_SLOTS("basis")};
 static const char *const shampoo_scalars[] = {"step"};
 
-/* Factors go together whatever the shapes of their tensors are: the first with the same power and regularisation. */
+/* Factors are processed together whatever the shapes of their tensors: the first with the same power and regularisation. */
 static double root_of(const gd_transform *t, int i)
 {
     double root = gd_link_real(t->link, "exp_override", t->keys[i]);
@@ -377,7 +377,7 @@ static gd_tensor *inverse_roots(void *user, gd_tensor *stack, const int *entry, 
     return gd_matrix_power(stack, gd_link_real(t->link, "reg", t->keys[i]), -1 / root_of(t, i));
 }
 
-/* Leaves the factors in the stack that are due. */
+/* Keeps only the due factors in the stack. */
 static gd_status take_due(const gd_transform *t, gd_tensor **stack)
 {
     for (int i = 0; i < t->count; i++) {
@@ -412,7 +412,7 @@ static gd_status shampoo_update(const gd_transform *t)
                                        gd_squeeze(stack[k], "0"));
     for (int i = 0; i < t->count && !status; i++)
         if (!fold(t->link, t->tensors[i], t->keys[i]).any) status = add_squares(t, i);
-    /* a step that failed is not counted: what was due then is due again */
+    /* a failed step does not count: its due work is due again */
     for (int i = 0; i < t->count && !status; i++) *gd_link_scalar(t->link, t->keys[i], "step") += 1;
     return status;
 }
@@ -498,7 +498,7 @@ static double soap_scale(const group *g, double step)
     return alpha * sqrt(two) / one;
 }
 
-/* Adam in the basis of the factors, in which both moments are kept: the updates of tensors x, and their moments after it. */
+/* Adam in the basis of the factors, where both moments live: updates tensors x and their moments. */
 static gd_tensor *adam_in_basis(const group *g, gd_tensor *x, double step)
 {
     gd_tensor *one = gd_reshape(gd_index(x, "0", 0), g->f.ndim, g->f.size);
@@ -518,7 +518,7 @@ static gd_tensor *adam_in_basis(const group *g, gd_tensor *x, double step)
     return gd_mul_scalar(times_all(g, u, basis_name, true), soap_scale(g, step));
 }
 
-/* [n] -> [n, n]: column r is the unit vector of the r-th largest, equal ones as they stand. */
+/* [n] -> [n, n]: column r is the unit vector of the r-th largest, equal ones in their order. */
 static gd_tensor *descending(gd_tensor *x)
 {
     int64_t n = gd_numel(x);
@@ -562,7 +562,7 @@ static gd_status turn_moment(const gd_transform *t, int i, const folding *f, con
     return x ? gd_assign(kept, gd_reshape(x, gd_ndim(kept), gd_shape(kept))) : gd_error(gd_link_ctx(t->link));
 }
 
-/* Second moments, soap's own or those of a chain, in the order that vectors of their bases come to have. */
+/* Second moments, soap's own or those of a chain, in the new order of the basis vectors. */
 static gd_status follow_order(const gd_transform *t, int i, const folding *f, gd_tensor *const *order)
 {
     gd_link *chain = gd_link_child(t->link, "basis_opt");
@@ -570,8 +570,8 @@ static gd_status follow_order(const gd_transform *t, int i, const folding *f, gd
     return turn_moment(t, i, f, "exp_avg_sq", order);
 }
 
-/* One step of the power method from the bases of a tensor, their vectors in the order of what they say of the factors, in which
- * second moments follow. */
+/* One step of the power method from the bases of a tensor, their vectors ordered by their weight in the factors; second moments follow
+ * that order. */
 static gd_status power_step(const gd_transform *t, int i, const folding *f, gd_tensor **stack)
 {
     gd_tensor *order[GD_MAX_DIMS] = {NULL};
@@ -587,7 +587,7 @@ static gd_status power_step(const gd_transform *t, int i, const folding *f, gd_t
     return follow_order(t, i, f, order);
 }
 
-/* First moments, soap's own or those of a chain, from the bases that are there to those in stack. */
+/* First moments, soap's own or those of a chain, from the current bases to those in stack. */
 static gd_status follow_bases(const gd_transform *t, int i, gd_tensor *const *stack)
 {
     gd_link *chain = gd_link_child(t->link, "basis_opt");
@@ -619,7 +619,7 @@ static gd_tensor *orthonormal(void *user, gd_tensor *stack, const int *entry, in
     return gd_qr(stack, &q, &r) ? NULL : q;
 }
 
-/* Bases of the tensors that begin, or of those that are due, from the factors in stack. */
+/* New bases, from the factors in stack, for tensors at their first step and for due ones. */
 static gd_status renew_bases(const gd_transform *t, gd_tensor *const *factor, bool begin, gd_tensor **stack)
 {
     gd_status status = GD_OK;
@@ -653,8 +653,8 @@ static gd_tensor *soap_updates(void *user, gd_tensor *stack, const int *entry, i
     return *step > 0 ? adam_in_basis(&g, stack, *step) : gd_clamp(stack, -0.1, 0.1);
 }
 
-/* After the updates were made in the bases of before, which do not know this gradient: factors, bases, and the updates into
- * the tensors. */
+/* After the updates were made in the old bases, which do not include this gradient: renews factors and bases, writes the updates
+ * into the tensors. */
 static gd_status finish_step(const gd_transform *t, gd_tensor *const *update)
 {
     int entries = t->count * GD_MAX_DIMS;
@@ -720,7 +720,7 @@ static gd_status choose(const gd_transform *t, gd_tensor **turned)
     for (int i = 0; i < t->count && flag; i++)
         if (turned[i] && !(flag[n++] = gd_all(gd_isfinite(gd_square(turned[i])), NULL, false)))
             return gd_error(ctx);
-    /* one number to wait for, unless something is wrong */
+    /* the host waits for one number, unless something is wrong */
     gd_tensor *all = n ? gd_all(gd_stack(flag, n, 0, NULL), NULL, false) : NULL;
     if (!flag || (n && !all)) return gd_error(ctx);
     if (!n || gd_item(all) != 0) return gd_error(ctx);
@@ -729,7 +729,7 @@ static gd_status choose(const gd_transform *t, gd_tensor **turned)
     return gd_error(ctx);
 }
 
-/* The first step only fills the factors, as in soap; what is not finite is handed on. */
+/* The first step only fills the factors, as in soap; what is not finite is passed on. */
 static gd_status soap_basis_apply(const gd_transform *t)
 {
     gd_ctx *ctx = gd_link_ctx(t->link);

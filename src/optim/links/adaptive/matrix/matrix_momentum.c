@@ -1,9 +1,9 @@
-/* Matrix momentum: the last step goes on as far as the curvature along it lets it (Orr & Leen 1996).
+/* Matrix momentum: the last step is repeated as far as the curvature along it allows (Orr & Leen 1996).
  *
  *     u = lr g - (s - mu H s),   s = x_k - x_(k-1), 0 at first
  *
- * adaptive: mu |s| / |y| in place of mu, y the change of the gradient, renewed every adapt_freq steps (none: each).  It has its
- * learning rate itself: no lr after it.  State: parameters and, where adaptive, gradients before.  Cost: a product per step. */
+ * adaptive: mu |s| / |y| in place of mu, y the change of the gradient, renewed every adapt_freq steps (none: each).  It has its own
+ * learning rate: no lr after it.  State: previous parameters and, if adaptive, previous gradients.  Cost: a product per step. */
 #include "gradus/autograd.h"
 #include "gradus/link/hessian.h"
 
@@ -20,7 +20,7 @@ static const gd_field fields[] = {
 
 static const gd_slot slots[] = {{"previous_params", GD_SLOT_ONLINE}, {"previous_grad", GD_SLOT_ONLINE}};
 
-/* now - before, which becomes now; false: there is no before. */
+/* now - before, and now becomes before; false: there is no before. */
 static gd_status change(gd_link *link, gd_var *var, const char *slot, gd_tensor *const *now, gd_tensor **out,
                         bool *first)
 {
@@ -89,7 +89,7 @@ static gd_status matrix_momentum_step(gd_link *link, gd_var *var)
     return status;
 }
 
-/* Gradients of before are for adaptive. */
+/* Only adaptive needs previous gradients. */
 static int64_t momentum_bytes(const gd_link *link, gd_tensor *const *params, int count)
 {
     return gd_link_slot_bytes(gd_link_flag(link, "adaptive") ? 2 : 1, params, count);

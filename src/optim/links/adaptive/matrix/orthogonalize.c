@@ -42,8 +42,7 @@ static gd_tensor *dual_corrected(gd_tensor *u, gd_tensor *g)
 
 #define LARGE 65536 /* numbers of a matrix from which sums are made while products are still in registers */
 
-/* beta c + alpha a b.  Small matrices round after every operator, as those that wrote the iteration down first; large ones
- * once. */
+/* beta c + alpha a b.  Small matrices round after every operator, as in the original program; large ones round once. */
 static gd_tensor *sum_with_product(gd_tensor *c, gd_tensor *a, gd_tensor *b, double beta, double alpha)
 {
     if (gd_size(b, 1) * gd_size(b, 2) >= LARGE) return gd_addmm(c, a, b, beta, alpha);
@@ -63,11 +62,12 @@ static gd_tensor *iterate(gd_tensor *x)
     return out;
 }
 
-/* x / (norm + 1e-7) in the given dtype.  Small matrices are rounded first, as by those that wrote the iteration down; large
- * ones once. */
+/* x / (norm + 1e-7) in the given dtype.  Small matrices are rounded first, as in the original program; large ones once. */
 static gd_tensor *normalised(gd_tensor *x, gd_dtype dtype)
 {
-    gd_dtype wide = dtype == GD_F64 ? GD_F64 : GD_F32; /* squares in bf16 would lose what the sum is for */
+    gd_dtype wide = dtype == GD_F64
+                        ? GD_F64
+                        : GD_F32; /* squares in bf16 would lose the precision that the sum needs */
     bool large = gd_size(x, 1) * gd_size(x, 2) >= LARGE;
     x = gd_cast(x, large ? wide : dtype);
     gd_tensor *norm = gd_sqrt(gd_sum(gd_square(gd_cast(x, wide)), "1, 2", true));
@@ -80,7 +80,7 @@ static gd_tensor *newton_schulz(gd_tensor *x, int steps, gd_dtype dtype)
     x = normalised(x, dtype);
     for (int i = 0; i < steps && x; i++) {
         gd_tensor *next = iterate(x);
-        gd_release(x); /* large, and else there until the step ends */
+        gd_release(x); /* large, and otherwise alive until the step ends */
         x = next;
     }
     return x;
@@ -88,7 +88,7 @@ static gd_tensor *newton_schulz(gd_tensor *x, int steps, gd_dtype dtype)
 
 /* ---- by singular values ---- */
 
-/* U V^T without the directions in which X is zero but for rounding: they could be any.  NaN where X is not finite. */
+/* U V^T without the directions in which X is zero except for rounding: they are arbitrary.  NaN where X is not finite. */
 static gd_tensor *polar_factor(gd_tensor *x)
 {
     gd_tensor *finite = gd_all(gd_isfinite(x), "1, 2", true), *u = NULL, *s = NULL, *vt = NULL;
