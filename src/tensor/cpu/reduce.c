@@ -443,26 +443,74 @@ static bool truth_of_row(const uint8_t *x, int64_t n, bool any)
     return found == any;
 }
 
-static void truths(void *arg, int64_t task)
+/* Units are rows. */
+static void truths_of_rows(void *arg, int64_t task)
 {
     view *v = arg;
-    bool any = v->op == GD_OP_any;
+    const int64_t n = v->reduced;
+    const bool any = v->op == GD_OP_any;
+    const uint8_t *x = (const uint8_t *)v->in + task * v->units_per_task * n;
+    uint8_t *out = (uint8_t *)v->out;
+#define SHORT_ROWS(join2, join3, join4)                                      \
+    switch (n) {                                                             \
+    case 2: EACH_UNIT(v, task, u) out[u] = (uint8_t)(join2), x += 2; return; \
+    case 3: EACH_UNIT(v, task, u) out[u] = (uint8_t)(join3), x += 3; return; \
+    case 4: EACH_UNIT(v, task, u) out[u] = (uint8_t)(join4), x += 4; return; \
+    default: break;                                                          \
+    }
+    if (any)
+        SHORT_ROWS(x[0] | x[1], x[0] | x[1] | x[2], x[0] | x[1] | x[2] | x[3])
+    else
+        SHORT_ROWS(x[0] & x[1], x[0] & x[1] & x[2], x[0] & x[1] & x[2] & x[3])
+#undef SHORT_ROWS
+    EACH_UNIT(v, task, u)
+    {
+        out[u] = truth_of_row(x, n, any);
+        x += n;
+    }
+}
+
+/* Eight at a time. */
+static void join_truths(uint8_t *out, const uint8_t *x, int64_t n, bool any)
+{
+    int64_t i = 0;
+    for (uint64_t a, b; i + 8 <= n; i += 8) {
+        memcpy(&a, out + i, 8);
+        memcpy(&b, x + i, 8);
+        a = any ? a | b : a & b;
+        memcpy(out + i, &a, 8);
+    }
+    for (; i < n; i++) out[i] = (uint8_t)(any ? out[i] | x[i] : out[i] & x[i]);
+}
+
+/* Few columns: as many rows as a block holds are joined as one long row, and the block is folded at the end. */
+static void truths_of_few(uint8_t *out, const uint8_t *x, int64_t rows, int64_t columns, bool any)
+{
+    uint8_t block[COLUMNS];
+    const int64_t wide = COLUMNS / columns * columns, all = rows * columns;
+    memset(block, !any, sizeof block);
+    for (int64_t i = 0; i < all; i += wide) join_truths(block, x + i, all - i < wide ? all - i : wide, any);
+    memset(out, !any, (size_t)columns);
+    for (int64_t i = 0; i < wide; i += columns) join_truths(out, block + i, columns, any);
+}
+
+/* Units are blocks of columns. */
+static void truths_of_columns(void *arg, int64_t task)
+{
+    view *v = arg;
+    const bool any = v->op == GD_OP_any;
     EACH_UNIT(v, task, u)
     {
         int64_t o = u / v->blocks, column = u % v->blocks * COLUMNS,
                 n = v->inner - column < COLUMNS ? v->inner - column : COLUMNS;
         const uint8_t *x = (const uint8_t *)v->in + o * v->reduced * v->inner + column;
         uint8_t *out = (uint8_t *)v->out + o * v->inner + column;
-        if (v->inner == 1) {
-            *out = truth_of_row(x, v->reduced, any);
+        if (v->inner <= COLUMNS / 8 && v->reduced * v->inner >= 4 * COLUMNS) {
+            truths_of_few(out, x, v->reduced, v->inner, any);
             continue;
         }
         memset(out, !any, (size_t)n);
-        for (int64_t r = 0; r < v->reduced; r++, x += v->inner)
-            if (any)
-                for (int64_t i = 0; i < n; i++) out[i] = (uint8_t)(out[i] | x[i]);
-            else
-                for (int64_t i = 0; i < n; i++) out[i] = (uint8_t)(out[i] & x[i]);
+        for (int64_t r = 0; r < v->reduced; r++, x += v->inner) join_truths(out, x, n, any);
     }
 }
 
@@ -472,7 +520,7 @@ static gd_status truth(gd_device *device, const gd_call *call)
     v.blocks = (v.inner + COLUMNS - 1) / COLUMNS;
     if (call->out[0]->numel)
         gd__spread(device, &v, v.outer * v.blocks, v.reduced * (v.inner < COLUMNS ? v.inner : COLUMNS),
-                   truths);
+                   v.inner == 1 ? truths_of_rows : truths_of_columns);
     return GD_OK;
 }
 
