@@ -116,7 +116,10 @@ bool cuda_has(gd_op_id op)
     case GD_OP_avg_pool2d:
     case GD_OP_avg_pool2d_grad:
     case GD_OP_argsort:
-    case GD_OP_sum_squares: /* only asked for on the CPU */
+    case GD_OP_sum_squares: /* these are only asked for on the CPU */
+    case GD_OP_slope:
+    case GD_OP_softmax_times:
+    case GD_OP_log_softmax_grad:
     case GD_OP_highest:     /* gd_max and gd_min take the places of the extremes here */
     case GD_OP_lowest: return false;
     default: return !element_wise[op] || expressions[op];

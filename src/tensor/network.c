@@ -456,6 +456,7 @@ static bool classes_fit(const gd_tensor *logits, const gd_tensor *classes)
 /* log_softmax at the index of each row; without a gradient not of all other places. */
 static gd_tensor *likelihood_at(gd_tensor *logits, gd_tensor *index)
 {
+    if (!logits) return NULL;
     gd_ctx *ctx = logits->head.ctx;
     bool alone = (ctx->grad_off || !gd__wants_grad(logits)) && !ctx->recorder &&
                  logits->storage->device == ctx->cpu;

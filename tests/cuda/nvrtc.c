@@ -95,6 +95,9 @@ static bool is_left_to_the_host(int op)
     case GD_OP_highest:
     case GD_OP_lowest:
     case GD_OP_sum_squares:
+    case GD_OP_slope:
+    case GD_OP_softmax_times:
+    case GD_OP_log_softmax_grad:
     case GD_OP_conv2d:
     case GD_OP_conv2d_image:
     case GD_OP_conv2d_weight:

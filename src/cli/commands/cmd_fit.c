@@ -56,8 +56,8 @@ static const gd_option options[] = {
     GD_OPTION(
         "by", "COLUMN[,COLUMN]",
         "fit each group of rows with equal cells in these columns by itself, on all threads: prints a table with a row per group; --out writes it as .csv, --plot draws groups"),
-    GD_OPTION(
-        "group-starts", "FILE",
+    GD_PATH_OPTION(
+        "group-starts", "FILE", GD_PATH_READ,
         "starts and bounds of the groups of --by: a table with their columns, starts in columns named like parameters, bounds in NAME_low and NAME_high, as --out of an earlier fit (those of --param and --bound)"),
     GD_OPTION(
         "groups", "NAME[,NAME]",
