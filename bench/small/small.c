@@ -66,8 +66,6 @@ static const counted problems[] = {
     {"step-100000", "step of lbfgs, n = 1e5", "liblbfgs-100000", "liblbfgs:", 1, SMALL_ITERATIONS, 0, 0},
     {"box-100000", "the same in a box", "step-100000", "without:", 1, SMALL_ITERATIONS, 0, 1 / 1.5},
     {"box-active", "the same, bounds hold", "step-100000", "without:", 1, SMALL_ITERATIONS, 0, 1 / 1.5},
-    {"adam", "step of adam, traced function", NULL, NULL, 400, 1, 3e3, 0},
-    {"lbfgs", "step of lbfgs, traced function", NULL, NULL, 400, 1, 25e3, 0},
     {"fit-many", "fit, 20 x 3, errors, of many", "gsl-fit", "GSL:", 100, 1, 200e3, 0},
     {"fit-callbacks", "the same by callbacks", "gsl-fit", "GSL:", 100, 1, 200e3, 0},
     {"fit-callbacks", "the same", "minpack-fit", "MINPACK, no errors:", 100, 1, 0, 0},
