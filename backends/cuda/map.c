@@ -120,7 +120,7 @@ bool cuda_has(gd_op_id op)
     case GD_OP_slope:
     case GD_OP_softmax_times:
     case GD_OP_log_softmax_grad:
-    case GD_OP_highest:     /* gd_max and gd_min take the places of the extremes here */
+    case GD_OP_highest: /* gd_max and gd_min take the places of the extremes here */
     case GD_OP_lowest: return false;
     default: return !element_wise[op] || expressions[op];
     }

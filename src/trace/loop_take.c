@@ -29,20 +29,22 @@ static bool is_number(const gd_operand *o, gd_dtype dtype)
     return o->dtype == dtype && (dtype == GD_F32 || dtype == GD_F64);
 }
 
-/* How a reduction joins elements; -1: it is none that loops know. */
+/* How reductions join elements, plus 1. */
+static const signed char folds[GD_OP_COUNT] = {
+    [GD_OP_sum] = GD_FOLD_SUM + 1,
+    [GD_OP_sum_squares] = GD_FOLD_SQUARES + 1,
+    [GD_OP_prod] = GD_FOLD_PROD + 1,
+    [GD_OP_highest] = GD_FOLD_MAX + 1,
+    [GD_OP_lowest] = GD_FOLD_MIN + 1,
+    [GD_OP_softmax] = GD_LOOP_EXPONENTIALS + 1,
+    [GD_OP_log_softmax] = GD_LOOP_EXPONENTIALS + 1,
+    [GD_OP_logsumexp] = GD_LOOP_EXPONENTIALS + 1,
+};
+
+/* -1: loops do not know the operator, or it is the softmax of a triangle. */
 static int fold_of(const gd_recorded *c)
 {
-    switch (c->op) {
-    case GD_OP_sum: return GD_FOLD_SUM;
-    case GD_OP_sum_squares: return GD_FOLD_SQUARES;
-    case GD_OP_prod: return GD_FOLD_PROD;
-    case GD_OP_highest: return GD_FOLD_MAX;
-    case GD_OP_lowest: return GD_FOLD_MIN;
-    case GD_OP_softmax: return c->attrs.i[5] ? -1 : GD_LOOP_EXPONENTIALS; /* of a triangle */
-    case GD_OP_logsumexp:
-    case GD_OP_log_softmax: return GD_LOOP_EXPONENTIALS;
-    default: return -1;
-    }
+    return c->op == GD_OP_softmax && c->attrs.i[5] ? -1 : folds[c->op] - 1;
 }
 
 int64_t gd__loop_block(const gd_loop_node *node)

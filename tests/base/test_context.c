@@ -159,7 +159,8 @@ static void large_blocks_are_kept_and_given_back(void **state)
     options.allocator = memory_allocator(&m);
     gd_ctx *ctx = gd_ctx_new(&options);
     int64_t before = m.bytes;
-    gd__free(ctx, gd__alloc(ctx, 100000000), 100000000); /* a peak: below it, blocks of other sizes need not go first */
+    gd__free(ctx, gd__alloc(ctx, 100000000),
+             100000000); /* a peak: below it, blocks of other sizes need not go first */
     /* a block of nearly the same size is the same block */
     void *first = gd__alloc(ctx, 1000000);
     gd__free(ctx, first, 1000000);
