@@ -64,10 +64,10 @@ class Fit(Result):
     active, undetermined     parameters that a bound holds, and those that the data do not determine
     rss, sigma, dof, points  sum of squared residuals, their standard deviation, degrees of freedom, rows
     rank                     the number of parameters that the data determine
-    r2, log_likelihood goodness of fit
-    aic, aicc, bic for comparing models
+    r2, log_likelihood       goodness of fit
+    aic, aicc, bic           for comparing models
     chi_square_p             with absolute_sigma the probability of larger residuals, else None
-    loss the loss of residuals
+    loss                     the loss of residuals
     success, converged       has it converged, with all parameters determined?
     message, reason, stop    the reason for stopping, as text and as a name
     nit, steps, nfev, evals  steps and evaluations
