@@ -62,7 +62,7 @@ gd_isa gd__isa(const gd_ctx *ctx);
      : gd__isa(ctx) == GD_ISA_AVX2 ? &name##_avx2   \
                                    : &name##_base)
 #else
-#define GD_BY_ISA(ctx, name) (&name##_base)
+#define GD_BY_ISA(ctx, name) ((void)(ctx), &name##_base)
 #endif
 
 extern const gd_vec_table gd__vec_base, gd__vec_avx2, gd__vec_avx512;

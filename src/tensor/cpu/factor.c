@@ -12,9 +12,11 @@
  *   svd               in a [m, n]              out u [m, k], s [k], vt [k, n] */
 #include "tensor/cpu/blas.h"
 #include "tensor/cpu/cpu.h"
+#include "tensor/cpu/dense.h" /* without LAPACK */
 
 #include <limits.h>
 #include <math.h>
+#include <string.h>
 
 #ifdef GD_HAVE_BLAS
 #include <cblas.h>

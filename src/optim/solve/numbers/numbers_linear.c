@@ -40,7 +40,7 @@ static gd_status begin_sparse(gd_damped *a, const gd_lsq_problem *problem)
     gd_status status = gd__csr_begin(a->ctx, &a->j);
     if (!status) status = gd__schur_begin(a->ctx, &a->j, &a->schur, &a->reduced);
     if (!status && !a->reduced) status = begin_factor(a);
-    if (!status && !a->reduced && (!a->factored || a->ldl.weight > PLUGIN_PAYS))
+    if (!status && !a->reduced && (!a->factored || (double)a->ldl.weight > PLUGIN_PAYS))
         status = gd__cholesky_begin(a->ctx, a->m, a->n, a->j.start, a->j.column, MOST_ENTRIES, MOST_WORK,
                                     &a->plugin, &a->outside);
     a->room_bytes = sizeof(double) *
