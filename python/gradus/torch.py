@@ -313,11 +313,6 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         try:
             self._lent.minimize(lists, asked.value, asked.gradient, (asked.kept, asked.products) if takes else None,
                                 asked.linearised if of_squares else None, numbers)
-        except _core.UnsupportedError as e:
-            if takes or "products" not in str(e):
-                raise
-            raise type(e)(f"gradus.torch: '{self._chain}' needs products with the Hessian: the closure must take backward=True, and "
-                          "with False return the loss before anything is differentiated") from None
         finally:
             self._differentiates = asked.differentiates
         del memory

@@ -131,7 +131,7 @@ void problem_record(problem *p, double loss)
         p->time[p->evals] = now() - p->begun;
     }
     p->evals++;
-    if (p->reached == p->evals && !p->reached_at) p->reached_at = now() - p->begun;
+    if (p->reached == p->evals && !(p->reached_at > 0)) p->reached_at = now() - p->begun;
 }
 
 double problem_evaluate(problem *p, const double *x, double *g)
