@@ -128,17 +128,6 @@ bool cuda_has(gd_op_id op)
 
 const char *cuda_expression(gd_op_id op) { return expressions[op]; }
 
-/* As struct Args in map.cu. */
-typedef struct map_args {
-    int64_t n;
-    int ndim;
-    int64_t size[8], stride[3][8];
-    const void *in[3];
-    void *out;
-    double f[2];
-    bool wide[3];
-} map_args;
-
 size_t cuda_map_source(gd_op_id op, int nin, gd_dtype first, gd_dtype dtype, gd_dtype out, char *text,
                        size_t size)
 {
@@ -172,7 +161,7 @@ static gd_status map_kernel(gd_device *device, const gd_call *call, int layout, 
 }
 
 /* Axes of all operands together, neighbours merged where every operand allows it. */
-static void merge(map_args *a, int nin)
+static void merge(cuda_map_args *a, int nin)
 {
     int n = 0;
     for (int d = 0; d < a->ndim; d++) {
@@ -187,7 +176,7 @@ static void merge(map_args *a, int nin)
 }
 
 /* One axis as a matrix of one row. */
-static void one_row(map_args *a, int nin)
+static void one_row(cuda_map_args *a, int nin)
 {
     a->ndim = 2;
     a->size[1] = a->size[0];
@@ -202,7 +191,7 @@ gd_status cuda_map(gd_device *device, const gd_call *call)
 {
     gd_tensor *out = call->out[0];
     if (out->numel == 0) return GD_OK;
-    map_args a = {
+    cuda_map_args a = {
         .n = out->numel, .ndim = out->ndim, .out = out->data, .f = {call->attrs->f[0], call->attrs->f[1]}};
     memcpy(a.size, out->size, sizeof a.size);
     bool contiguous = ((uintptr_t)out->data & 31) == 0;

@@ -172,6 +172,17 @@ gd_status cuda_launch(gd_device *device, CUfunction f, int64_t blocks, int threa
 /* False for an operator that has neither an expression nor a kernel: the host runs it. */
 bool cuda_has(gd_op_id op);
 
+/* As struct Args in map.cu. */
+typedef struct cuda_map_args {
+    int64_t n;
+    int ndim;
+    int64_t size[8], stride[3][8];
+    const void *in[3];
+    void *out;
+    double f[2];
+    bool wide[3];
+} cuda_map_args;
+
 /* The source of a kernel: its length, 0 if it does not fit or there is none for the operator. */
 size_t cuda_map_source(gd_op_id op, int nin, gd_dtype first, gd_dtype dtype, gd_dtype out, char *text,
                        size_t size);

@@ -45,13 +45,13 @@ void bench_bundle_seen(const double *camera, const double *point, const double *
     rotate(camera, point, p, rotation, dc ? turned : NULL);
     for (int i = 0; i < 3; i++) p[i] += camera[3 + i];
     double inverse = -1 / p[2], u[2] = {p[0] * inverse, p[1] * inverse}, n = u[0] * u[0] + u[1] * u[1];
-    double f = camera[6], stretch = 1 + n * (camera[7] + n * camera[8]);
-    for (int i = 0; i < 2; i++) r[i] = f * stretch * u[i] - at[i];
+    double f = camera[6], distortion = 1 + n * (camera[7] + n * camera[8]);
+    for (int i = 0; i < 2; i++) r[i] = f * distortion * u[i] - at[i];
     if (!dc) return;
-    double slope = camera[7] + 2 * n * camera[8]; /* of stretch by n */
+    double slope = camera[7] + 2 * n * camera[8]; /* of distortion by n */
     for (int i = 0; i < 2; i++) {
         double by_u[2], by_p[3];
-        for (int k = 0; k < 2; k++) by_u[k] = f * ((i == k) * stretch + 2 * slope * u[i] * u[k]);
+        for (int k = 0; k < 2; k++) by_u[k] = f * ((i == k) * distortion + 2 * slope * u[i] * u[k]);
         by_p[0] = by_u[0] * inverse;
         by_p[1] = by_u[1] * inverse;
         by_p[2] = (by_u[0] * u[0] + by_u[1] * u[1]) * inverse;
@@ -61,7 +61,7 @@ void bench_bundle_seen(const double *camera, const double *point, const double *
             c[3 + k] = by_p[k];
             q[k] = by_p[0] * rotation[k] + by_p[1] * rotation[3 + k] + by_p[2] * rotation[6 + k];
         }
-        c[6] = stretch * u[i];
+        c[6] = distortion * u[i];
         c[7] = f * n * u[i];
         c[8] = f * n * n * u[i];
     }

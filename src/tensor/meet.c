@@ -144,7 +144,7 @@ static gd_status check_sizes(const char *what, const meeting *m, gd_tensor *cons
 }
 
 /* One labelled element is not broadcast to other labels. */
-static gd_status check_stretch(const char *what, const gd_tensor *a, int i, const gd_tensor *b, int j)
+static gd_status check_broadcast(const char *what, const gd_tensor *a, int i, const gd_tensor *b, int j)
 {
     const gd_labels *x = gd__labels(a, i), *y = gd__labels(b, j);
     if (x->count == y->count || (x->count != 1 && y->count != 1)) return GD_OK;
@@ -168,7 +168,7 @@ static gd_status match_places(const char *what, gd_tensor **in, int count)
                 continue;
             }
             int lead = in[first]->ndim - 1 - place;
-            gd_status status = check_stretch(what, in[first], lead, in[s], axis);
+            gd_status status = check_broadcast(what, in[first], lead, in[s], axis);
             if (status) return status;
             gd_tensor *seen = gd__match_labels(what, in[first], lead, in[s], axis);
             if (!seen) return gd_error(in[s]->head.ctx);
@@ -284,7 +284,7 @@ gd_tensor *gd__placed_in(const char *what, gd_tensor *x, const gd_tensor *like, 
         if (i < 0 || i == but) continue;
         if (gd__same_name(what, like, i, x, j)) return NULL;
         if (!gd__labels(like, i) || !gd__labels(x, j)) continue;
-        x = check_stretch(what, like, i, x, j) ? NULL : gd__match_labels(what, lead, i, x, j);
+        x = check_broadcast(what, like, i, x, j) ? NULL : gd__match_labels(what, lead, i, x, j);
     }
     return x;
 }

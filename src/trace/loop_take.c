@@ -61,7 +61,7 @@ int64_t gd__loop_block(const gd_loop_node *node)
 }
 
 /* The first element of x in the result, if x is one contiguous range of it. */
-static bool embeds_stretch(const gd_recorded *c, const gd_operand *x, const gd_operand *out, int64_t *start)
+static bool embeds_range(const gd_recorded *c, const gd_operand *x, const gd_operand *out, int64_t *start)
 {
     const int64_t *from = c->attrs.i, *by = from + x->ndim;
     int64_t inner = 1;
@@ -185,7 +185,7 @@ bool gd__loop_takes(const gd_loop_group *g, const gd_recorded *c, gd_loop_node *
     if (!whole || g->made[out->buffer] || node->numel < LEAST_ELEMENTS || !fits_types(g, c, in, out))
         return false;
     if (sums && (c->attrs.i[1] < 1 || gd__loop_block(node) < 0 || !gd__loop_dense(in))) return false;
-    node->padded = c->op == GD_OP_embed && !embeds_stretch(c, in, out, &node->start);
+    node->padded = c->op == GD_OP_embed && !embeds_range(c, in, out, &node->start);
     if (node->padded && (g->made[in->buffer] || !embeds_forwards(c, in, out))) return false;
     if (sums && !adds_up_alike(g, node)) return false;
     node->views = node->padded;

@@ -1,7 +1,6 @@
 /* Traced functions of tensors on the GPU: the bits of the function itself there, what is refused and why, what may change between
  * replays.  Skipped without a GPU; plain/gpu_traced runs them on the device of backends/plain. */
-#include "support/op_cases.h"
-#include "trace/trace_support.h"
+#include "trace/trace_cases.h"
 
 #include "gradus/optim.h"
 #include "tensor/device.h"
@@ -21,27 +20,6 @@ static void need_gpu(void)
 
 /* ---- every operator ---- */
 
-typedef struct job {
-    const op_case *c;
-    case_inputs *now;
-    gd_ctx *ctx;
-    gd_tensor *there[MAX_OPERANDS];
-} job;
-
-static gd_tensor *operator_of(void *user, gd_tensor *const *in, int count)
-{
-    (void)count;
-    const job *j = user;
-    return case_apply(j->now, j->ctx, in);
-}
-
-static gd_tensor *loss_of(void *user, gd_tensor *const *in, int count)
-{
-    return gd_sum(gd_square(gd_drop_names(operator_of(user, in, count))), NULL, false);
-}
-
-static int traced, untraced, wrong;
-
 /* They draw or read on the host, or move tensors to a different device. */
 static bool may_be_refused(const char *name)
 {
@@ -53,21 +31,7 @@ static bool may_be_refused(const char *name)
 
 static void settle(const job *j, const char *what, const gd_traced *f)
 {
-    traced += replays(f);
-    if (!explained(f, "not traced")) return;
-    untraced++;
-    if (may_be_refused(j->c->name)) return;
-    char text[2048];
-    (void)gd_explain_trace(f, text, sizeof text);
-    print_message("%s of %s: %s", what, j->c->name, text);
-    wrong++;
-}
-
-static void differs(const job *j, const char *what, int call)
-{
-    print_message("%s of %s in layout %s differs in call %d\n", what, j->c->name,
-                  layout_names[j->now->layout], call + 1);
-    wrong++;
+    settle_as(j, what, f, may_be_refused(j->c->name));
 }
 
 static void build(job *j, case_inputs *in, layout l, gd_dtype dtype, int call)

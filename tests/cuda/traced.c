@@ -167,17 +167,6 @@ static void every_operator_may_be_fused(void **state)
 
 /* ---- bits, by the host's compiler ---- */
 
-/* As struct Args in map.cu. */
-typedef struct map_args {
-    int64_t n;
-    int ndim;
-    int64_t size[8], stride[3][8];
-    const void *in[3];
-    void *out;
-    double f[2];
-    bool wide[3];
-} map_args;
-
 static void put_source(gd_text *text, const char *source, const char *name, int number)
 {
     static const char *const names[] = {"fused", "map_strided", "map_contiguous", "map_rows"};
@@ -281,7 +270,7 @@ static void run_steps(gd_ctx *ctx, const sample *s, void *library)
             move_elements(ctx, s, k);
             continue;
         }
-        map_args a = {.n = ELEMENTS, .ndim = 3, .out = s->want[k]};
+        cuda_map_args a = {.n = ELEMENTS, .ndim = 3, .out = s->want[k]};
         memcpy(a.size, s->args.size, sizeof a.size);
         for (int i = 0; i < step->nin; i++) a.in[i] = operand_of(s, step->in[i], a.stride[i]);
         memcpy(a.f, s->args.f[k], sizeof a.f);

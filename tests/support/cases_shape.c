@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#define APPLY(name, expression)                                       \
+#define APPLY_X(name, expression)                                     \
     static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in) \
     {                                                                 \
         (void)ctx;                                                    \
@@ -46,22 +46,22 @@ static void ref_unsqueezed(const array *in, array *out)
     same_elements(in, 3, (int64_t[]){in->size[0], 1, in->size[1]}, out);
 }
 
-APPLY(reshape_flat, gd_reshape(x, 1, (int64_t[]){gd_numel(x)}))
-APPLY(reshape_guess, gd_reshape(x, 3, (int64_t[]){-1, 1, gd_size(x, 1) * gd_size(x, 2)}))
-APPLY(squeeze_one, gd_squeeze(x, "1"))
-APPLY(squeeze_all, gd_squeeze(x, NULL))
-APPLY(unsqueeze, gd_unsqueeze(x, 1, "new"))
-APPLY(copy, gd_copy(x))
-APPLY(contiguous, gd_contiguous(x))
-APPLY(detach, gd_detach(x))
-APPLY(rename, gd_rename(x, "p, _"))
-APPLY(rename_axis, gd_rename_axis(x, "0", "p"))
-APPLY(drop_names, gd_drop_names(x))
-APPLY(with_labels, gd_with_labels(x, "1", (const char *[]){"a", "b", "c"}))
+APPLY_X(reshape_flat, gd_reshape(x, 1, (int64_t[]){gd_numel(x)}))
+APPLY_X(reshape_guess, gd_reshape(x, 3, (int64_t[]){-1, 1, gd_size(x, 1) * gd_size(x, 2)}))
+APPLY_X(squeeze_one, gd_squeeze(x, "1"))
+APPLY_X(squeeze_all, gd_squeeze(x, NULL))
+APPLY_X(unsqueeze, gd_unsqueeze(x, 1, "new"))
+APPLY_X(copy, gd_copy(x))
+APPLY_X(contiguous, gd_contiguous(x))
+APPLY_X(detach, gd_detach(x))
+APPLY_X(rename, gd_rename(x, "p, _"))
+APPLY_X(rename_axis, gd_rename_axis(x, "0", "p"))
+APPLY_X(drop_names, gd_drop_names(x))
+APPLY_X(with_labels, gd_with_labels(x, "1", (const char *[]){"a", "b", "c"}))
 /* through f32 and back: the numbers and steps of the grid are exact there */
-APPLY(cast_f32, gd_cast(gd_cast(x, GD_F32), GD_F64))
-APPLY(cast_i32, gd_cast(gd_cast(x, GD_I32), GD_F64))
-APPLY(cast_bool, gd_cast(gd_cast(x, GD_BOOL), GD_F64))
+APPLY_X(cast_f32, gd_cast(gd_cast(x, GD_F32), GD_F64))
+APPLY_X(cast_i32, gd_cast(gd_cast(x, GD_I32), GD_F64))
+APPLY_X(cast_bool, gd_cast(gd_cast(x, GD_BOOL), GD_F64))
 
 static void ref_truncated(const array *in, array *out)
 {
@@ -120,32 +120,32 @@ static void ref_squared(const array *in, array *out) { ref_map(in, 1, squared, o
 #define AT3(a, b, c) (((a)*x->size[1] + (b)) * x->size[2] + (c))
 #define S(k)         x->size[k]
 
-APPLY(permute, gd_permute(x, (int[]){2, 0, -2}))
+APPLY_X(permute, gd_permute(x, (int[]){2, 0, -2}))
 PICK(permute, 3, (S(2), S(0), S(1)), AT3(i[1], i[2], i[0]))
-APPLY(turned, gd_transpose(x, 0, -1))
+APPLY_X(turned, gd_transpose(x, 0, -1))
 PICK(turned, 3, (S(2), S(1), S(0)), AT3(i[2], i[1], i[0]))
-APPLY(expand, gd_expand(x, 3, (int64_t[]){2, 3, -1}))
+APPLY_X(expand, gd_expand(x, 3, (int64_t[]){2, 3, -1}))
 PICK(expand, 3, (2, 3, S(1)), i[2])
-APPLY(slice_step, gd_slice(x, "1", 1, INT64_MAX, 2))
+APPLY_X(slice_step, gd_slice(x, "1", 1, INT64_MAX, 2))
 PICK(slice_step, 2, (S(0), S(1) / 2), AT2(i[0], 1 + 2 * i[1]))
-APPLY(slice_back, gd_slice(x, "1", -1, INT64_MIN, -2))
+APPLY_X(slice_back, gd_slice(x, "1", -1, INT64_MIN, -2))
 PICK(slice_back, 2, (S(0), (S(1) + 1) / 2), AT2(i[0], S(1) - 1 - 2 * i[1]))
-APPLY(index, gd_index(x, "1", -2))
+APPLY_X(index, gd_index(x, "1", -2))
 PICK(index, 1, (S(0)), AT2(i[0], S(1) - 2))
-APPLY(index_label, gd_index_label(gd_with_labels(x, "1", (const char *[]){"a", "b", "c", "d"}), "1", "c"))
+APPLY_X(index_label, gd_index_label(gd_with_labels(x, "1", (const char *[]){"a", "b", "c", "d"}), "1", "c"))
 PICK(index_label, 1, (S(0)), AT2(i[0], 2))
-APPLY(flip, gd_flip(x, "0, 2"))
+APPLY_X(flip, gd_flip(x, "0, 2"))
 PICK(flip, 3, (S(0), S(1), S(2)), AT3(S(0) - 1 - i[0], i[1], S(2) - 1 - i[2]))
-APPLY(flip_all, gd_flip(x, NULL))
+APPLY_X(flip_all, gd_flip(x, NULL))
 PICK(flip_all, 3, (S(0), S(1), S(2)), AT3(S(0) - 1 - i[0], S(1) - 1 - i[1], S(2) - 1 - i[2]))
-APPLY(tril, gd_tril(x, 0))
+APPLY_X(tril, gd_tril(x, 0))
 PICK(tril, 3, (S(0), S(1), S(2)), i[2] <= i[1] ? AT3(i[0], i[1], i[2]) : -1)
-APPLY(triu, gd_triu(x, 1))
+APPLY_X(triu, gd_triu(x, 1))
 PICK(triu, 3, (S(0), S(1), S(2)), i[2] >= i[1] + 1 ? AT3(i[0], i[1], i[2]) : -1)
-APPLY(diagonal, gd_diagonal(x))
+APPLY_X(diagonal, gd_diagonal(x))
 PICK(diagonal, 2, (S(0), S(1) < S(2) ? S(1) : S(2)), AT3(i[0], i[1], i[1]))
 
-APPLY(pad, gd_pad(x, (int64_t[]){1, 0}, (int64_t[]){0, 2}, 3))
+APPLY_X(pad, gd_pad(x, (int64_t[]){1, 0}, (int64_t[]){0, 2}, 3))
 static int64_t from_pad(const array *x, const int64_t *i, const void *user)
 {
     (void)user;

@@ -1,7 +1,7 @@
 #include "support/op_cases.h"
 
-static const op_case_table *const tables[] = {&elementwise_cases, &reduce_cases,  &shape_cases,
-                                              &linear_cases,      &network_cases, &make_cases};
+static const op_case_table *const tables[] = {&elementwise_cases, &reduce_cases, &shape_cases, &linear_cases,
+                                              &network_cases,     &image_cases,  &make_cases};
 
 int op_case_count(void)
 {

@@ -89,7 +89,7 @@ typedef struct op_case_table {
 } op_case_table;
 
 extern const op_case_table elementwise_cases, reduce_cases, shape_cases, linear_cases, network_cases,
-    make_cases;
+    image_cases, make_cases;
 
 /* Operands of one case as tensors (to be handed to case_apply) and, where asked for, as plain arrays. */
 typedef struct case_inputs {
@@ -129,5 +129,14 @@ gd_tensor *case_moved(gd_tensor *t, gd_device *device);
     cmocka_unit_test(contiguous_inputs), cmocka_unit_test(strided_inputs),             \
         cmocka_unit_test(broadcast_inputs), cmocka_unit_test(inputs_without_elements), \
         cmocka_unit_test(single_elements), cmocka_unit_test(labelled_inputs)
+
+/* For rows: the function that applies an expression of in[]; an operand without names. */
+#define APPLY(name, expression)                                       \
+    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in) \
+    {                                                                 \
+        (void)ctx;                                                    \
+        return expression;                                            \
+    }
+#define BARE(k) gd_drop_names(in[k])
 
 #endif

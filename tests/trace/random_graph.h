@@ -125,4 +125,21 @@ static inline gd_tensor *build(void *user, gd_tensor *const *in, int count)
     return gd_add(sum, gd_sum(gd_tanh(node[random_below(&state, n)]), NULL, false));
 }
 
+/* An input: numbers in [-2, 2). */
+static inline gd_tensor *numbers(const graph *g, uint64_t *state)
+{
+    int64_t n = g->rows * g->columns;
+    double *v = malloc((size_t)n * sizeof *v);
+    for (int64_t i = 0; i < n; i++) v[i] = 4 * random_unit(state) - 2;
+    gd_tensor *t = gd_from_f64(g->ctx, g->dtype, 2, (int64_t[]){g->rows, g->columns}, v);
+    free(v);
+    return t;
+}
+
+static inline void wrong(const graph *g, const char *what, int call)
+{
+    fail_msg("%s of graph %llu (%s [%lld, %lld]) differs in call %d", what, (unsigned long long)g->seed,
+             gd_dtype_name(g->dtype), (long long)g->rows, (long long)g->columns, call + 1);
+}
+
 #endif

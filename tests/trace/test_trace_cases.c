@@ -1,30 +1,8 @@
 /* Every operator case in every layout, traced: values, gradients and products with the Hessian have the bits of the function
  * itself, on the first calls and in replays, at points that differ from call to call. */
-#include "support/op_cases.h"
-#include "trace_support.h"
+#include "trace_cases.h"
 
 #define CALLS 5 /* the first three run the function */
-
-typedef struct job {
-    const op_case *c;
-    case_inputs *now;
-    gd_ctx *ctx;
-} job;
-
-static gd_tensor *operator_of(void *user, gd_tensor *const *in, int count)
-{
-    (void)count;
-    const job *j = user;
-    return case_apply(j->now, j->ctx, in);
-}
-
-static gd_tensor *loss_of(void *user, gd_tensor *const *in, int count)
-{
-    gd_tensor *y = operator_of(user, in, count);
-    return gd_sum(gd_square(gd_drop_names(y)), NULL, false);
-}
-
-static int traced, untraced, wrong;
 
 /* Cases that seed the generator or move to another device, and second derivatives of products, whose rule looks for zeros. */
 static bool may_be_refused(const char *name)
@@ -38,21 +16,8 @@ static bool may_be_refused(const char *name)
 /* Strides of the strided layout differ from call to call: then each shape has fewer calls. */
 static void settle(const job *j, const char *what, const gd_traced *f)
 {
-    traced += replays(f);
-    if (!explained(f, "not traced")) return;
-    untraced++;
-    if (may_be_refused(j->c->name) || (!strncmp(j->c->name, "prod", 4) && !strcmp(what, "product"))) return;
-    char text[2048];
-    (void)gd_explain_trace(f, text, sizeof text);
-    print_message("%s of %s: %s", what, j->c->name, text);
-    wrong++;
-}
-
-static void differs(const job *j, const char *what, int call)
-{
-    print_message("%s of %s in layout %s differs in call %d\n", what, j->c->name,
-                  layout_names[j->now->layout], call + 1);
-    wrong++;
+    settle_as(j, what, f,
+              may_be_refused(j->c->name) || (!strncmp(j->c->name, "prod", 4) && !strcmp(what, "product")));
 }
 
 static bool build(job *j, case_inputs *in, layout l, gd_dtype dtype, int call)

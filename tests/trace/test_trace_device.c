@@ -288,22 +288,6 @@ static void close_other(other *o)
 
 /* ---- graphs of operators ---- */
 
-static gd_tensor *numbers(const graph *g, uint64_t *state)
-{
-    int64_t n = g->rows * g->columns;
-    double *v = malloc((size_t)n * sizeof *v);
-    for (int64_t i = 0; i < n; i++) v[i] = 4 * random_unit(state) - 2;
-    gd_tensor *t = gd_from_f64(g->ctx, g->dtype, 2, (int64_t[]){g->rows, g->columns}, v);
-    free(v);
-    return t;
-}
-
-static void wrong(const graph *g, const char *what, int call)
-{
-    fail_msg("%s of graph %llu (%s [%lld, %lld]) differs in call %d", what, (unsigned long long)g->seed,
-             gd_dtype_name(g->dtype), (long long)g->rows, (long long)g->columns, call + 1);
-}
-
 static void one_call(const graph *g, gd_traced *f, gd_tensor *const *in, gd_tensor *const *v, int call,
                      bool second)
 {

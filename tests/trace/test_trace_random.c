@@ -10,22 +10,6 @@
 #define MOST_HESSIAN 10 /* elements of an input */
 #define PROBLEMS     21 /* in lanes */
 
-static gd_tensor *numbers(const graph *g, uint64_t *state)
-{
-    int64_t n = g->rows * g->columns;
-    double *v = malloc((size_t)n * sizeof *v);
-    for (int64_t i = 0; i < n; i++) v[i] = 4 * random_unit(state) - 2;
-    gd_tensor *t = gd_from_f64(g->ctx, g->dtype, 2, (int64_t[]){g->rows, g->columns}, v);
-    free(v);
-    return t;
-}
-
-static void wrong(const graph *g, const char *what, int call)
-{
-    fail_msg("%s of graph %llu (%s [%lld, %lld]) differs in call %d", what, (unsigned long long)g->seed,
-             gd_dtype_name(g->dtype), (long long)g->rows, (long long)g->columns, call + 1);
-}
-
 static void one_call(const graph *g, gd_traced *f, uint64_t *state, int call, bool second)
 {
     gd_tensor *in[2], *v[2], *value = NULL, *grad[2], *got = NULL, *got_grad[2], *want[2], *product[2];
